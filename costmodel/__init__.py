@@ -1,0 +1,1 @@
+"""What a fabric is made of, costs and draws."""

@@ -1,0 +1,1 @@
+"""The command, the exports and the report."""

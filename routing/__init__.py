@@ -1,0 +1,1 @@
+"""Forwarding tables, and the proof that they are right."""

@@ -1,0 +1,1 @@
+"""Readers and writers of the files of a subnet manager."""

@@ -1,0 +1,1 @@
+"""Numba functions on flat arrays."""

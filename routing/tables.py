@@ -1,0 +1,69 @@
+"""LIDs and linear forwarding tables: what alone decides a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.errors import RoutingError
+from topo.fabric import Fabric, frozen
+
+__all__ = ["MAX_UNICAST_LID", "NO_PATH", "RoutingTables", "assign_lids", "lid_owners"]
+
+MAX_UNICAST_LID = 0xBFFF
+"""Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
+
+NO_PATH = 255
+"""Entry of a forwarding table for a LID that the switch drops."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingTables:
+    """Forwarding tables of a fabric with S switches and E end ports (`topo.fabric` says what an end port is)."""
+
+    lid: NDArray[np.uint16]
+    """(E,) LID of each end port; 0 for an end port that is not plugged in."""
+    lft: NDArray[np.uint8]
+    """(S, top LID + 1) output port number for each destination LID; 0 is the switch itself, 255 no path."""
+    path_sl: NDArray[np.uint8] | None = None
+    """(S, top LID + 1) service level of a path from the hosts of a switch to a LID; None when all use level 0."""
+    sl2vl: tuple[int, ...] = (0,) * 16
+    """(16,) virtual lane of each service level, on every port."""
+    engine: str = ""
+    """Name of the engine that made the tables, and why it was chosen where that was automatic."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, item.name, frozen(value))
+
+
+def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:
+    """Return (E,) LIDs: 1, 2, 3, ... over switches and then plugged-in adapter ports, 0 for the rest.
+
+    Raises
+    ------
+    RoutingError
+        When the fabric has more end ports than a subnet has unicast LIDs.
+    """
+    plugged = fabric.end_switch >= 0
+    count = int(np.count_nonzero(plugged))
+    if count > MAX_UNICAST_LID:
+        raise RoutingError(
+            f"{fabric.name} has {count:,} end ports and a subnet has {MAX_UNICAST_LID:,} unicast LIDs: "
+            "split the cluster into planes, each a subnet of its own"
+        )
+    lid = np.zeros(len(plugged), np.uint16)
+    lid[plugged] = np.arange(1, count + 1)
+    return frozen(lid)
+
+
+def lid_owners(tables: RoutingTables) -> NDArray[np.int32]:
+    """Return (top LID + 1,) int32: the end port that owns each LID, -1 where none does."""
+    owner = np.full(tables.lft.shape[1], -1, np.int32)
+    has = np.flatnonzero(tables.lid)
+    owner[tables.lid[has]] = has
+    return frozen(owner)

@@ -1,0 +1,1 @@
+"""Traffic played over routed fabrics."""

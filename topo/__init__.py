@@ -1,0 +1,1 @@
+"""The cluster as it is described, and the fabric it compiles into."""

@@ -1,0 +1,142 @@
+"""Builds a `Fabric` node by node and link by link, and refuses what cannot be plugged together."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+
+from topo.errors import DesignError
+from topo.fabric import Fabric, Kind, Role
+from topo.speeds import LinkSpeed
+
+__all__ = ["FabricBuilder", "stable_guid"]
+
+GUID_PREFIX = 0x0A << 56
+"""Bit 1 of the first byte marks a locally administered EUI-64: no vendor owns a GUID that we make."""
+
+
+def stable_guid(name: str) -> int:
+    """Return a 64-bit GUID that depends on nothing but the name; its last byte is 0, so ports can count up from it."""
+    digest = blake2b(name.encode(), digest_size=6).digest()
+    return GUID_PREFIX | int.from_bytes(digest, "big") << 8
+
+
+class FabricBuilder:
+    """Collects nodes and links in any order; `build` freezes them into a `Fabric`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._models: dict[str, int] = {}
+        self._hosts: dict[str, int] = {}
+        self._host_model: list[int] = []
+        # One row a node: name, kind, role, level, zone, model, host, GUID, ports.
+        self._nodes: list[tuple[str, Kind, Role, int, int, int, int, int, int]] = []
+        self._plugged: dict[tuple[int, int], tuple[int, int, LinkSpeed]] = {}
+
+    def switch(
+        self, name: str, *, model: str, radix: int, role: Role, level: int, zone: int = -1, guid: int | None = None
+    ) -> int:
+        """Add a switch with ports 1 to ``radix``; return its key for `link`."""
+        guid = stable_guid(f"{self.name}/{name}") if guid is None else guid
+        return self._add(name, Kind.SWITCH, role, level, zone, model, -1, guid, radix)
+
+    def adapter(
+        self,
+        host: str,
+        device: str,
+        *,
+        model: str,
+        host_model: str,
+        role: Role,
+        zone: int = -1,
+        ports: int = 1,
+    ) -> int:
+        """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; return its key for `link`."""
+        if host not in self._hosts:
+            self._hosts[host] = len(self._hosts)
+            self._host_model.append(self._model(host_model))
+        name = f"{host} {device}"
+        guid = stable_guid(f"{self.name}/{name}")
+        return self._add(name, Kind.HCA, role, 0, zone, model, self._hosts[host], guid, ports)
+
+    def link(self, a: int, a_port: int, b: int, b_port: int, speed: LinkSpeed) -> None:
+        """Plug a cable between two ports (panel numbers, from 1).
+
+        Raises
+        ------
+        DesignError
+            When a port does not exist or already holds a cable.
+        """
+        for node, port in ((a, a_port), (b, b_port)):
+            name, ports = self._nodes[node][0], self._nodes[node][8]
+            if not 1 <= port <= ports:
+                raise DesignError(f"{name} has ports 1 to {ports}: there is no port {port} to plug a cable into")
+            if (node, port) in self._plugged:
+                raise DesignError(f"port {port} of {name} already holds a cable")
+        if (a, a_port) == (b, b_port):
+            raise DesignError(f"port {a_port} of {self._nodes[a][0]} cannot be plugged into itself")
+        self._plugged[a, a_port] = (b, b_port, speed)
+        self._plugged[b, b_port] = (a, a_port, speed)
+
+    def build(self) -> Fabric:
+        """Freeze what was added: switches first, then adapters, each in the order they came."""
+        order = sorted(range(len(self._nodes)), key=lambda key: self._nodes[key][1] != Kind.SWITCH)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        rows = [self._nodes[key] for key in order]
+        names, kinds, roles, levels, zones, models, hosts, guids, ports = zip(*rows, strict=True) if rows else ((),) * 9
+        self._refuse_twins(names, guids)
+        offset = np.concatenate([[0], np.cumsum(np.array(ports, np.int64))]).astype(np.int32)
+        peer = np.full(offset[-1], -1, np.int32)
+        width = np.full(offset[-1], 4, np.uint8)
+        speed = np.zeros(offset[-1], np.uint8)
+        for (a, a_port), (b, b_port, link_speed) in self._plugged.items():
+            port = offset[place[a]] + a_port - 1
+            peer[port] = offset[place[b]] + b_port - 1
+            width[port] = link_speed.width
+            speed[port] = link_speed.index
+        node_guid = np.array(guids, np.uint64)
+        kind = np.array(kinds, np.uint8)
+        # ibsim numbers an adapter's port GUIDs as node GUID + port; so do we, and the same file works in both worlds.
+        owner = np.repeat(np.arange(len(rows)), np.diff(offset))
+        number = np.arange(offset[-1]) - offset[owner] + 1
+        port_guid = node_guid[owner] + np.where(kind[owner] == Kind.SWITCH, 0, number).astype(np.uint64)
+        return Fabric(
+            name=self.name,
+            kind=kind,
+            role=np.array(roles, np.uint8),
+            level=np.array(levels, np.int8),
+            zone=np.array(zones, np.int16),
+            model=np.array(models, np.int16),
+            models=tuple(self._models),
+            node_guid=node_guid,
+            names=tuple(names),
+            host=np.array(hosts, np.int32),
+            hosts=tuple(self._hosts),
+            host_model=np.array(self._host_model, np.int16),
+            port_offset=offset,
+            peer=peer,
+            width=width,
+            speed=speed,
+            port_guid=port_guid,
+        )
+
+    def _model(self, name: str) -> int:
+        return self._models.setdefault(name, len(self._models))
+
+    def _add(
+        self, name: str, kind: Kind, role: Role, level: int, zone: int, model: str, host: int, guid: int, ports: int
+    ) -> int:
+        if ports > 254:  # an LFT entry is a byte, and 255 says that there is no path
+            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most 254")
+        self._nodes.append((name, kind, role, level, zone, self._model(model), host, guid, ports))
+        return len(self._nodes) - 1
+
+    def _refuse_twins(self, names: tuple[str, ...], guids: tuple[int, ...]) -> None:
+        for what, values in (("name", names), ("GUID", guids)):
+            if len(set(values)) < len(values):
+                seen: set[object] = set()
+                twin = next(value for value in values if value in seen or seen.add(value))
+                shown = f"0x{twin:016x}" if isinstance(twin, int) else twin
+                raise DesignError(f"two nodes of {self.name} have the {what} {shown}; each must have its own")

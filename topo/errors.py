@@ -1,0 +1,72 @@
+"""Every error that Heddle raises on purpose.
+
+::
+
+    HeddleError                exit 2  bad input, unless a subclass says otherwise
+    ├── SpecError              exit 2  a spec or catalog with findings, each at its line and column
+    ├── FormatError            exit 2  a file of another format that cannot be read, with its line
+    ├── DesignError            exit 1  a well-formed spec whose design does not close (ports run out, ...)
+    └── RoutingError           exit 1  an engine cannot route this fabric
+
+Anything else that escapes is a bug of ours: the command prints a traceback and leaves with 70.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DesignError", "Finding", "FormatError", "HeddleError", "RoutingError", "SpecError"]
+
+
+class HeddleError(Exception):
+    """An error with a message for the person who runs the command."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with an input file, and where."""
+
+    where: str
+    """``file:line:column``, as far as it is known."""
+    found: str
+    """What stands there."""
+    expected: str
+    """What could stand there instead."""
+    hint: str = ""
+    """What to do about it, the nearest valid name for example."""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: found {self.found}; expected {self.expected}"
+        return f"{text}. {self.hint}" if self.hint else text
+
+
+class SpecError(HeddleError):
+    """A spec, workload or catalog file that says something Heddle cannot accept."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.findings = findings
+        super().__init__("\n".join(str(finding) for finding in findings))
+
+
+class FormatError(HeddleError):
+    """A file of a foreign format (a fabric, tables, GUID lists) that cannot be read."""
+
+    def __init__(self, message: str, path: str = "", line: int = 0) -> None:
+        self.path = path
+        self.line = line
+        where = f"{path}:{line}: " if line else f"{path}: " if path else ""
+        super().__init__(where + message)
+
+
+class DesignError(HeddleError):
+    """A design that does not close: the message holds the arithmetic."""
+
+    exit_code = 1
+
+
+class RoutingError(HeddleError):
+    """An engine that cannot route a fabric: the message says why and what could."""
+
+    exit_code = 1

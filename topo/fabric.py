@@ -1,0 +1,243 @@
+"""The compiled fabric: one numbering of every node, port and link, as frozen arrays.
+
+A fabric is one InfiniBand subnet. Its *nodes* are switches and channel adapters; a server (*host*) may own several
+adapters, one in each zone for instance. Switches come first, so a switch's id is its node id. The ports of a node are
+contiguous, in panel order. A *channel* is one direction of a link and is named by the port that sends on it, so an
+array over ports is an array over channels too. An *end port* is what has a LID: port 0 of each switch, and each port
+of an adapter; end ports are numbered switches first, then adapter ports in port order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.speeds import LANE_GBPS
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["Fabric", "Kind", "Role", "frozen"]
+
+
+class Kind(IntEnum):
+    """What a node is to the subnet manager."""
+
+    SWITCH = 0
+    HCA = 1
+    """A channel adapter of a host."""
+    AGGREGATION = 2
+    """A SHARP aggregation node: the channel adapter inside a switch."""
+    ROUTER = 3
+
+
+class Role(IntEnum):
+    """What a node is for."""
+
+    COMPUTE = 0
+    STORAGE = 1
+    MANAGEMENT = 2
+    AGGREGATION = 3
+    LEAF = 4
+    SPINE = 5
+    CORE = 6
+    JOINT = 7
+    """A switch that joins zones over ports of their leaves."""
+    SWITCH = 8
+    """A switch whose place in the fabric is not known."""
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array contiguous and read-only (kernels compile once, since they never see a writable one)."""
+    result = np.ascontiguousarray(array)
+    if result.flags.writeable:
+        if result is array:
+            result = array.copy()
+        result.flags.writeable = False
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Fabric:
+    """One subnet. N nodes of which the first S are switches, P ports, H hosts, M models."""
+
+    name: str
+    """Name of the subnet, such as ``fire-flyer-2`` or ``plane-3``."""
+
+    kind: NDArray[np.uint8]
+    """(N,) `Kind` of each node."""
+    role: NDArray[np.uint8]
+    """(N,) `Role` of each node."""
+    level: NDArray[np.int8]
+    """(N,) 0 for adapters, 1 leaf, 2 spine, 3 core; joints have the level above the switches they join; -1 unknown."""
+    zone: NDArray[np.int16]
+    """(N,) zone of each node, -1 for nodes between zones."""
+    model: NDArray[np.int16]
+    """(N,) index into `models`, -1 unknown."""
+    models: tuple[str, ...]
+    """(M,) names of hardware models."""
+    node_guid: NDArray[np.uint64]
+    """(N,) node GUIDs."""
+    names: tuple[str, ...]
+    """(N,) NodeDescriptions: ``MF0;leaf01:MQM8700/U1`` for a managed switch, ``gpu0001 mlx5_0`` for an adapter."""
+
+    host: NDArray[np.int32]
+    """(N,) index into `hosts` of the server that an adapter sits in, -1 for switches."""
+    hosts: tuple[str, ...]
+    """(H,) names of the servers."""
+    host_model: NDArray[np.int16]
+    """(H,) index into `models`, -1 unknown."""
+
+    port_offset: NDArray[np.int32]
+    """(N + 1,) port number p of node n is port id ``port_offset[n] + p - 1``."""
+    peer: NDArray[np.int32]
+    """(P,) port id at the other end of the link, -1 where none is plugged in."""
+    width: NDArray[np.uint8]
+    """(P,) lanes: 1, 2, 4, 8 or 12."""
+    speed: NDArray[np.uint8]
+    """(P,) index into `topo.speeds.SPEEDS`."""
+    port_guid: NDArray[np.uint64]
+    """(P,) port GUIDs; those of a switch's ports are its node GUID."""
+
+    discovered_lid: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
+    """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, item.name, frozen(value))
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes, switches included."""
+        return len(self.kind)
+
+    @cached_property
+    def n_switches(self) -> int:
+        """Switches; they are nodes 0 to ``n_switches - 1``."""
+        return int(np.count_nonzero(self.kind == Kind.SWITCH))
+
+    @property
+    def n_ports(self) -> int:
+        """Ports of all nodes, plugged in or not (port 0 of switches not counted)."""
+        return len(self.peer)
+
+    @property
+    def first_adapter_port(self) -> int:
+        """Id of the first port that belongs to an adapter."""
+        return int(self.port_offset[self.n_switches])
+
+    @property
+    def n_end_ports(self) -> int:
+        """End ports: one a switch, and one for each port of an adapter."""
+        return self.n_switches + self.n_ports - self.first_adapter_port
+
+    @cached_property
+    def port_node(self) -> NDArray[np.int32]:
+        """(P,) int32, the node that each port belongs to."""
+        return frozen(np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.port_offset)))
+
+    @cached_property
+    def port_number(self) -> NDArray[np.int32]:
+        """(P,) int32, number of each port on its node, from 1."""
+        return frozen((np.arange(self.n_ports) - self.port_offset[self.port_node] + 1).astype(np.int32))
+
+    @cached_property
+    def peer_node(self) -> NDArray[np.int32]:
+        """(P,) int32, node at the other end of each port's link, -1 where none is plugged in."""
+        node = np.full(self.n_ports, -1, np.int32)
+        plugged = self.peer >= 0
+        node[plugged] = self.port_node[self.peer[plugged]]
+        return frozen(node)
+
+    @cached_property
+    def rate_gbps(self) -> NDArray[np.float64]:
+        """(P,) float64, Gb/s of data that each port can send."""
+        return frozen(self.width * LANE_GBPS[self.speed])
+
+    @cached_property
+    def links(self) -> NDArray[np.int32]:
+        """(L, 2) int32, the two port ids of each link, lower first, in order."""
+        low = np.flatnonzero(self.peer > np.arange(self.n_ports))
+        return frozen(np.stack([low, self.peer[low]], axis=1).astype(np.int32))
+
+    @cached_property
+    def end_node(self) -> NDArray[np.int32]:
+        """(E,) int32, node of each end port."""
+        switches = np.arange(self.n_switches, dtype=np.int32)
+        return frozen(np.concatenate([switches, self.port_node[self.first_adapter_port :]]))
+
+    @cached_property
+    def end_switch(self) -> NDArray[np.int32]:
+        """(E,) int32, the switch that each end port is or hangs on, -1 where it hangs on none."""
+        switches = np.arange(self.n_switches, dtype=np.int32)
+        attached = self.peer_node[self.first_adapter_port :].copy()
+        attached[attached >= self.n_switches] = -1
+        return frozen(np.concatenate([switches, attached]))
+
+    @cached_property
+    def end_guid(self) -> NDArray[np.uint64]:
+        """(E,) uint64, port GUID of each end port."""
+        return frozen(np.concatenate([self.node_guid[: self.n_switches], self.port_guid[self.first_adapter_port :]]))
+
+    def end_port(self, port: int) -> int:
+        """End port of an adapter's port id."""
+        return self.n_switches + port - self.first_adapter_port
+
+    def port_id(self, node: int, number: int) -> int:
+        """Id of port ``number`` (from 1) of a node."""
+        return int(self.port_offset[node]) + number - 1
+
+    def label(self, node: int) -> str:
+        """Short name of a node for messages and charts: ``leaf01`` out of ``MF0;leaf01:MQM8700/U1``."""
+        name = self.names[node]
+        if ";" in name and ":" in name.partition(";")[2]:
+            return name.partition(";")[2].partition(":")[0]
+        return name
+
+    def port_label(self, port: int) -> str:
+        """Name of a port for messages: ``leaf01:21``."""
+        return f"{self.label(int(self.port_node[port]))}:{int(self.port_number[port])}"
+
+    def channel_label(self, port: int) -> str:
+        """Name of the channel that a port sends on: ``leaf01:21 -> spine01:1``."""
+        peer = int(self.peer[port])
+        return f"{self.port_label(port)} -> {self.port_label(peer) if peer >= 0 else 'nothing'}"
+
+    def to_networkx(self) -> nx.MultiGraph:
+        """Return the fabric as an undirected multigraph: one node a node id, one edge a link.
+
+        Nodes carry ``name, kind, level, zone, role, model, guid`` (text where text reads better); edges carry
+        ``a_port, b_port`` (panel numbers, ``a`` at the node with the lower port id) and ``rate_gbps``.
+        """
+        import networkx as nx
+
+        graph = nx.MultiGraph(name=self.name)
+        for node in range(self.n_nodes):
+            model = int(self.model[node])
+            graph.add_node(
+                node,
+                name=self.names[node],
+                kind=Kind(self.kind[node]).name.lower(),
+                level=int(self.level[node]),
+                zone=int(self.zone[node]),
+                role=Role(self.role[node]).name.lower(),
+                model=self.models[model] if model >= 0 else "",
+                guid=f"0x{int(self.node_guid[node]):016x}",
+            )
+        number, owner = self.port_number, self.port_node
+        for a, b in self.links.tolist():
+            graph.add_edge(
+                int(owner[a]),
+                int(owner[b]),
+                a_port=int(number[a]),
+                b_port=int(number[b]),
+                rate_gbps=float(min(self.rate_gbps[a], self.rate_gbps[b])),
+            )
+        return graph
