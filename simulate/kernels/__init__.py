@@ -1,0 +1,1 @@
+"""Numba kernels of the simulators, on flat read-only arrays."""
