@@ -1,0 +1,49 @@
+# Everything a person runs. CI runs `make test` too, through .ci/run.
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+OUT := out/fire-flyer-2
+
+# In order: the tools may bring python3-venv, which .venv needs.
+.NOTPARALLEL:
+.PHONY: help plan test check bench notebooks tools clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
+
+plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
+	$(BIN)/plan build configs/fire-flyer-2.yaml -o $(OUT)
+	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
+
+test: tools check ## install what the tests need, then check and test everything
+	$(BIN)/pytest -n $(WORKERS)
+
+check: .venv/installed-dev ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fails on none
+	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+notebooks: .venv/installed-dev ## execute every notebook
+	$(BIN)/pytest --nbmake notebooks
+
+tools: ## install the Debian packages that the tests use as judges
+	@scripts/install-test-tools
+
+clean: ## remove .venv, results and caches
+	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	@scripts/make-venv .venv $(PYTHON)
+
+.venv/installed: .venv/bin/python pyproject.toml
+	$(PIP) install -e .
+	@touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml
+	$(PIP) install -e '.[dev]'
+	@touch .venv/installed $@

@@ -1,0 +1,47 @@
+"""What every test may use: real fabrics, real tools, and reproducible properties."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+UNDER_CI = os.environ.get("CI", "").lower() == "true"
+REPOSITORY = Path(__file__).resolve().parents[1]
+SBIN = ("/usr/sbin", "/sbin")  # Debian's opensm and diagnostics are there, which is not on every user's PATH
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if UNDER_CI else "local")
+
+
+def _is_there(tool: str) -> bool:
+    if "/" in tool:  # a file, as a pattern below /: usr/lib/*/umad2sim/libumad2sim.so
+        return any(Path("/").glob(tool.lstrip("/")))
+    return shutil.which(tool, path=os.pathsep.join((os.environ.get("PATH", ""), *SBIN))) is not None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose real tool is missing; under CI fail it, since nobody would notice the skip."""
+    missing = sorted({tool for mark in item.iter_markers("peer") for tool in mark.args if not _is_there(tool)})
+    if missing:
+        reason = f"needs {', '.join(missing)}: run scripts/install-test-tools as root"
+        if UNDER_CI:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def fabrics_folder() -> Path:
+    """The folder of real fabrics, which are not ours to ship: HEDDLE_FABRICS, or shared/fabrics beside the checkout."""
+    folder = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
+    if not folder.is_dir():
+        pytest.skip(f"no real fabrics in {folder}: set HEDDLE_FABRICS to the folder that holds them")
+    return folder

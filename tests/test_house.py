@@ -1,0 +1,86 @@
+"""The rules of the house that a machine can check."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"highspy", "jinja2", "joblib", "matplotlib", "networkx", "numba", "pulp", "scipy", "simpy", "xlsxwriter"}
+ROOMS = "topo|routing|simulate|costmodel|plan|configs|docs|tests|scripts|notebooks|benchmarks"
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+CODE = re.compile(rf"`((?:{ROOMS})/[\w./*-]*)`")
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_imports_go_in_one_direction(repository: Path) -> None:
+    done = run(Path(sys.executable).with_name("lint-imports"), "--no-cache", cwd=repository)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("build", "--help")], ids=" ".join)
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(sys.executable, "-X", "importtime", "-m", "plan", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "click" in imported
+    assert imported & HEAVY == set()
+
+
+def test_documents_name_no_missing_file(repository: Path) -> None:
+    documents = [*repository.glob("*.md"), *repository.glob("docs/**/*.md"), *repository.glob("configs/**/*.md")]
+    assert repository / "README.md" in documents
+    missing = []
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        links = [(document.parent, link) for link in LINK.findall(text) if "://" not in link]
+        for folder, name in [*links, *((repository, name) for name in CODE.findall(text))]:
+            if not any(folder.glob(name)) if "*" in name else not (folder / name).exists():
+                missing.append(f"{document.relative_to(repository)}: {name}")
+    assert missing == []
+
+
+def test_documents_name_no_missing_make_target(repository: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    documents = "\n".join((repository / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md"))
+    named = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", documents, re.MULTILINE))
+    named_targets = {first or second for first, second in named}
+    assert {"plan", "test"} <= named_targets <= targets
+
+
+def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) -> None:
+    offline = ("--no-deps", "--no-build-isolation", "--no-index")
+    built = run(sys.executable, "-m", "pip", "wheel", "--quiet", *offline, "-w", tmp_path, repository, cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("heddle_fabric-*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["importlinter"]["root_packages"]
+    assert {path.parent.name for path in site.glob("*/__init__.py")} == set(packages)
+
+    def files_below(folder: Path) -> dict[Path, bytes]:
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+
+    installed = site / "topo" / "configs"
+    assert files_below(installed) == files_below(repository / "configs") != {}
+    question = "import topo.catalog; print(topo.catalog.config_root())"
+    asked = run(sys.executable, "-c", question, cwd=tmp_path, PYTHONPATH=str(site))
+    assert asked.stdout.strip() == str(installed), asked.stderr
