@@ -17,7 +17,7 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
 
 test: tools check ## install what the tests need, then check and test everything
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
 check: .venv/installed-dev ## lint, format, types, import contracts
 	$(BIN)/ruff check .
@@ -28,7 +28,7 @@ check: .venv/installed-dev ## lint, format, types, import contracts
 bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fails on none
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
-notebooks: .venv/installed-dev ## execute every notebook
+notebooks: .venv/installed-dev ## execute every notebook, as make test does
 	$(BIN)/pytest --nbmake notebooks
 
 tools: ## install the Debian packages that the tests use as judges
