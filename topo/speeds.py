@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LANE_GBPS", "SPEEDS", "LinkSpeed", "parse_link_speed"]
+__all__ = ["LANE_GBPS", "SPEEDS", "LinkSpeed", "parse_link_speed", "slower"]
 
 SPEEDS: tuple[str, ...] = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
 """Generations in order; a port's ``speed`` is an index into this tuple."""
@@ -68,3 +68,8 @@ def parse_link_speed(text: str) -> LinkSpeed:
         lanes = int(split) / float(LANE_GBPS[SPEEDS.index(generation)])
         return LinkSpeed(int(lanes), generation)
     return LinkSpeed(int(width or 4), generation)
+
+
+def slower(a: LinkSpeed, b: LinkSpeed) -> LinkSpeed:
+    """Speed that two ports agree on: the lower generation at the smaller width."""
+    return LinkSpeed(min(a.width, b.width), SPEEDS[min(a.index, b.index)])
