@@ -1,0 +1,241 @@
+"""Every collective, played on real numbers in orders that its dependencies allow, and its closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulate.collectives import ALGORITHMS, schedule
+from simulate.collectives.halving_doubling import halving_doubling_allreduce
+from simulate.collectives.hierarchical import hierarchical_allreduce
+from simulate.collectives.pipeline import pipeline
+from simulate.collectives.play import play
+from simulate.collectives.ring import ring_all_gather, ring_allreduce, ring_reduce_scatter
+from simulate.collectives.schedule import Schedule
+from simulate.collectives.tree import tree_allreduce
+from simulate.collectives.trees import crossings, depths, double_binary_tree, rerooted, zone_trees
+from topo.errors import HeddleError
+
+PAIRS = [(collective, algorithm) for collective, by in ALGORITHMS.items() for algorithm in by]
+POWERS_ONLY = ("recursive-halving", "recursive-doubling")
+
+
+def played(plan: Schedule, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    start = rng.integers(-1000, 1000, (plan.n_ranks, plan.n_blocks)).astype(float)
+    return start, play(plan, start, rng)
+
+
+def longest_chain(plan: Schedule) -> np.ndarray:
+    """Steps of all messages by relaxation over the dependencies."""
+    step = np.zeros(len(plan), int)
+    for _ in range(len(plan) + 1):
+        after = step.copy()
+        np.maximum.at(after, plan.waiter, step[plan.awaited] + 1)
+        if np.array_equal(after, step):
+            return step
+        step = after
+    raise AssertionError("circle")
+
+
+def blocks_sent(plan: Schedule) -> np.ndarray:
+    return np.bincount(plan.src, weights=plan.count, minlength=plan.n_ranks)
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+@given(n=st.integers(1, 20), chunks=st.integers(1, 4), group_size=st.integers(1, 5), seed=st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_plays_right(collective: str, algorithm: str, n: int, chunks: int, group_size: int, seed: int) -> None:
+    if algorithm in POWERS_ONLY:
+        n = 1 << (n.bit_length() - 1)
+    groups = np.random.default_rng(seed).permutation(np.arange(n) // group_size)
+    if algorithm == "hierarchical":
+        n = max(n // group_size, 1) * group_size
+        groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(n // group_size), group_size))
+    plan = schedule(collective, algorithm, n, chunks=chunks, groups=groups)
+    start, end = played(plan, seed)
+    own = np.repeat(np.eye(n, dtype=bool), plan.n_blocks // n, axis=1) if plan.n_blocks % n == 0 else None
+
+    match collective:
+        case "allreduce":
+            np.testing.assert_array_equal(end, np.broadcast_to(start.sum(axis=0), start.shape))
+        case "reduce-scatter":
+            np.testing.assert_array_equal(end[own], start.sum(axis=0))
+        case "all-gather":
+            np.testing.assert_array_equal(end, np.broadcast_to(start[own], start.shape))
+        case "broadcast":
+            np.testing.assert_array_equal(end, np.broadcast_to(start[0], start.shape))
+        case "reduce":
+            np.testing.assert_array_equal(end[0], start.sum(axis=0))
+        case "all-to-all":
+            np.testing.assert_array_equal(end, start.T)
+        case "pipeline":
+            np.testing.assert_array_equal(end[-1, :chunks], start[0, :chunks])
+            np.testing.assert_array_equal(end[:, chunks:], np.broadcast_to(start[-1, chunks:], end[:, chunks:].shape))
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+@pytest.mark.parametrize("n", [1, 2, 8, 16])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_steps_are_the_longest_chain(collective: str, algorithm: str, n: int, chunks: int) -> None:
+    plan = schedule(collective, algorithm, n, chunks=chunks, groups=np.arange(n) // 4)
+
+    np.testing.assert_array_equal(longest_chain(plan), plan.step)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 16, 64])
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_ring_sends_what_the_closed_form_says(n: int, chunks: int) -> None:
+    allreduce, scatter, gather = ring_allreduce(n, chunks), ring_reduce_scatter(n, chunks), ring_all_gather(n, chunks)
+
+    np.testing.assert_array_equal(blocks_sent(allreduce) * n, 2 * (n - 1) * allreduce.n_blocks)
+    np.testing.assert_array_equal(blocks_sent(scatter) * n, (n - 1) * scatter.n_blocks)
+    np.testing.assert_array_equal(blocks_sent(gather) * n, (n - 1) * gather.n_blocks)
+    assert allreduce.n_steps == 2 * (n - 1) * chunks
+    np.testing.assert_array_equal(allreduce.dst, (allreduce.src + 1) % n)
+
+
+@pytest.mark.parametrize("k", range(1, 8))
+def test_halving_doubling_sends_as_little_as_a_ring_in_fewer_steps(k: int) -> None:
+    n = 1 << k
+    plan = halving_doubling_allreduce(n)
+
+    np.testing.assert_array_equal(blocks_sent(plan), 2 * (n - 1))
+    assert plan.n_blocks == n
+    assert plan.n_steps == 2 * k
+
+
+def test_halving_doubling_folds_what_is_above_a_power_of_two() -> None:
+    plan = halving_doubling_allreduce(13)
+
+    assert plan.n_steps == 2 * 3 + 2
+    np.testing.assert_array_equal(blocks_sent(plan)[:10], [14 + 8, 8] * 5)
+    np.testing.assert_array_equal(blocks_sent(plan)[10:], 14)
+
+
+@pytest.mark.parametrize("n", [3, 6, 12, 100])
+@pytest.mark.parametrize("case", [("reduce-scatter", "recursive-halving"), ("all-gather", "recursive-doubling")])
+def test_halving_refuses_other_numbers_of_ranks(n: int, case: tuple[str, str]) -> None:
+    with pytest.raises(HeddleError, match=f"power of two of ranks and cannot take {n}; take"):
+        schedule(*case, n)
+
+
+@given(n=st.integers(2, 300))
+def test_double_binary_tree_is_nccls(n: int) -> None:
+    trees = double_binary_tree(n)
+
+    children = [np.bincount(tree[tree >= 0], minlength=n) for tree in trees]
+    for tree, below in zip(trees, children, strict=True):
+        assert depths(tree).max() <= np.ceil(np.log2(n)) + (n > 2)
+        assert below.max() <= 2
+        assert below[tree == -1] == 1
+    # Complementary: no rank has two children in both trees, and none sends more than two buffers in an allreduce.
+    assert not np.any((children[0] == 2) & (children[1] == 2))
+    sent = blocks_sent(tree_allreduce(trees))
+    assert sent.max() <= 4  # of half a buffer each
+    assert sent.sum() == 2 * 2 * (n - 1)
+
+
+def test_double_binary_tree_of_fourteen_as_drawn_in_nccl() -> None:
+    first, second = double_binary_tree(14)
+
+    assert first.tolist() == [-1, 2, 4, 2, 8, 6, 4, 6, 0, 10, 12, 10, 8, 12]
+    assert second.tolist() == [13 - p if p >= 0 else -1 for p in reversed(first.tolist())]
+    first, second = double_binary_tree(5)
+    assert first.tolist() == [-1, 2, 4, 2, 0]
+    assert second.tolist() == [1, -1, 3, 0, 3]
+
+
+@pytest.mark.parametrize(("n", "times"), [(64, 2), (1024, 2), (160, 4), (1160, 6), (1200, 8), (1250, 5)])
+def test_a_contiguous_double_tree_crosses_the_zones_often_and_zone_trees_once(n: int, times: int) -> None:
+    zones = np.arange(n) >= n // 2
+
+    assert crossings(double_binary_tree(n), zones) == [times, times]
+    assert crossings(zone_trees(zones), zones) == [1, 1]
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4), seed=st.integers(0, 2**32))
+def test_zone_trees_join_each_zone_by_one_pair(sizes: list[int], seed: int) -> None:
+    zones = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    trees = zone_trees(zones)
+
+    edges = [{(r, p) for r, p in enumerate(tree.tolist()) if p >= 0 and zones[r] != zones[p]} for tree in trees]
+    assert edges[0] == edges[1]
+    assert len(edges[0]) == len(sizes) - 1
+    for tree in trees:
+        depths(tree)
+        assert np.bincount(tree[tree >= 0], minlength=len(zones)).max(initial=0) <= 3
+
+
+@given(n=st.integers(1, 60), data=st.data())
+def test_rerooting_keeps_the_edges(n: int, data: st.DataObject) -> None:
+    tree, root = double_binary_tree(n)[0], data.draw(st.integers(0, n - 1))
+    turned = rerooted(tree, root)
+
+    assert depths(turned)[root] == 0
+    assert {frozenset(edge) for edge in enumerate(tree.tolist()) if edge[1] >= 0} == {
+        frozenset(edge) for edge in enumerate(turned.tolist()) if edge[1] >= 0
+    }
+
+
+def test_what_is_no_tree_is_refused() -> None:
+    with pytest.raises(HeddleError, match="ranks 0 and 2 are both roots"):
+        depths(np.array([-1, 0, -1], np.int32))
+    with pytest.raises(HeddleError, match="rank 1 does not hang on the root"):
+        depths(np.array([-1, 2, 1], np.int32))
+
+
+@pytest.mark.parametrize(("n_groups", "size"), [(2, 4), (5, 3), (1, 6), (6, 1)])
+def test_hierarchical_sends_one_share_between_groups(n_groups: int, size: int) -> None:
+    groups = np.tile(np.arange(n_groups), size)
+    plan = hierarchical_allreduce(groups)
+
+    between = groups[plan.src] != groups[plan.dst]
+    sent = np.bincount(plan.src[between], weights=plan.count[between], minlength=len(groups)) / plan.n_blocks
+    np.testing.assert_allclose(sent, 2 * (n_groups - 1) / n_groups / size, rtol=1e-12)
+    np.testing.assert_allclose(blocks_sent(plan) / plan.n_blocks, 2 * (1 - 1 / len(groups)), rtol=1e-12)
+    assert plan.n_steps == 2 * (size - 1) + 2 * (n_groups - 1)
+
+
+def test_hierarchical_refuses_uneven_groups() -> None:
+    with pytest.raises(HeddleError, match="group 1 has 1 ranks and group 0 has 3"):
+        hierarchical_allreduce([0, 0, 0, 1])
+
+
+@pytest.mark.parametrize(("n", "batches"), [(2, 1), (4, 8), (7, 3)])
+def test_pipeline_takes_stages_and_batches(n: int, batches: int) -> None:
+    forward, both = pipeline(n, batches, backward=False), pipeline(n, batches)
+
+    assert forward.n_steps == n - 1 + batches - 1
+    assert both.n_steps == 2 * (n - 1) + batches - 1
+    assert len(both) == 2 * len(forward) == 2 * (n - 1) * batches
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+def test_one_rank_sends_nothing(collective: str, algorithm: str) -> None:
+    assert len(schedule(collective, algorithm, 1, chunks=3)) == 0
+
+
+def test_flows_carry_the_buffer() -> None:
+    plan = ring_allreduce(5, 2)
+    flows = plan.flows(1000.0)
+
+    np.testing.assert_allclose(np.bincount(flows.src, weights=flows.size_bytes), 2 * 4 / 5 * 1000, rtol=1e-12)
+    np.testing.assert_array_equal(flows.tag, plan.step)
+
+
+def test_unknown_algorithms_are_refused() -> None:
+    with pytest.raises(HeddleError, match=r"found the algorithm 'butterfly' for 'allreduce'; expected one of .*ring"):
+        schedule("allreduce", "butterfly", 4)
+    with pytest.raises(HeddleError, match="found 0 ranks"):
+        schedule("allreduce", "ring", 0)
+    with pytest.raises(HeddleError, match="0 chunks"):
+        schedule("allreduce", "ring", 4, chunks=0)
+
+
+def test_a_circle_is_found_when_played() -> None:
+    plan = Schedule.of(2, 1, [0, 1], [1, 0], 0, after=[([0, 1], [1, 0])])
+    with pytest.raises(ValueError, match="2 messages wait for each other"):
+        play(plan, np.zeros((2, 1)), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="buffers have shape"):
+        play(plan, np.zeros((3, 1)), np.random.default_rng(0))
