@@ -32,7 +32,7 @@ the one that is spared, and it is where joints reach each other.
 
 What that costs
 ---------------
-Border leaves without hosts (placement ``border``): nothing, every channel into them is ``DEP`` and no host is behind it.
+Border leaves without hosts (placement ``border``): nothing; every channel into them is ``DEP``, with no host behind.
 Border leaves with hosts (``spread``): each link to a joint needs one spine whose channel to that leaf is closed to
 arrivals. The spines of compute hosts are turned a little from leaf to leaf (`_compute_pattern`) until each border leaf
 has a spine that none of its own hosts uses, and these are dealt over the spines by an assignment problem; then the
@@ -125,7 +125,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
             if near != far:
                 pairs += _fill_departures(lft, zone, goal, departing[near], reach[:, far], restricted=near > 0)
         _fill_arrivals(lft, zones[far], goal, joints, pairs)
-    _fill_joints(fabric, lft, zones, joints, departing, lids)
+    _fill_joints(lft, zones, joints, departing, lids)
     _fill_odd_hosts(fabric, lft, lids)
     switches = np.arange(fabric.n_switches)
     lft[switches, lids[switches]] = 0
@@ -258,43 +258,35 @@ def _fill_zone(
     fabric: Fabric, lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, *, restricted: bool
 ) -> None:
     """Fill the tables of a zone's switches for its own targets."""
-    n_leaves, n_spines = zone.linked.shape
+    n_spines = len(zone.spines)
     on_leaf = np.flatnonzero(targets.leaf >= 0)
     goal = targets.leaf[on_leaf]
-    for leaf in range(n_leaves):
-        enterable = zone.linked[goal].copy()  # (targets, spines)
+    for leaf, switch in enumerate(zone.leaves.tolist()):
+        enterable = zone.linked[goal] & zone.linked[leaf]  # (targets, spines)
         if restricted and zone.border[leaf]:
             enterable &= ~departing[goal]
-        enterable &= zone.linked[leaf]
         spine = _least_used(targets.spine[on_leaf], enterable, goal == leaf)
         ports = zone.up.pick(np.full(len(spine), leaf), spine, targets.turn[on_leaf])
         stuck = (spine < 0) & (goal != leaf)
         ports[stuck] = [_around(zone, leaf, int(place)) for place in goal[stuck]]
         ports[goal == leaf] = targets.port[on_leaf][goal == leaf]
-        if ((ports == 0) & (goal != leaf) & (targets.port[on_leaf] > 0)).any():
-            lost = goal[(ports == 0) & (goal != leaf)][0]
+        lost = goal[(ports == 0) & (goal != leaf)]
+        if len(lost):
             raise RoutingError(
-                f"{fabric.label(int(zone.leaves[leaf]))} and {fabric.label(int(zone.leaves[lost]))} share no spine "
+                f"{fabric.label(switch)} and {fabric.label(int(zone.leaves[lost[0]]))} share no spine "
                 "that a path may take: the engine `zoned` cannot route between them; take `balanced`"
             )
-        _set(lft, zone.leaves[leaf], targets.lid[on_leaf], ports)
-        _set(
-            lft, zone.leaves[leaf], targets.lid[-n_spines:], zone.up.pick(*_row(leaf, n_spines), np.zeros(1, np.int64))
-        )
+        _set(lft, switch, targets.lid[on_leaf], ports)
+        _set(lft, switch, targets.lid[-n_spines:], zone.up.port[leaf, :, 0])
     nth = _nth_of_its_kind(targets.leaf[on_leaf] * n_spines + targets.spine[on_leaf])
     turning = _turning_leaf(zone)
-    back = _row(turning, n_spines)[::-1] if turning >= 0 else None
-    for spine in range(n_spines):
+    for spine, switch in enumerate(zone.spines.tolist()):
         ports = zone.down.pick(np.full(len(goal), spine), goal, nth)
         if turning >= 0:
             to_turn = int(zone.down.port[spine, turning, 0])
             ports[ports == 0] = to_turn
-            _set(lft, zone.spines[spine], targets.lid[-n_spines:], np.full(len(back[0]) if back else 0, to_turn))
-        _set(lft, zone.spines[spine], targets.lid[on_leaf], ports)
-
-
-def _row(row: int, n_columns: int) -> tuple[Ints, Ints]:
-    return np.full(n_columns, row), np.arange(n_columns)
+            lft[switch, targets.lid[-n_spines:]] = to_turn
+        _set(lft, switch, targets.lid[on_leaf], ports)
 
 
 def _turning_leaf(zone: Zone) -> int:
@@ -363,27 +355,27 @@ def _fill_departures(
         raise RoutingError("a border leaf has no link to a joint that reaches every zone: take the engine `balanced`")
     # Where each spine sends a target: to its exit, or to another border leaf that it may depart to.
     over = np.full((n_spines, n_targets), -1, np.int64)
-    for index in range(n_spines):
+    for index, switch in enumerate(zone.spines.tolist()):
         ok = departing[exit_leaf[chosen], index]
         own = np.unique(exit_leaf[departing[exit_leaf, index]])
         over[index] = np.where(ok, exit_leaf[chosen], own[nth % len(own)] if len(own) else -1)
         ports = zone.down.pick(np.full(n_targets, index), np.maximum(over[index], 0), nth)
-        _set(lft, zone.spines[index], targets.lid, np.where(over[index] >= 0, ports, 0))
+        _set(lft, switch, targets.lid, np.where(over[index] >= 0, ports, 0))
     leads_out = (over >= 0).T  # (targets, spines)
     joint_of = np.array([exit_.joint for exit_ in exits], np.int64)
     port_of = np.array([exit_.leaf_port for exit_ in exits], np.int64)
     pairs = np.zeros((len(reaching), n_targets), np.int64)
     hosts = zone.hosts_on_leaf
     everything = np.arange(n_targets)
-    for leaf in range(n_leaves):
+    for leaf, switch in enumerate(zone.leaves.tolist()):
         if at_border[leaf, 0] >= 0:
             last = at_border[leaf]
-            _set(lft, zone.leaves[leaf], targets.lid, port_of[last])
+            _set(lft, switch, targets.lid, port_of[last])
         else:
             up = _least_used(spine, leads_out & zone.linked[leaf], np.zeros(n_targets, bool))
             if (up < 0).any():
                 raise RoutingError("a leaf has no spine left that leads out of its zone: take the engine `balanced`")
-            _set(lft, zone.leaves[leaf], targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))
+            _set(lft, switch, targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))
             last = at_border[over[up, everything], everything]
         pairs[joint_of[last], everything] += hosts[leaf]
     return pairs
@@ -453,7 +445,6 @@ def _deal_entries(members: Ints, targets: Targets, entry_leaf: Ints, carried: In
 
 
 def _fill_joints(
-    fabric: Fabric,
     lft: NDArray[np.uint8],
     zones: list[Zone],
     joints: Ints,

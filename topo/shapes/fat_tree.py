@@ -1,9 +1,9 @@
-"""Fat-trees of two levels: every leaf is linked to every spine.
+r"""Fat-trees of two levels: every leaf is linked to every spine.
 
 ::
 
     spine00  spine01  ...            level 2
-       |  \\   /  |
+       |  \   /  |
     leaf00   leaf01   ...            level 1
      |  |     |  |
     hosts    hosts                   level 0
