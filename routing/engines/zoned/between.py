@@ -1,0 +1,157 @@
+"""Between zones: how what leaves a zone is dealt over its exits, and what arrives over the links of the joints."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.engines.zoned.within import Targets, least_used, nth_of_its_kind, write
+from routing.tables import NO_PATH
+from routing.zones import Exit, Zone
+from topo.errors import RoutingError
+
+__all__ = ["fill_arrivals", "fill_departures", "fill_joints"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def fill_departures(
+    lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, reaching: Bools, *, restricted: bool
+) -> Ints:
+    """Fill a zone's tables for the targets of another one; return (joints, T) source hosts that reach each joint."""
+    n_leaves, n_spines = zone.linked.shape
+    exits = [exit_ for exit_ in zone.exits if reaching[exit_.joint]]
+    exit_leaf = np.array([exit_.leaf for exit_ in exits], np.int64)
+    n_targets = len(targets.lid)
+    chosen, spine = _deal_exits(targets.role, exit_leaf, departing)
+    at_border = np.full((n_leaves, n_targets), -1, np.int64)  # exit that a border leaf takes
+    nth = nth_of_its_kind(targets.role)
+    for leaf in np.unique(exit_leaf).tolist():
+        own = np.flatnonzero(exit_leaf == leaf)
+        at_border[leaf] = np.where(exit_leaf[chosen] == leaf, chosen, own[nth % len(own)])
+    stranded = zone.border & ~np.isin(np.arange(n_leaves), exit_leaf)
+    if stranded.any() and restricted:
+        raise RoutingError("a border leaf has no link to a joint that reaches every zone: take the engine `balanced`")
+    # Where each spine sends a target: to its exit, or to another border leaf that it may depart to.
+    over = np.full((n_spines, n_targets), -1, np.int64)
+    for index, switch in enumerate(zone.spines.tolist()):
+        ok = departing[exit_leaf[chosen], index]
+        own = np.unique(exit_leaf[departing[exit_leaf, index]])
+        over[index] = np.where(ok, exit_leaf[chosen], own[nth % len(own)] if len(own) else -1)
+        ports = zone.down.pick(np.full(n_targets, index), np.maximum(over[index], 0), nth)
+        write(lft, switch, targets.lid, np.where(over[index] >= 0, ports, 0))
+    leads_out = (over >= 0).T  # (targets, spines)
+    joint_of = np.array([exit_.joint for exit_ in exits], np.int64)
+    port_of = np.array([exit_.leaf_port for exit_ in exits], np.int64)
+    pairs = np.zeros((len(reaching), n_targets), np.int64)
+    hosts = zone.hosts_on_leaf
+    everything = np.arange(n_targets)
+    for leaf, switch in enumerate(zone.leaves.tolist()):
+        if at_border[leaf, 0] >= 0:
+            last = at_border[leaf]
+            write(lft, switch, targets.lid, port_of[last])
+        else:
+            up = least_used(spine, leads_out & zone.linked[leaf], np.zeros(n_targets, bool))
+            if (up < 0).any():
+                raise RoutingError("a leaf has no spine left that leads out of its zone: take the engine `balanced`")
+            write(lft, switch, targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))
+            last = at_border[over[up, everything], everything]
+        pairs[joint_of[last], everything] += hosts[leaf]
+    return pairs
+
+
+def _deal_exits(role: Ints, exit_leaf: Ints, departing: Bools) -> tuple[Ints, Ints]:
+    """Deal targets over exits role by role, and those of a border leaf over the spines that depart to it.
+
+    Returns the exit and the spine of each target.
+    """
+    chosen = np.empty(len(role), np.int64)
+    spine = np.empty(len(role), np.int64)
+    next_exit = 0
+    for kind in np.unique(role).tolist():
+        members = np.flatnonzero(role == kind)
+        chosen[members] = (next_exit + np.arange(len(members))) % len(exit_leaf)
+        next_exit += len(members)
+    for leaf in np.unique(exit_leaf).tolist():
+        members = np.flatnonzero(exit_leaf[chosen] == leaf)
+        spines = np.flatnonzero(departing[leaf])
+        spine[members] = spines[np.arange(len(members)) % len(spines)]
+    return chosen, spine
+
+
+def fill_arrivals(lft: NDArray[np.uint8], zone: Zone, targets: Targets, joints: Ints, pairs: Ints) -> None:
+    """Fill the joints' tables for the targets of a zone, so that each of a joint's links carries as many pairs.
+
+    Targets of one role with as many sources are alike: each link gets the same number of them, first those that hang
+    on the leaf it leads to.
+    """
+    for joint, switch in enumerate(joints.tolist()):
+        entries = [exit_ for exit_ in zone.exits if exit_.joint == joint]
+        if not entries:
+            continue
+        leaf = np.array([entry.leaf for entry in entries], np.int64)
+        port = np.array([entry.joint_port for entry in entries], np.int64)
+        carried = np.zeros(len(entries), np.int64)
+        alike = np.stack([targets.role, -pairs[joint]], axis=1)
+        for kind in np.unique(alike, axis=0):
+            members = np.flatnonzero((alike == kind).all(axis=1))
+            link = _deal_entries(members, targets, leaf, carried)
+            carried += np.bincount(link, minlength=len(entries)) * -kind[1]
+            lft[switch, targets.lid[members]] = port[link]
+
+
+def _deal_entries(members: Ints, targets: Targets, entry_leaf: Ints, carried: Ints) -> Ints:
+    """Give each entry as many members, the least loaded ones one more; at home first. Return the entry of each."""
+    n_entries = len(entry_leaf)
+    quota = np.full(n_entries, len(members) // n_entries)
+    quota[np.argsort(carried, kind="stable")[: len(members) % n_entries]] += 1
+    is_switch = targets.port[members] == 0
+    link = np.full(len(members), -1, np.int64)
+    for entry in range(n_entries):
+        home = np.flatnonzero((targets.leaf[members] == entry_leaf[entry]) & (link < 0))
+        home = home if is_switch.any() else home[: quota[entry]]  # a border leaf's own LID always goes straight in
+        link[home] = entry
+        quota[entry] = max(quota[entry] - len(home), 0)
+    rest = np.flatnonzero(link < 0)
+    slots = np.repeat(np.arange(n_entries), quota)
+    # Round-robin over the slots, so that neighbours arrive on different leaves.
+    slots = slots[np.argsort(nth_of_its_kind(slots), kind="stable")]
+    link[rest] = slots[np.arange(len(rest)) % max(len(slots), 1)] if len(slots) else np.arange(len(rest)) % n_entries
+    return link
+
+
+def fill_joints(
+    lft: NDArray[np.uint8],
+    zones: list[Zone],
+    joints: Ints,
+    departing: list[Bools],
+    lids: NDArray[np.uint16],
+) -> None:
+    """Fill all tables for the LIDs of the joints; they reach each other over the first zone, which is spared rule 2."""
+    for joint, switch in enumerate(joints.tolist()):
+        lid = int(lids[switch])
+        for number, zone in enumerate(zones):
+            direct = {exit_.leaf: exit_ for exit_ in zone.exits if exit_.joint == joint}
+            own: dict[int, Exit] = {exit_.leaf: exit_ for exit_ in zone.exits}
+            for spine in range(len(zone.spines)):
+                ways = [leaf for leaf in sorted(direct) if departing[number][leaf, spine]]
+                ways = ways or [leaf for leaf in sorted(own) if departing[number][leaf, spine] and number > 0]
+                if ways:
+                    lft[zone.spines[spine], lid] = zone.down.port[spine, ways[joint % len(ways)], 0]
+            for leaf in range(len(zone.leaves)):
+                if leaf in direct:
+                    lft[zone.leaves[leaf], lid] = direct[leaf].leaf_port
+                elif leaf in own and number > 0:
+                    lft[zone.leaves[leaf], lid] = own[leaf].leaf_port
+                else:
+                    leads = np.flatnonzero(zone.linked[leaf] & (lft[zone.spines, lid] != NO_PATH))
+                    if len(leads):
+                        lft[zone.leaves[leaf], lid] = zone.up.port[leaf, leads[leaf % len(leads)], 0]
+        for other, from_switch in enumerate(joints.tolist()):
+            if other == joint:
+                continue
+            entries = [exit_ for exit_ in zones[0].exits if exit_.joint == other]
+            shared = [e for e in entries if any(x.joint == joint and x.leaf == e.leaf for x in zones[0].exits)]
+            if entries:
+                lft[from_switch, lid] = (shared or entries)[0].joint_port

@@ -1,0 +1,223 @@
+"""Within a zone: which spine each target is reached over, and the tables of the zone's switches for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from routing.zones import Zone
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
+
+__all__ = ["Targets", "compute_pattern", "fill_zone", "least_used", "nth_of_its_kind", "place_targets", "write"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+CLOSED = 1_000
+"""Cost of closing a channel that a host's path uses, far above any number of spines."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What has a LID in a zone: T host ports, then leaves, then spines."""
+
+    lid: Ints
+    leaf: Ints
+    """(T,) index of the leaf that each hangs on or is, -1 for spines."""
+    port: Ints
+    """(T,) port of that leaf, 0 for the leaf itself."""
+    role: Ints
+    spine: Ints
+    """(T,) index of the spine over which each is reached within the zone."""
+    turn: Ints
+    """(T,) which of parallel links to take."""
+
+
+def compute_pattern(zone: Zone, *, restricted: bool) -> tuple[Ints, Bools]:
+    """Choose the uplink of each compute host, and the channels that departures take.
+
+    Host i of leaf l gets uplink ``i + skip * l`` modulo the uplinks U. Any skip of at most U minus the hosts of a leaf
+    keeps consecutive hosts on different uplinks; the smallest one is taken that balances best and closes fewest
+    channels in use.
+
+    Returns
+    -------
+    uplink : (H,) int64
+        Uplink (spine and parallel link) of each host of the role with most hosts, -1 for the others.
+    departing : (L, K) bool
+        Channels from spines into border leaves that carry departures.
+    """
+    n_leaves, n_spines = zone.linked.shape
+    parallel = max(int(zone.up.count.max(initial=1)), 1)
+    uplinks = n_spines * parallel
+    uplink = np.full(len(zone.hosts), -1, np.int64)
+    roles = np.bincount(zone.host_role) if len(zone.hosts) else np.zeros(1, np.int64)
+    first = np.flatnonzero(zone.host_role == int(roles.argmax()))
+    leaf = zone.host_leaf[first]
+    dense = int(np.bincount(leaf, minlength=1).max(initial=0))
+    best: tuple[int, int, int] | None = None
+    departing = np.zeros((n_leaves, n_spines), bool)
+    for skip in range(max(uplinks - dense, 0) + 1):
+        tried = (np.arange(len(first)) + skip * leaf) % uplinks
+        used = np.zeros((n_leaves, n_spines), bool)
+        used[leaf, tried % n_spines] = True
+        channels, closed = _departing(zone, used)
+        spread = int(np.ptp(np.bincount(tried, minlength=uplinks))) if len(first) else 0
+        rank = (max(spread, 1), closed if restricted else 0, skip)
+        if best is None or rank < best:
+            best, departing = rank, channels
+            uplink[first] = tried
+        if not restricted:
+            break
+    return uplink, departing if restricted else zone.linked & zone.border[:, None]
+
+
+def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
+    """Deal departure spines to exits: spread over all spines, on channels that no host of the leaf uses.
+
+    Returns the (L, K) channels and the cost of the assignment.
+    """
+    departing = np.zeros(used.shape, bool)
+    empty = zone.border & (zone.hosts_on_leaf == 0)
+    departing[empty] = zone.linked[empty]
+    leaves = np.array([exit_.leaf for exit_ in zone.exits if not empty[exit_.leaf]], np.int64)
+    if not len(leaves):
+        return departing, 0
+    rounds = -(-len(leaves) // used.shape[1])
+    cost = np.where(used, CLOSED, 0) + np.where(zone.linked, 0, CLOSED * CLOSED)
+    again = np.repeat(np.arange(rounds), used.shape[1])  # a spine's second exit costs a little more than its first
+    rows, columns = linear_sum_assignment(np.tile(cost, rounds)[leaves] + again)
+    spines = columns % used.shape[1]
+    departing[leaves[rows], spines] = zone.linked[leaves[rows], spines]
+    return departing, int(cost[leaves[rows], spines].sum() + again[columns].sum())
+
+
+def place_targets(fabric: Fabric, zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray[np.uint16]) -> Targets:
+    """Place every target of a zone on a spine, role by role."""
+    n_leaves, n_spines = zone.linked.shape
+    parallel = max(int(zone.up.count.max(initial=1)), 1)
+    uplinks = n_spines * parallel
+    switch_role = int(Role.SWITCH)
+    leaf = np.concatenate([zone.host_leaf, np.arange(n_leaves), np.full(n_spines, -1)])
+    role = np.concatenate([zone.host_role, np.full(n_leaves + n_spines, switch_role)])
+    uplink = np.concatenate([pattern, np.full(n_leaves, -1), np.arange(n_spines)])
+    forbidden = ~zone.linked if closed is None else ~zone.linked | closed
+    next_uplink = int(np.count_nonzero(pattern >= 0))
+    for kind in np.unique(role[uplink < 0]).tolist():
+        members = np.flatnonzero((role == kind) & (uplink < 0))
+        uplink[members] = (next_uplink + np.arange(len(members))) % uplinks
+        next_uplink += len(members)
+        _swap_off(uplink, members, leaf, forbidden, n_spines)
+    ends = np.concatenate([zone.hosts, zone.leaves, zone.spines])  # the end port of a switch is its id
+    return Targets(
+        lid=lids[ends].astype(np.int64),
+        leaf=leaf,
+        port=np.concatenate([zone.host_port, np.zeros(n_leaves + n_spines, np.int64)]),
+        role=role,
+        spine=uplink % n_spines,
+        turn=uplink // n_spines,
+    )
+
+
+def _swap_off(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools, n_spines: int) -> None:
+    """Exchange uplinks among members of a role until none is reached over a forbidden channel, where that can be.
+
+    An exchange keeps each spine's number of destinations. One that keeps hosts of a leaf on different spines is
+    preferred; where none helps the host stays, and `fill_zone` sends it another way where it must.
+    """
+    for host in members.tolist():
+        if not forbidden[leaf[host], uplink[host] % n_spines]:
+            continue
+        mine, theirs = uplink[host] % n_spines, uplink[members] % n_spines
+        fits = ~forbidden[leaf[host], theirs] & ~forbidden[leaf[members], mine]
+        if not fits.any():
+            continue
+        at_home = np.bincount(theirs[leaf[members] == leaf[host]], minlength=n_spines)
+        over_mine = np.zeros(len(forbidden), np.int64)
+        np.add.at(over_mine, leaf[members[theirs == mine]], 1)
+        crowding = at_home[theirs] + over_mine[leaf[members]]
+        other = members[np.flatnonzero(fits)[np.argmin(crowding[fits])]]
+        uplink[host], uplink[other] = uplink[other], uplink[host]
+
+
+def fill_zone(
+    fabric: Fabric, lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, *, restricted: bool
+) -> None:
+    """Fill the tables of a zone's switches for its own targets."""
+    n_spines = len(zone.spines)
+    on_leaf = np.flatnonzero(targets.leaf >= 0)
+    goal = targets.leaf[on_leaf]
+    for leaf, switch in enumerate(zone.leaves.tolist()):
+        enterable = zone.linked[goal] & zone.linked[leaf]  # (targets, spines)
+        if restricted and zone.border[leaf]:
+            enterable &= ~departing[goal]
+        spine = least_used(targets.spine[on_leaf], enterable, goal == leaf)
+        ports = zone.up.pick(np.full(len(spine), leaf), spine, targets.turn[on_leaf])
+        stuck = (spine < 0) & (goal != leaf)
+        ports[stuck] = [_around(zone, leaf, int(place)) for place in goal[stuck]]
+        ports[goal == leaf] = targets.port[on_leaf][goal == leaf]
+        lost = goal[(ports == 0) & (goal != leaf)]
+        if len(lost):
+            raise RoutingError(
+                f"{fabric.label(switch)} and {fabric.label(int(zone.leaves[lost[0]]))} share no spine "
+                "that a path may take: the engine `zoned` cannot route between them; take `balanced`"
+            )
+        write(lft, switch, targets.lid[on_leaf], ports)
+        write(lft, switch, targets.lid[-n_spines:], zone.up.port[leaf, :, 0])
+    nth = nth_of_its_kind(targets.leaf[on_leaf] * n_spines + targets.spine[on_leaf])
+    turning = _turning_leaf(zone)
+    for index, switch in enumerate(zone.spines.tolist()):
+        ports = zone.down.pick(np.full(len(goal), index), goal, nth)
+        if turning >= 0:
+            to_turn = int(zone.down.port[index, turning, 0])
+            ports[ports == 0] = to_turn
+            lft[switch, targets.lid[-n_spines:]] = to_turn
+        write(lft, switch, targets.lid[on_leaf], ports)
+
+
+def _turning_leaf(zone: Zone) -> int:
+    """Choose the one leaf over which spines reach each other, -1 if none is linked to all.
+
+    Only switch LIDs need it. A border leaf is taken where there is one: what it sends up never departs, so the turn
+    spine -> leaf -> spine adds no dependency on departures; and with a single turning leaf turns cannot chain.
+    """
+    whole = np.flatnonzero(zone.linked.all(axis=1))
+    border = whole[zone.border[whole]]
+    return int(border[0]) if len(border) else int(whole[0]) if len(whole) else -1
+
+
+def _around(zone: Zone, leaf: int, goal: int) -> int:
+    """Port to a joint that two border leaves share, 0 if they share none."""
+    joints = {exit_.joint for exit_ in zone.exits if exit_.leaf == goal}
+    return next((exit_.leaf_port for exit_ in zone.exits if exit_.leaf == leaf and exit_.joint in joints), 0)
+
+
+def least_used(wanted: Ints, allowed: Bools, skip: Bools) -> Ints:
+    """Keep the wanted spine where it is allowed; elsewhere take the allowed one that is used least; -1 if none is."""
+    choice = np.where(allowed[np.arange(len(wanted)), wanted], wanted, -1)
+    used = np.bincount(choice[(choice >= 0) & ~skip], minlength=allowed.shape[1])
+    for target in np.flatnonzero((choice < 0) & ~skip).tolist():
+        fits = np.flatnonzero(allowed[target])
+        if len(fits):
+            choice[target] = fits[np.argmin(used[fits])]
+            used[choice[target]] += 1
+    return choice
+
+
+def nth_of_its_kind(kind: Ints) -> Ints:
+    """Return for each element how many equal ones come before it."""
+    order = np.argsort(kind, kind="stable")
+    starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    nth = np.empty(len(kind), np.int64)
+    nth[order] = np.arange(len(kind)) - np.repeat(starts, np.diff(starts, append=len(kind)))
+    return nth
+
+
+def write(lft: NDArray[np.uint8], switch: int, lids: Ints, ports: Ints) -> None:
+    """Write the entries whose port is known (not 0)."""
+    known = ports > 0
+    lft[switch, lids[known]] = ports[known]
