@@ -1,0 +1,1 @@
+"""Files that bring traffic in and take results out, one module a format."""
