@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.zoned.between import fill_arrivals, fill_departures, fill_joints
-from routing.engines.zoned.within import compute_pattern, fill_zone, place_targets
+from routing.engines.zoned.within import compute_pattern, fill_zone, place_targets, widen
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from routing.zones import Zone, zones_of
 from topo.errors import RoutingError
@@ -88,20 +88,21 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     zones, joints = zones_of(fabric)
     reach = _reach(zones, len(joints))
     lft = np.full((fabric.n_switches, int(lids.max(initial=0)) + 1), NO_PATH, np.uint8)
-    departing = []
-    targets = []
+    departing, targets, climbs = [], [], []
     for number, zone in enumerate(zones):
-        pattern, channels = compute_pattern(zone, restricted=number > 0)
+        restricted = number > 0
+        pattern, channels = compute_pattern(zone, restricted=restricted)
+        goal = place_targets(zone, pattern, channels if restricted else None, lids)
+        channels = widen(zone, goal, channels)
+        targets.append(goal)
         departing.append(channels)
-        targets.append(place_targets(fabric, zone, pattern, channels if number > 0 else None, lids))
-    for number, zone in enumerate(zones):
-        fill_zone(fabric, lft, zone, targets[number], departing[number], restricted=number > 0)
+        climbs.append(fill_zone(fabric, lft, zone, goal, channels, restricted=restricted))
     for far, goal in enumerate(targets):
         pairs = np.zeros((len(joints), len(goal.lid)), np.int64)
         for near, zone in enumerate(zones):
             if near != far:
                 pairs += fill_departures(lft, zone, goal, departing[near], reach[:, far], restricted=near > 0)
-        fill_arrivals(lft, zones[far], goal, joints, pairs)
+        fill_arrivals(lft, zones[far], goal, joints, pairs, *climbs[far])
     fill_joints(lft, zones, joints, departing, lids)
     _fill_odd_hosts(fabric, lft, lids)
     switches = np.arange(fabric.n_switches)

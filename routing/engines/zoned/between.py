@@ -9,6 +9,7 @@ from routing.engines.zoned.within import Targets, least_used, nth_of_its_kind, w
 from routing.tables import NO_PATH
 from routing.zones import Exit, Zone
 from topo.errors import RoutingError
+from topo.fabric import Role
 
 __all__ = ["fill_arrivals", "fill_departures", "fill_joints"]
 
@@ -76,15 +77,24 @@ def _deal_exits(role: Ints, exit_leaf: Ints, departing: Bools) -> tuple[Ints, In
     for leaf in np.unique(exit_leaf).tolist():
         members = np.flatnonzero(exit_leaf[chosen] == leaf)
         spines = np.flatnonzero(departing[leaf])
-        spine[members] = spines[np.arange(len(members)) % len(spines)]
+        spine[members] = spines[np.arange(len(members)) % len(spines)] if len(spines) else 0
     return chosen, spine
 
 
-def fill_arrivals(lft: NDArray[np.uint8], zone: Zone, targets: Targets, joints: Ints, pairs: Ints) -> None:
+def fill_arrivals(
+    lft: NDArray[np.uint8],
+    zone: Zone,
+    targets: Targets,
+    joints: Ints,
+    pairs: Ints,
+    climbs: Bools,
+    around: Bools,
+) -> None:
     """Fill the joints' tables for the targets of a zone, so that each of a joint's links carries as many pairs.
 
     Targets of one role with as many sources are alike: each link gets the same number of them, first those that hang
-    on the leaf it leads to.
+    on the leaf it leads to. ``climbs`` and ``around`` are what `fill_zone` returns: what arrives must not leave again,
+    so it enters at a leaf that reaches it over a spine, and at home when some leaf comes over the joints itself.
     """
     for joint, switch in enumerate(joints.tolist()):
         entries = [exit_ for exit_ in zone.exits if exit_.joint == joint]
@@ -92,32 +102,42 @@ def fill_arrivals(lft: NDArray[np.uint8], zone: Zone, targets: Targets, joints: 
             continue
         leaf = np.array([entry.leaf for entry in entries], np.int64)
         port = np.array([entry.joint_port for entry in entries], np.int64)
+        home = targets.leaf == leaf[:, None]  # (entries, targets)
+        at_home = home.any(axis=0) & (around | (targets.role == Role.SWITCH))
+        may = np.where(at_home, home, climbs[leaf])
         carried = np.zeros(len(entries), np.int64)
         alike = np.stack([targets.role, -pairs[joint]], axis=1)
         for kind in np.unique(alike, axis=0):
-            members = np.flatnonzero((alike == kind).all(axis=1))
-            link = _deal_entries(members, targets, leaf, carried)
+            members = np.flatnonzero((alike == kind).all(axis=1) & may.any(axis=0))
+            link = _deal_entries(home[:, members], may[:, members], carried)
             carried += np.bincount(link, minlength=len(entries)) * -kind[1]
             lft[switch, targets.lid[members]] = port[link]
 
 
-def _deal_entries(members: Ints, targets: Targets, entry_leaf: Ints, carried: Ints) -> Ints:
-    """Give each entry as many members, the least loaded ones one more; at home first. Return the entry of each."""
-    n_entries = len(entry_leaf)
-    quota = np.full(n_entries, len(members) // n_entries)
-    quota[np.argsort(carried, kind="stable")[: len(members) % n_entries]] += 1
-    is_switch = targets.port[members] == 0
-    link = np.full(len(members), -1, np.int64)
+def _deal_entries(home: Bools, may: Bools, carried: Ints) -> Ints:
+    """Give each entry as many members, the least loaded ones one more; at home first. Return the entry of each.
+
+    Parameters
+    ----------
+    home, may : (entries, members) bool
+        Whether an entry leads to the member's own leaf, and whether the member may take it at all.
+    carried : (entries,) int64
+        What each entry carries already.
+    """
+    n_entries, n_members = may.shape
+    quota = np.full(n_entries, n_members // n_entries)
+    quota[np.argsort(carried, kind="stable")[: n_members % n_entries]] += 1
+    link = np.full(n_members, -1, np.int64)
+    bound = np.flatnonzero(may.sum(axis=0) == 1)
+    link[bound] = may[:, bound].argmax(axis=0)
+    quota -= np.bincount(link[bound], minlength=n_entries)
     for entry in range(n_entries):
-        home = np.flatnonzero((targets.leaf[members] == entry_leaf[entry]) & (link < 0))
-        home = home if is_switch.any() else home[: quota[entry]]  # a border leaf's own LID always goes straight in
-        link[home] = entry
-        quota[entry] = max(quota[entry] - len(home), 0)
-    rest = np.flatnonzero(link < 0)
-    slots = np.repeat(np.arange(n_entries), quota)
-    # Round-robin over the slots, so that neighbours arrive on different leaves.
-    slots = slots[np.argsort(nth_of_its_kind(slots), kind="stable")]
-    link[rest] = slots[np.arange(len(rest)) % max(len(slots), 1)] if len(slots) else np.arange(len(rest)) % n_entries
+        own = np.flatnonzero(home[entry] & (link < 0))[: max(quota[entry], 0)]
+        link[own] = entry
+        quota[entry] -= len(own)
+    for member in np.flatnonzero(link < 0).tolist():  # the entry with most room left: neighbours go different ways
+        link[member] = np.argmax(np.where(may[:, member], quota, np.iinfo(np.int64).min))
+        quota[link[member]] -= 1
     return link
 
 

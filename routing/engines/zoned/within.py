@@ -12,7 +12,16 @@ from routing.zones import Zone
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 
-__all__ = ["Targets", "compute_pattern", "fill_zone", "least_used", "nth_of_its_kind", "place_targets", "write"]
+__all__ = [
+    "Targets",
+    "compute_pattern",
+    "fill_zone",
+    "least_used",
+    "nth_of_its_kind",
+    "place_targets",
+    "widen",
+    "write",
+]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -82,9 +91,15 @@ def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
     Returns the (L, K) channels and the cost of the assignment.
     """
     departing = np.zeros(used.shape, bool)
-    empty = zone.border & (zone.hosts_on_leaf == 0)
+    # No host behind it, or no other border leaf to reach it from: nobody misses the channels.
+    empty = zone.border & ((zone.hosts_on_leaf == 0) | (np.count_nonzero(zone.border) == 1))
     departing[empty] = zone.linked[empty]
-    leaves = np.array([exit_.leaf for exit_ in zone.exits if not empty[exit_.leaf]], np.int64)
+    if not zone.hosts_on_leaf[~zone.border].any():  # every host leaves over its own leaf
+        return departing, 0
+    # A spine for each exit of a leaf, but no more than the leaf's hosts leave unused, and one at least.
+    exits = np.bincount([exit_.leaf for exit_ in zone.exits], minlength=len(used))
+    wanted = np.clip(exits, 0, np.maximum((zone.linked & ~used).sum(axis=1), 1))
+    leaves = np.repeat(np.arange(len(used)), np.where(empty, 0, wanted))
     if not len(leaves):
         return departing, 0
     rounds = -(-len(leaves) // used.shape[1])
@@ -96,7 +111,7 @@ def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
     return departing, int(cost[leaves[rows], spines].sum() + again[columns].sum())
 
 
-def place_targets(fabric: Fabric, zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray[np.uint16]) -> Targets:
+def place_targets(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray[np.uint16]) -> Targets:
     """Place every target of a zone on a spine, role by role."""
     n_leaves, n_spines = zone.linked.shape
     parallel = max(int(zone.up.count.max(initial=1)), 1)
@@ -123,6 +138,24 @@ def place_targets(fabric: Fabric, zone: Zone, pattern: Ints, closed: Bools | Non
     )
 
 
+def widen(zone: Zone, targets: Targets, departing: Bools) -> Bools:
+    """Let departures take every channel into a border leaf that none of its own targets is reached over.
+
+    A spine that is left without a way out gets one at the leaf where it closes the channel to the fewest targets, so
+    that the spine's own packets (its LID is an end port) can leave too.
+    """
+    used = np.zeros(departing.shape, np.int64)
+    on_leaf = targets.leaf >= 0
+    np.add.at(used, (targets.leaf[on_leaf], targets.spine[on_leaf]), 1)
+    enterable = zone.linked & zone.border[:, None]
+    wide: Bools = departing | (enterable & (used == 0))
+    for spine in np.flatnonzero(~wide.any(axis=0)).tolist():
+        spare = np.flatnonzero(enterable[:, spine] & ((enterable & ~wide).sum(axis=1) > 1))
+        if len(spare):
+            wide[spare[np.argmin(used[spare, spine])], spine] = True
+    return wide
+
+
 def _swap_off(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools, n_spines: int) -> None:
     """Exchange uplinks among members of a role until none is reached over a forbidden channel, where that can be.
 
@@ -146,8 +179,19 @@ def _swap_off(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools, n_spine
 
 def fill_zone(
     fabric: Fabric, lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, *, restricted: bool
-) -> None:
-    """Fill the tables of a zone's switches for its own targets."""
+) -> tuple[Bools, Bools]:
+    """Fill the tables of a zone's switches for its own targets.
+
+    Where the rule leaves a border leaf no spine to another one, it goes around over a joint that both have.
+
+    Returns
+    -------
+    climbs : (L, T) bool
+        Whether a leaf reaches a target over a spine, or is the one it hangs on.
+    around : (T,) bool
+        Whether some leaf reaches the target over a joint.
+    """
+    climbs: Bools = np.ones((len(zone.leaves), len(targets.lid)), bool)
     n_spines = len(zone.spines)
     on_leaf = np.flatnonzero(targets.leaf >= 0)
     goal = targets.leaf[on_leaf]
@@ -158,7 +202,8 @@ def fill_zone(
         spine = least_used(targets.spine[on_leaf], enterable, goal == leaf)
         ports = zone.up.pick(np.full(len(spine), leaf), spine, targets.turn[on_leaf])
         stuck = (spine < 0) & (goal != leaf)
-        ports[stuck] = [_around(zone, leaf, int(place)) for place in goal[stuck]]
+        climbs[leaf, on_leaf[stuck]] = False
+        ports[stuck] = [_around(zone, leaf, int(place)) if restricted else 0 for place in goal[stuck]]
         ports[goal == leaf] = targets.port[on_leaf][goal == leaf]
         lost = goal[(ports == 0) & (goal != leaf)]
         if len(lost):
@@ -177,6 +222,7 @@ def fill_zone(
             ports[ports == 0] = to_turn
             lft[switch, targets.lid[-n_spines:]] = to_turn
         write(lft, switch, targets.lid[on_leaf], ports)
+    return climbs, np.asarray(~climbs.all(axis=0))
 
 
 def _turning_leaf(zone: Zone) -> int:

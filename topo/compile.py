@@ -1,0 +1,59 @@
+"""Compiles a cluster's description into fabrics: one for each subnet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from topo.catalog import Catalog
+from topo.errors import DesignError
+from topo.fabric import Fabric
+from topo.hosts import HostGroup
+from topo.shapes.fat_tree import FatTree, compile_fat_tree
+from topo.shapes.zones import Zones, compile_zones
+from topo.spec import ClusterSpec
+
+__all__ = ["compile_cluster", "resolve_groups"]
+
+Compile = Callable[[Any, Sequence[HostGroup], Catalog, str], tuple[Fabric, ...]]
+
+COMPILERS: dict[type, Compile] = {FatTree: compile_fat_tree, Zones: compile_zones}
+"""The function that compiles each family of `topo.shapes`."""
+
+
+def compile_cluster(spec: ClusterSpec, catalog: Catalog) -> tuple[Fabric, ...]:
+    """Compile a cluster.
+
+    Returns
+    -------
+    tuple of Fabric
+        One subnet each; a cluster of several planes has several.
+
+    Raises
+    ------
+    DesignError
+        When the design does not close; the message holds the arithmetic.
+    """
+    groups = resolve_groups(spec, catalog)
+    if not any(group.count for group in groups):
+        raise DesignError(f"{spec.name} has no nodes: give at least one group under `nodes` a count")
+    return COMPILERS[type(spec.network)](spec.network, groups, catalog, spec.name)
+
+
+def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
+    """Look up the models of the node groups: their roles, adapters and link speeds."""
+    groups = []
+    for name, node in spec.nodes.items():
+        model = catalog.node(node.model)
+        groups.append(
+            HostGroup(
+                name=name,
+                count=node.count,
+                model=model.name,
+                role=node.role or model.role,
+                adapters=model.adapters,
+                adapter_model=model.adapter_model,
+                speed=catalog.hca(model.adapter_model).speed,
+            )
+        )
+    return groups
