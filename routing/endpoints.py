@@ -1,0 +1,45 @@
+"""Which end ports a judgement is about: those of hosts, of all adapters, or of switches too."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Kind, frozen
+
+__all__ = ["EndpointSet", "select_endpoints", "tree_order"]
+
+EndpointSet = Literal["hca", "adapters", "all"]
+"""``hca``: channel adapters of hosts; ``adapters``: SHARP aggregation nodes and routers too; ``all``: and port 0 of
+every switch."""
+
+
+def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet = "hca") -> NDArray[np.int32]:
+    """Return (n,) int32: the end ports of a set that have a LID, in fabric order.
+
+    Raises
+    ------
+    RoutingError
+        When there is no such set.
+    """
+    kind = fabric.kind[fabric.end_node]
+    if endpoints == "hca":
+        chosen = kind == Kind.HCA
+    elif endpoints == "adapters":
+        chosen = kind != Kind.SWITCH
+    elif endpoints == "all":
+        chosen = np.ones(len(kind), bool)
+    else:
+        raise RoutingError(f"found endpoints {endpoints!r}; expected one of {', '.join(get_args(EndpointSet))}")
+    return frozen(np.flatnonzero(chosen & (tables.lid != 0)).astype(np.int32))
+
+
+def tree_order(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the end ports ordered by the switch they hang on, and there by its port: neighbours stand together."""
+    port = np.full(fabric.n_end_ports, -1, np.int32)
+    port[fabric.n_switches :] = fabric.peer[fabric.first_adapter_port :]
+    return frozen(ends[np.lexsort((port[ends], fabric.end_switch[ends]))])

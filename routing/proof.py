@@ -1,0 +1,382 @@
+"""Proves routing tables: every pair walked, every channel dependency judged, and the evidence kept.
+
+A credit loop is a cycle of the channel dependency graph: channels whose packets can all wait for room in the next.
+Without a cycle there is no deadlock (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987), and an order of the
+channels in which every path only goes up is the certificate for that: `check_certificate` needs nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from routing.endpoints import EndpointSet, select_endpoints
+from routing.kernels.channels import dependency_graph, shortest_cycle, topological_order
+from routing.kernels.pairs import walk_pairs
+from routing.tables import RoutingTables
+from routing.trace import DATA_LANES, Trace, trace
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role, frozen
+
+__all__ = ["ChannelClass", "Proof", "between_switches", "check_certificate", "prove"]
+
+MAX_EXAMPLES = 10
+CYCLE_STARTS = 32
+"""Channels from which a shortest cycle is looked for, inside the smallest component that holds one."""
+
+
+@dataclass(frozen=True)
+class ChannelClass:
+    """Load of all channels between switches of two levels, by pairs to destinations of one role or of all."""
+
+    level: int
+    """Level of the sending switch."""
+    next_level: int
+    """Level of the receiving switch."""
+    role: Role | None
+    """Role of the destinations; None for all of them."""
+    channels: int
+    """Channels there are."""
+    used: int
+    """Channels that carry any."""
+    max: int
+    """Pairs over the most loaded."""
+    mean: float
+    """Pairs over a used one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What is true of tables on a fabric of P ports, for all ordered pairs of different end ports of a set."""
+
+    endpoints: str
+    """Name of the set of end ports; ``chosen`` when they were given one by one."""
+    ends: NDArray[np.int32]
+    """(n,) the end ports."""
+    pairs: int
+    """Ordered pairs of different end ports."""
+    missing: int
+    """Pairs whose packets do not arrive."""
+    disconnected: int
+    """Those of the missing pairs that no tables could deliver: the cables hold no path."""
+    examples: tuple[Trace, ...]
+    """Missing pairs, no two for the same reason at the same switch, at most ten."""
+    hops: NDArray[np.int64]
+    """(max_hops + 1,) delivered pairs by the number of switches on their path."""
+    stretch: int
+    """Most switches that a path has beyond the shortest that the cables hold."""
+    virtual_lanes: tuple[int, ...]
+    """Virtual lanes that delivered pairs use, in ascending order."""
+    credit_loops: int
+    """Channels that lie on credit loops (in strongly connected components of the dependency graph), lanes summed."""
+    loop: tuple[int, ...]
+    """Channels of one short credit loop in order, each waiting for the next and the last for the first."""
+    order: NDArray[np.int32]
+    """(lanes, P) position of each channel between switches in a topological order of its lane's dependency graph;
+    -1 where the lane does not use it, and on and behind loops; lanes as in ``virtual_lanes``. Channels to and from
+    adapters need none: they begin or end each path that they are on."""
+    load: NDArray[np.int64]
+    """(P,) delivered pairs over each channel."""
+    load_by_role: dict[Role, NDArray[np.int64]]
+    """(P,) the same by role of the destination."""
+    classes: tuple[ChannelClass, ...] = field(repr=False)
+    """Load by level and role."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, item.name, frozen(value))
+
+    @property
+    def lanes(self) -> int:
+        """Virtual lanes that are used."""
+        return len(self.virtual_lanes)
+
+    @property
+    def max_hops(self) -> int:
+        """Switches on the longest path."""
+        return len(self.hops) - 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether every pair arrives and no lane has a credit loop."""
+        return self.missing == 0 and self.credit_loops == 0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON; ``load`` is of channels between switches."""
+        total = [item for item in self.classes if item.role is None]
+        used = sum(item.used for item in total)
+        carried = sum(item.mean * item.used for item in total)
+        return {
+            "pairs": self.pairs,
+            "missing": self.missing,
+            "credit_loops": self.credit_loops,
+            "max_hops": self.max_hops,
+            "hops": {str(length): int(count) for length, count in enumerate(self.hops) if count},
+            "load": {
+                "max": max((item.max for item in total), default=0),
+                "mean": carried / used if used else 0.0,
+                "classes": [
+                    {
+                        "levels": [item.level, item.next_level],
+                        "role": "all" if item.role is None else item.role.name.lower(),
+                        "channels": item.channels,
+                        "used": item.used,
+                        "max": item.max,
+                        "mean": item.mean,
+                    }
+                    for item in self.classes
+                ],
+            },
+        }
+
+
+def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
+    """Walk every ordered pair of different end ports, and judge the channel dependencies that those paths make.
+
+    Parameters
+    ----------
+    fabric, tables
+        The tables may hold anything, so long as they are of the shape of the fabric.
+    endpoints : str or (n,) int32
+        A set of `select_endpoints`, or end ports one by one.
+
+    Returns
+    -------
+    Proof
+        Pairs that do not arrive are counted as missing, and add to no load and no dependency.
+
+    Raises
+    ------
+    RoutingError
+        When the tables are not of this fabric, or there is no such set.
+    """
+    _check_shape(fabric, tables)
+    ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
+    n_switches, top = fabric.n_switches, tables.lft.shape[1]
+
+    home, lid = fabric.end_switch[ends], tables.lid[ends].astype(np.int32)
+    senders = ends[home >= 0]
+    attached = np.bincount(fabric.end_switch[senders], minlength=n_switches).astype(np.int32)
+    dests = ends[(home >= 0) & (lid < top)]
+    dests = dests[np.argsort(fabric.end_switch[dests], kind="stable")]
+    dest_role = fabric.role[fabric.end_node[dests]]
+    roles = np.unique(dest_role)
+    first_neighbour, neighbour = _switch_graph(fabric)
+    lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
+    (load, delivered, own, depends, histogram, missing, stretch, lanes, fault_dest, fault_source) = walk_pairs(
+        fabric.port_offset,
+        fabric.peer_node,
+        tables.lft,
+        frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
+        frozen(np.array(tables.sl2vl, np.uint8)),
+        frozen(np.flatnonzero(attached).astype(np.int32)),
+        frozen(attached),
+        frozen(tables.lid[dests].astype(np.int32)),
+        frozen(fabric.end_switch[dests]),
+        frozen(_delivery_port(fabric, dests)),
+        frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
+        first_neighbour,
+        neighbour,
+        len(roles),
+        1 + max((lane for lane in lanes_of if lane < DATA_LANES), default=0),
+        (int(np.diff(fabric.port_offset[: n_switches + 1]).max(initial=0)) >> 6) + 1,
+    )
+    _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), delivered, own, load)
+    pairs = len(ends) * (len(ends) - 1)
+    unheard = pairs - len(dests) * (len(senders) - 1)
+    examples = _examples(fabric, tables, ends, dests, fault_dest, fault_source) if missing or unheard else ()
+    virtual_lanes = tuple(lane for lane in range(len(depends)) if lanes >> lane & 1)
+    judged = [_judge(fabric, depends[lane]) for lane in virtual_lanes]
+    load_by_role = {Role(role): frozen(load[i]) for i, role in enumerate(roles)}
+    total = load.sum(axis=0)
+    return Proof(
+        endpoints=endpoints if isinstance(endpoints, str) else "chosen",
+        ends=ends,
+        pairs=pairs,
+        missing=missing + unheard,
+        disconnected=pairs - _connected_pairs(fabric, attached),
+        examples=examples,
+        hops=np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1],
+        stretch=stretch,
+        virtual_lanes=virtual_lanes,
+        credit_loops=sum(looping for looping, _, _ in judged),
+        loop=next((loop for _, loop, _ in judged if loop), ()),
+        order=np.array([order for _, _, order in judged], np.int32).reshape(len(judged), fabric.n_ports),
+        load=total,
+        load_by_role=load_by_role,
+        classes=_classes(fabric, total, load_by_role),
+    )
+
+
+def check_certificate(fabric: Fabric, tables: RoutingTables, proof: Proof) -> bool:
+    """Whether the positions in ``proof.order`` rise along every delivered path, each on its lane.
+
+    It walks the paths anew, all switches to a block of destinations at a time, and uses nothing else of the proof:
+    when it says yes, no order of events can close a credit loop.
+    """
+    n_switches, top = fabric.n_switches, tables.lft.shape[1]
+    home = fabric.end_switch[proof.ends]
+    sources = np.unique(home[home >= 0])
+    dests = proof.ends[(home >= 0) & (tables.lid[proof.ends] < top)]
+    radix, inner = np.diff(fabric.port_offset), between_switches(fabric)
+    lane_of_level = np.array([*tables.sl2vl, *[DATA_LANES] * 240])
+    # One row more than the proof has, for lanes that it does not know: nothing rises there.
+    order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
+    row_of_lane = np.full(DATA_LANES + 1, len(proof.order))
+    row_of_lane[list(proof.virtual_lanes)] = np.arange(len(proof.order))
+    for start in range(0, len(dests), 256):
+        block = dests[start : start + 256]
+        lid = tables.lid[block].astype(np.int64)
+        goal, dest_home = _delivery_port(fabric, block), fabric.end_switch[block]
+        node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
+        lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
+        node, to, row = node[lane < DATA_LANES], to[lane < DATA_LANES], row_of_lane[lane[lane < DATA_LANES]]
+        last = np.full(len(node), -1, np.int64)
+        rises, arrives = np.ones(len(node), bool), np.zeros(len(node), bool)
+        walker = np.arange(len(node))
+        for _ in range(n_switches):
+            number = tables.lft[node, lid[to[walker]]].astype(np.int64)
+            arrives[walker[(number == 0) & (node == dest_home[to[walker]]) & (goal[to[walker]] < 0)]] = True
+            goes = (number > 0) & (number <= radix[node])
+            walker, port = walker[goes], fabric.port_offset[node[goes]] + number[goes] - 1
+            arrives[walker[port == goal[to[walker]]]] = True
+            goes = inner[port]
+            walker, port = walker[goes], port[goes]
+            position = order[row[walker], port]
+            rises[walker] &= position > last[walker]
+            last[walker] = position
+            node = fabric.peer_node[port]
+        if (arrives & ~rises).any():
+            return False
+    return True
+
+
+def between_switches(fabric: Fabric) -> NDArray[np.bool_]:
+    """Return (P,) bool: whether each port sends from a switch to a switch."""
+    node, following = fabric.port_node, fabric.peer_node
+    return frozen((node < fabric.n_switches) & (following >= 0) & (following < fabric.n_switches))
+
+
+def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
+    expected = f"the fabric has {fabric.n_switches:,} switches and {fabric.n_end_ports:,} end ports"
+    if tables.lft.ndim != 2 or len(tables.lft) != fabric.n_switches or tables.lid.shape != (fabric.n_end_ports,):
+        found = f"tables for {len(tables.lft):,} switches and {len(tables.lid):,} end ports"
+        raise RoutingError(f"found {found}; {expected}: these are the tables of another fabric")
+    if tables.path_sl is not None and tables.path_sl.shape != tables.lft.shape:
+        raise RoutingError(f"service levels of shape {tables.path_sl.shape}; the tables have {tables.lft.shape}")
+    if len(tables.sl2vl) != 16 or not all(0 <= lane < 16 for lane in tables.sl2vl):
+        raise RoutingError(f"found the lanes {tables.sl2vl} for service levels; expected 16 numbers from 0 to 15")
+
+
+def _delivery_port(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return (n,) int32: the channel that hands packets to each end port; -1 for port 0 of a switch."""
+    adapter = ends >= fabric.n_switches
+    port = np.full(len(ends), -1, np.int32)
+    port[adapter] = fabric.peer[fabric.first_adapter_port + ends[adapter] - fabric.n_switches]
+    return port
+
+
+def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the neighbours of each switch as CSR, parallel cables once."""
+    inner = between_switches(fabric)
+    n = fabric.n_switches
+    edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
+    first = np.searchsorted(edges, np.arange(n + 1) * n)
+    return frozen(first.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
+
+
+def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32]) -> int:
+    """Ordered pairs of different end ports between which the cables hold a path; ``attached`` counts them a switch."""
+    first, neighbour = _switch_graph(fabric)
+    graph = csr_matrix((np.ones(len(neighbour), np.uint8), neighbour, first), shape=(len(attached),) * 2)
+    _, component = connected_components(graph, directed=False)
+    together = np.bincount(component, weights=attached).astype(np.int64)
+    return int((together * (together - 1)).sum())
+
+
+def _add_injection(
+    fabric: Fabric,
+    senders: NDArray[np.int32],
+    dests: NDArray[np.int32],
+    dest_role: NDArray[np.intp],
+    delivered: NDArray[np.int64],
+    own: NDArray[np.bool_],
+    load: NDArray[np.int64],
+) -> None:
+    """Add the load of channels that adapters send on: what their switch delivers, less the pair with themselves."""
+    for ends, amount in ((senders, delivered[:, fabric.end_switch[senders]]), (dests[own], None)):
+        adapter = ends >= fabric.n_switches
+        port = fabric.first_adapter_port + ends[adapter] - fabric.n_switches
+        if amount is None:
+            load[dest_role[own][adapter], port] -= 1
+        else:
+            load[:, port] += amount[:, adapter]
+
+
+def _examples(
+    fabric: Fabric,
+    tables: RoutingTables,
+    ends: NDArray[np.int32],
+    dests: NDArray[np.int32],
+    fault_dest: NDArray[np.int32],
+    fault_source: NDArray[np.int32],
+) -> tuple[Trace, ...]:
+    """Trace one pair for each place and reason of a fault, and one for each kind of end port that cannot be named."""
+    pairs: list[tuple[int, int]] = []
+    for unheard in (fabric.end_switch[ends] < 0, tables.lid[ends] >= tables.lft.shape[1]):
+        for end in ends[unheard & np.isin(ends, dests, invert=True)][:1]:
+            source = next((other for other in ends if other != end), None)
+            if source is not None:
+                pairs.append((int(source), int(end)))
+    # One of each reason first, so that a flood of one kind does not hide another.
+    switch, fault = np.nonzero(fault_dest >= 0)
+    turn = np.zeros(len(fault), np.int64)
+    for kind in np.unique(fault):
+        turn[fault == kind] = np.arange(np.count_nonzero(fault == kind))
+    for i in np.lexsort((fault, turn))[: MAX_EXAMPLES - len(pairs)]:
+        dest, at = dests[fault_dest[switch[i], fault[i]]], fault_source[switch[i], fault[i]]
+        source = next(other for other in ends if fabric.end_switch[other] == at and other != dest)
+        pairs.append((int(source), int(dest)))
+    return tuple(trace(fabric, tables, source, dest) for source, dest in pairs)
+
+
+def _judge(fabric: Fabric, depends: NDArray[np.uint64]) -> tuple[int, tuple[int, ...], NDArray[np.int32]]:
+    """Return the channels on credit loops of one lane, one short loop, and the order of all other channels."""
+    used = frozen((depends[:, 0] & np.uint64(1)).astype(bool))
+    first, then = (frozen(part) for part in dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node))
+    order = topological_order(first, then, used)
+    stuck = used & (order < 0)
+    if not stuck.any():
+        return 0, (), order
+    graph = csr_matrix((np.ones(len(then), np.uint8), then, first), shape=(len(used), len(used)))
+    _, component = connected_components(graph, connection="strong")
+    component = frozen(component.astype(np.int32))
+    size = np.bincount(component)
+    looping = size[component] > 1
+    smallest = np.flatnonzero(looping & (size[component] == size[component[looping]].min()))
+    starts = smallest[:: max(1, len(smallest) // CYCLE_STARTS)]
+    cycles = [shortest_cycle(first, then, component, start) for start in starts]
+    return int(looping.sum()), tuple(min(cycles, key=len).tolist()), order
+
+
+def _classes(
+    fabric: Fabric, load: NDArray[np.int64], load_by_role: dict[Role, NDArray[np.int64]]
+) -> tuple[ChannelClass, ...]:
+    ports = np.flatnonzero(between_switches(fabric))
+    level, next_level = fabric.level[fabric.port_node[ports]], fabric.level[fabric.peer_node[ports]]
+    found = []
+    for pair in np.unique(np.stack([level, next_level], axis=1), axis=0):
+        inside = ports[(level == pair[0]) & (next_level == pair[1])]
+        for role, carried in [(None, load), *load_by_role.items()]:
+            part = carried[inside]
+            used = int(np.count_nonzero(part))
+            mean = float(part.sum() / used) if used else 0.0
+            found.append(ChannelClass(int(pair[0]), int(pair[1]), role, len(inside), used, int(part.max()), mean))
+    return tuple(found)

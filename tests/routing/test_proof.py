@@ -1,0 +1,325 @@
+"""The proof against a plain walk of every pair, closed forms, and tables that are spoilt on purpose."""
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import HDR, Case, cases, shortest_path_tables
+
+from routing.proof import check_certificate, prove
+from routing.tables import NO_PATH, RoutingTables, assign_lids
+from routing.trace import Fault, trace
+from topo.builder import FabricBuilder
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Kind, Role
+
+SETS = ("hca", "adapters", "all")
+
+
+def ring(n: int = 4) -> Case:
+    """Switches in a ring, one host on each, all traffic clockwise: the textbook credit loop."""
+    builder = FabricBuilder("ring")
+    switches = [builder.switch(f"sw{i}", model="m", radix=4, role=Role.SWITCH, level=-1) for i in range(n)]
+    for i, switch in enumerate(switches):
+        host = builder.adapter(f"host{i}", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
+        builder.link(switch, 1, switches[(i + 1) % n], 2, HDR)
+        builder.link(switch, 3, host, 1, HDR)
+    fabric = builder.build()
+    lid = assign_lids(fabric)
+    lft = np.full((n, 2 * n + 1), 1, np.uint8)
+    lft[:, 0] = NO_PATH
+    lft[np.arange(n), lid[:n]] = 0
+    lft[np.arange(n), lid[n:]] = 3
+    return Case(fabric, RoutingTables(lid, lft))
+
+
+def tree(k: int, *, storage: int = 0) -> Case:
+    """k leaves with k hosts each under k spines, D-mod-k: host j of any leaf is reached over spine j.
+
+    The last ``storage`` hosts of each leaf are storage.
+    """
+    builder = FabricBuilder("tree")
+    leaves = [builder.switch(f"leaf{i}", model="m", radix=2 * k, role=Role.LEAF, level=1) for i in range(k)]
+    spines = [builder.switch(f"spine{i}", model="m", radix=k, role=Role.SPINE, level=2) for i in range(k)]
+    for i, leaf in enumerate(leaves):
+        for j, spine in enumerate(spines):
+            builder.link(leaf, k + 1 + j, spine, 1 + i, HDR)
+        for j in range(k):
+            role = Role.STORAGE if j >= k - storage else Role.COMPUTE
+            host = builder.adapter(f"host{i}-{j}", "mlx5_0", model="hca", host_model="server", role=role)
+            builder.link(leaf, 1 + j, host, 1, HDR)
+    fabric = builder.build()
+    lid = assign_lids(fabric)
+    lft = np.full((2 * k, int(lid.max()) + 1), NO_PATH, np.uint8)
+    lft[np.arange(2 * k), lid[: 2 * k]] = 0
+    for switch in range(k):  # LIDs of switches: down from spines, up over spine 0 from leaves, spines up and down
+        lft[:k, lid[switch]] = np.where(np.arange(k) == switch, 0, k + 1)
+        lft[k:, lid[switch]] = 1 + switch
+        lft[:k, lid[k + switch]] = k + 1 + switch
+        lft[k:, lid[k + switch]] = np.where(np.arange(k) == switch, 0, 1)
+    for i in range(k):
+        for j in range(k):
+            dest = lid[2 * k + i * k + j]
+            lft[:k, dest] = np.where(np.arange(k) == i, 1 + j, k + 1 + j)
+            lft[k:, dest] = 1 + i
+    return Case(fabric, RoutingTables(lid, lft))
+
+
+@given(case=cases(), endpoints=st.sampled_from(SETS))
+def test_a_plain_walk_of_every_pair_agrees(case: Case, endpoints: str) -> None:
+    fabric, tables = case.fabric, case.tables
+    proof = prove(fabric, tables, endpoints)
+    kinds = {"hca": {Kind.HCA}, "adapters": set(Kind) - {Kind.SWITCH}, "all": set(Kind)}[endpoints]
+    ends = [end for end in range(fabric.n_end_ports) if tables.lid[end] and fabric.kind[fabric.end_node[end]] in kinds]
+    switches = nx.Graph(fabric.to_networkx().subgraph(range(fabric.n_switches)))
+    distance = dict(nx.all_pairs_shortest_path_length(switches))
+    missing, disconnected, stretch, load, hops = 0, 0, 0, defaultdict(Counter), Counter()
+    waits = defaultdict(nx.DiGraph)
+    for source in ends:
+        for dest in ends:
+            if source == dest:
+                continue
+            here, there = int(fabric.end_switch[source]), int(fabric.end_switch[dest])
+            path, lane = plain_walk(fabric, tables, source, dest)
+            if path is None:
+                missing += 1
+                disconnected += here < 0 or there < 0 or there not in distance[here]
+                continue
+            role = Role(fabric.role[fabric.end_node[dest]])
+            load[role].update(path)
+            inner = [c for c in path if fabric.port_node[c] < fabric.n_switches > fabric.peer_node[c]]
+            hops[len(inner) + 1] += 1
+            stretch = max(stretch, len(inner) - distance[here][there])
+            nx.add_path(waits[lane], inner)
+    assert (proof.pairs, proof.missing) == (len(ends) * max(len(ends) - 1, 0), missing)
+    assert proof.disconnected == disconnected
+    assert dict(enumerate(proof.hops.tolist())) == {i: hops[i] for i in range(max(hops, default=0) + 1)}
+    assert proof.max_hops == max(hops, default=0)
+    assert proof.stretch == stretch
+    assert proof.virtual_lanes == tuple(sorted(waits))
+    for role, carried in proof.load_by_role.items():
+        assert {c: n for c, n in enumerate(carried.tolist()) if n} == +load[role]
+    assert sum(proof.load_by_role.values(), np.zeros(fabric.n_ports, np.int64)).tolist() == proof.load.tolist()
+    looping = [c for graph in waits.values() for c in nx.strongly_connected_components(graph) if len(c) > 1]
+    assert proof.credit_loops == sum(map(len, looping))
+    assert bool(proof.loop) == bool(looping)
+    if proof.loop:
+        circle = list(zip(proof.loop, (*proof.loop[1:], proof.loop[0]), strict=True))
+        assert any(all(graph.has_edge(*edge) for edge in circle) for graph in waits.values())
+        assert len(set(proof.loop)) == len(proof.loop)
+    for lane, order in zip(proof.virtual_lanes, proof.order, strict=True):
+        assert all(order[a] < order[b] for a, b in waits[lane].edges if order[a] >= 0 and order[b] >= 0)
+        placed = [c for c in range(fabric.n_ports) if order[c] >= 0]
+        assert len({int(order[c]) for c in placed}) == len(placed)
+        assert set(placed) <= set(waits[lane]), "a channel that is not used has a place in the order"
+        assert looping or set(placed) == set(waits[lane])
+    assert check_certificate(fabric, tables, proof) == (not looping)
+    assert bool(proof.examples) == (missing > 0)
+    for example in proof.examples:
+        assert plain_walk(fabric, tables, example.source, example.destination)[0] is None
+        assert example.fault is not None
+        assert example.describe(fabric)
+
+
+def plain_walk(fabric: Fabric, tables: RoutingTables, source: int, dest: int) -> tuple[list[int] | None, int]:
+    """Channels of a pair's path, None when it does not arrive, and its virtual lane; no code shared with the proof."""
+    lid, first = int(tables.lid[dest]), int(fabric.port_offset[fabric.n_switches])
+    node, path = int(fabric.end_switch[source]), []
+    if source >= fabric.n_switches:
+        path.append(first + source - fabric.n_switches)
+    lane = -1
+    for _ in range(fabric.n_switches + 1):
+        if node < 0 or lid >= tables.lft.shape[1]:
+            return None, lane
+        if lane < 0:
+            level = 0 if tables.path_sl is None else int(tables.path_sl[node, lid])
+            lane = tables.sl2vl[level] if level < 16 else 15
+        number = int(tables.lft[node, lid])
+        if number == 0:
+            return (path if node == dest and lane < 15 else None), lane
+        if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
+            return None, lane
+        port = int(fabric.port_offset[node]) + number - 1
+        peer = int(fabric.peer[port])
+        path.append(port)
+        if peer >= first:
+            return (path if peer - first + fabric.n_switches == dest and lane < 15 else None), lane
+        node = int(fabric.port_node[peer]) if peer >= 0 else -1
+    return None, lane
+
+
+def test_a_ring_with_all_traffic_clockwise_has_a_credit_loop() -> None:
+    case = ring()
+    proof = prove(case.fabric, case.tables)
+    assert (proof.missing, proof.credit_loops, proof.max_hops, proof.stretch) == (0, 4, 4, 2)
+    names = [case.fabric.channel_label(channel) for channel in proof.loop]
+    assert names == ["sw0:1 -> sw1:2", "sw1:1 -> sw2:2", "sw2:1 -> sw3:2", "sw3:1 -> sw0:2"]
+    assert not check_certificate(case.fabric, case.tables, proof)
+
+
+def test_a_second_lane_for_paths_past_one_switch_breaks_the_loop_of_a_ring() -> None:
+    case = ring()
+    # A path keeps its lane from end to end: those that pass switch 0 take lane 5, where none turns at switch 2.
+    lid, n = case.tables.lid, 4
+    path_sl = np.zeros(case.tables.lft.shape, np.uint8)
+    for source in range(n):
+        for dest in range(n):
+            path_sl[source, lid[n + dest]] = 0 < dest < source
+    tables = replace(case.tables, path_sl=path_sl, sl2vl=(2, 5, *[0] * 14))
+    proof = prove(case.fabric, tables)
+    assert (proof.missing, proof.credit_loops, proof.virtual_lanes, proof.lanes) == (0, 0, (2, 5), 2)
+    assert check_certificate(case.fabric, tables, proof)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
+    """Uplink j of a leaf carries k hosts to host j of each of k - 1 other leaves; downlinks likewise."""
+    case = tree(k, storage=1)
+    proof = prove(case.fabric, case.tables)
+    inner = (case.fabric.port_node < 2 * k) & (case.fabric.peer_node < 2 * k)
+    assert set(proof.load[inner].tolist()) == {k * (k - 1)}
+    assert set(proof.load[~inner].tolist()) == {k * k - 1}
+    assert proof.hops.tolist() == [0, k * k * (k - 1), 0, k * k * k * (k - 1)]
+    assert (proof.missing, proof.credit_loops, proof.stretch, proof.lanes) == (0, 0, 0, 1)
+    assert check_certificate(case.fabric, case.tables, proof)
+    total = k * k * (k - 1)
+    assert proof.summary() == {
+        "pairs": k * k * (k * k - 1),
+        "missing": 0,
+        "credit_loops": 0,
+        "max_hops": 3,
+        "hops": {"1": k * k * (k - 1), "3": k * k * k * (k - 1)},
+        "load": {
+            "max": k * (k - 1),
+            "mean": k * (k - 1),
+            "classes": [
+                {
+                    "levels": levels,
+                    "role": role,
+                    "channels": k * k,
+                    "used": used,
+                    "max": k * (k - 1),
+                    "mean": k * (k - 1),
+                }
+                for levels in ([1, 2], [2, 1])
+                for role, used in (("all", k * k), ("compute", k * (k - 1)), ("storage", k))
+            ],
+        },
+    }, total
+
+
+def test_a_certificate_that_was_tampered_with_is_refused() -> None:
+    case = tree(3)
+    proof = prove(case.fabric, case.tables)
+    flat = replace(proof, order=np.where(proof.order >= 0, 0, -1).astype(np.int32))
+    assert not check_certificate(case.fabric, case.tables, flat)
+    backwards = replace(proof, order=np.where(proof.order >= 0, proof.order.max() - proof.order, -1).astype(np.int32))
+    assert not check_certificate(case.fabric, case.tables, backwards)
+    assert not check_certificate(case.fabric, case.tables, replace(proof, virtual_lanes=(1,)))
+    assert check_certificate(case.fabric, case.tables, proof)
+
+
+def spoil(case: Case, *entries: tuple[int, int, int]) -> Case:
+    """The case with other output ports: (switch, destination end port, port)."""
+    lft = case.tables.lft.copy()
+    for switch, end, port in entries:
+        lft[switch, case.tables.lid[end]] = port
+    return Case(case.fabric, replace(case.tables, lft=lft))
+
+
+# In a tree of 3: leaves are 0 to 2, spines 3 to 5, host j of leaf i is end port 6 + 3 i + j on port 1 + j.
+@pytest.mark.parametrize(
+    ("entry", "fault", "missing", "place"),
+    [
+        ((0, 9, 255), Fault.NO_ENTRY, 3, "leaf0 has no entry"),
+        ((5, 11, 255), Fault.NO_ENTRY, 6, "spine2 has no entry"),
+        ((0, 9, 200), Fault.NO_SUCH_PORT, 3, "leaf0 has ports 1 to 6, and its entry says 200"),
+        ((0, 9, 1), Fault.WRONG_END, 3, "port 1 of leaf0 hands it to host0-0 mlx5_0:1"),
+        ((0, 9, 0), Fault.WRONG_END, 3, "port 0 of leaf0 hands it to leaf0"),
+        ((3, 9, 1), Fault.LOOP, 6, "forwarding loop leaf0 -> spine0 -> leaf0"),
+    ],
+    ids=["no entry", "no entry at a spine", "port beyond the radix", "wrong host", "switch itself", "loop"],
+)
+def test_a_spoilt_entry_is_found_and_named(entry: tuple[int, int, int], fault: Fault, missing: int, place: str) -> None:
+    case = spoil(tree(3), entry)
+    proof = prove(case.fabric, case.tables)
+    assert proof.missing == missing
+    assert [example.fault for example in proof.examples] == [fault]
+    assert place in proof.examples[0].describe(case.fabric)
+    assert not proof.holds
+
+
+def test_an_entry_to_a_dead_port_is_found_and_named() -> None:
+    case = tree(3)
+    peer = case.fabric.peer.copy()
+    port = case.fabric.port_id(0, 4)  # leaf 0 to spine 0
+    peer[[port, peer[port]]] = -1
+    fabric = replace(case.fabric, peer=peer)
+    proof = prove(fabric, case.tables)
+    assert proof.missing == 2 * 3 + 2 * 3  # hosts 0 of other leaves from leaf 0, host 0 of leaf 0 from others
+    texts = " ".join(example.describe(fabric) for example in proof.examples)
+    assert "leaf0 says port 4, where nothing is plugged in" in texts
+    assert "spine0 says port 1, where nothing is plugged in" in texts
+    assert proof.disconnected == 0
+
+
+def test_a_credit_loop_over_two_leaves_is_found_and_named() -> None:
+    """Two detours down-up, through leaf 1 and leaf 0, close a loop though every pair arrives."""
+    # spine0 -> leaf1 -> spine1 toward host 6 + 6 of leaf 2, and spine1 -> leaf1 -> spine0 toward another of leaf 2.
+    base = tree(3)
+    case = spoil(base, (3, 12, 2), (1, 12, 5), (0, 12, 4), (4, 13, 2), (1, 13, 4), (0, 13, 5), (3, 13, 3), (4, 12, 3))
+    proof = prove(case.fabric, case.tables)
+    assert proof.missing == 0
+    assert proof.stretch == 2
+    assert proof.credit_loops == 0  # two separate detours: each turns once, and neither waits for the other
+    assert check_certificate(case.fabric, case.tables, proof)
+
+
+def test_faults_of_each_kind_are_shown_before_a_second_of_one() -> None:
+    case = spoil(tree(5), *[(0, 10 + 5 * leaf + j, 255) for leaf in range(1, 5) for j in range(5)], (1, 10, 77))
+    faults = [example.fault for example in prove(case.fabric, case.tables).examples]
+    assert set(faults) == {Fault.NO_ENTRY, Fault.NO_SUCH_PORT}
+
+
+def test_a_trace_names_every_channel_of_a_path() -> None:
+    case = tree(2)
+    path = trace(case.fabric, case.tables, 4, 7)
+    assert [case.fabric.channel_label(channel) for channel in path.channels] == [
+        "host0-0 mlx5_0:1 -> leaf0:1",
+        "leaf0:4 -> spine1:1",
+        "spine1:2 -> leaf1:4",
+        "leaf1:2 -> host1-1 mlx5_0:1",
+    ]
+    assert path.fault is None
+    assert "arrives over 3 switches" in path.describe(case.fabric)
+
+
+def test_tables_of_another_fabric_are_refused() -> None:
+    case, other = tree(2), tree(3)
+    with pytest.raises(RoutingError, match="another fabric"):
+        prove(case.fabric, other.tables)
+    with pytest.raises(RoutingError, match="expected one of hca, adapters, all"):
+        prove(case.fabric, case.tables, "gpus")
+    with pytest.raises(RoutingError, match="expected 16 numbers"):
+        prove(case.fabric, replace(case.tables, sl2vl=(0, 1)))
+    with pytest.raises(RoutingError, match="service levels of shape"):
+        prove(case.fabric, replace(case.tables, path_sl=np.zeros((1, 3), np.uint8)))
+
+
+def test_end_ports_can_be_chosen_one_by_one() -> None:
+    case = tree(3)
+    proof = prove(case.fabric, case.tables, np.array([6, 9, 12], np.int32))
+    assert (proof.endpoints, proof.pairs, proof.missing) == ("chosen", 6, 0)
+    assert prove(case.fabric, case.tables, np.zeros(0, np.int32)).pairs == 0
+
+
+def test_shortest_paths_on_a_fabric_without_cables() -> None:
+    builder = FabricBuilder("loose")
+    builder.switch("sw0", model="m", radix=4, role=Role.LEAF, level=1)
+    fabric = builder.build()
+    proof = prove(fabric, shortest_path_tables(fabric), "all")
+    assert (proof.pairs, proof.missing, proof.max_hops, proof.lanes) == (0, 0, 0, 0)

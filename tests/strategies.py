@@ -1,0 +1,118 @@
+"""Hypothesis strategies that tests of several packages share: fabrics, tables, and tables that are broken."""
+
+from dataclasses import dataclass, replace
+
+import networkx as nx
+import numpy as np
+from hypothesis import strategies as st
+
+from routing.tables import NO_PATH, RoutingTables, assign_lids
+from topo.builder import FabricBuilder
+from topo.fabric import Fabric, Kind, Role
+from topo.speeds import LinkSpeed
+
+HDR = LinkSpeed(4, "HDR")
+HOST_ROLES = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn, *, max_switches: int = 8, max_adapters: int = 10, connected: bool = False) -> Fabric:
+    """Any wiring: parallel cables, cables of a switch to itself, adapters with two ports, loose ends, islands."""
+    builder = FabricBuilder("random")
+    n_switches = draw(st.integers(1, max_switches))
+    radix = draw(st.integers(4, 12))
+    free: list[list[int]] = []
+    nodes = []
+    for i in range(n_switches):
+        role, level = draw(st.sampled_from([(Role.LEAF, 1), (Role.SPINE, 2), (Role.SWITCH, -1)]))
+        nodes.append(builder.switch(f"sw{i}", model="switch", radix=radix, role=role, level=level))
+        free.append(draw(st.permutations(range(1, radix + 1))))
+    adapters = [
+        (
+            builder.adapter(
+                f"host{i // 2}", f"mlx5_{i % 2}", model="hca", host_model="server",
+                role=draw(st.sampled_from(HOST_ROLES)), ports=ports,
+            ),
+            ports,
+        )
+        for i, ports in enumerate(draw(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=2, max_size=max_adapters)))
+    ]  # fmt: skip
+    if connected:
+        for i in range(1, n_switches):
+            other = draw(st.sampled_from([j for j in range(i) if free[j]]))
+            builder.link(nodes[i], free[i].pop(), nodes[other], free[other].pop(), HDR)
+    for key, ports in adapters:
+        for port in range(1, ports + 1):
+            at = draw(st.sampled_from([None, *(i for i in range(n_switches) if free[i])]))
+            if at is not None:
+                builder.link(key, port, nodes[at], free[at].pop(), HDR)
+    for a, b in draw(st.lists(st.tuples(*[st.integers(0, n_switches - 1)] * 2), max_size=3 * n_switches)):
+        if len(free[a]) > (a == b) and free[b]:
+            builder.link(nodes[a], free[a].pop(), nodes[b], free[b].pop(), HDR)
+    return builder.build()
+
+
+def shortest_path_tables(fabric: Fabric, choose: np.random.Generator | None = None) -> RoutingTables:
+    """Tables over shortest paths, the first such port at each switch or one chosen at random: complete, often looping.
+
+    Entries that no cable path can serve stay empty.
+    """
+    lid = assign_lids(fabric)
+    lft = np.full((fabric.n_switches, int(lid.max()) + 1), NO_PATH, np.uint8)
+    graph = fabric.to_networkx().subgraph(range(fabric.n_switches))
+    distance = dict(nx.all_pairs_shortest_path_length(graph))
+    for end in np.flatnonzero(lid).tolist():
+        home = int(fabric.end_switch[end])
+        for switch in range(fabric.n_switches):
+            if switch == home:
+                port = fabric.first_adapter_port + end - fabric.n_switches
+                hand = 0 if end < fabric.n_switches else int(fabric.port_number[fabric.peer[port]])
+                lft[switch, lid[end]] = hand
+            elif home in distance[switch]:
+                ports = [
+                    port
+                    for port in range(fabric.port_offset[switch], fabric.port_offset[switch + 1])
+                    if 0 <= fabric.peer_node[port] < fabric.n_switches
+                    and distance[int(fabric.peer_node[port])].get(home, 1 << 30) < distance[switch][home]
+                ]
+                port = ports[0] if choose is None else int(choose.choice(ports))
+                lft[switch, lid[end]] = fabric.port_number[port]
+    return RoutingTables(lid, lft, engine="shortest paths")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fabric with tables for it."""
+
+    fabric: Fabric
+    tables: RoutingTables
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, corrupt: bool = True, lanes: bool = True, connected: bool = False) -> Case:
+    """A random fabric with random tables over shortest paths; some entries, LIDs and lanes spoilt where ``corrupt``."""
+    fabric = draw(fabrics(connected=connected))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    tables = shortest_path_tables(fabric, rng)
+    if lanes and draw(st.booleans()):
+        path_sl = rng.integers(0, 18 if corrupt else 4, tables.lft.shape).astype(np.uint8)
+        sl2vl = tuple(rng.integers(0, 16 if corrupt else 8, 16).tolist())
+        tables = replace(tables, path_sl=path_sl, sl2vl=sl2vl)
+    if corrupt and draw(st.booleans()):
+        lft, lid = tables.lft.copy(), tables.lid.copy()
+        for _ in range(draw(st.integers(1, 12))):
+            where = rng.integers(len(lft)), rng.integers(lft.shape[1])
+            lft[where] = rng.choice([0, NO_PATH, rng.integers(1, 14), rng.integers(0, 256)])
+        if draw(st.booleans()):  # LIDs that are shared, missing, or beyond the tables
+            lid[rng.integers(len(lid))] = rng.integers(0, lft.shape[1] + 2)
+        if draw(st.booleans()):
+            lft = lft[:, : rng.integers(1, lft.shape[1] + 1)]
+            path_sl = tables.path_sl
+            tables = replace(tables, path_sl=None if path_sl is None else path_sl[:, : lft.shape[1]])
+        tables = replace(tables, lft=lft, lid=lid)
+    return Case(fabric, tables)
+
+
+def hcas(fabric: Fabric) -> list[int]:
+    """End ports of adapters of hosts."""
+    return [end for end in range(fabric.n_end_ports) if fabric.kind[fabric.end_node[end]] == Kind.HCA]
