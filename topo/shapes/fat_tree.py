@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog, SwitchModel
+from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.hardware import SwitchModel
 from topo.hosts import HostGroup, apportion, each_adapter, host_names
 from topo.spec_model import SpecModel
 from topo.speeds import slower

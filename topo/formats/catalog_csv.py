@@ -1,0 +1,217 @@
+"""The tables of a hardware catalog: CSV whose every row says where its figures come from.
+
+A row fills some columns of one model; the columns ``source``, ``date`` and ``confidence`` cite them. The meaning of the
+other columns is that of the fields in `topo.catalog`; an empty cell says nothing at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from topo.errors import Finding, SpecError
+from topo.fabric import Role
+from topo.formats.bounded import read_text
+from topo.speeds import LinkSpeed, parse_link_speed
+
+__all__ = ["CONFIDENCE", "CONVERTERS", "Row", "Source", "parse_table", "read_table"]
+
+MAX_BYTES = 2_000_000
+MAX_ROWS = 10_000
+MAX_CELL = 500
+"""Characters of one cell."""
+
+CONFIDENCE: dict[str, str] = {
+    "Q": "read in the paper on Fire-Flyer AI-HPC itself",
+    "Q-art": "read in the artifact that its authors published",
+    "Q-src": "read in another primary source: a vendor's document, a repository",
+    "Q-2nd": "read in a third party's note or price list",
+    "I": "inferred or derived",
+    "R": "recalled, confirmed in no text",
+    "own": "the owner's own: a quote, an order, a measurement",
+}
+"""How sure a figure is."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""Models appear in node descriptions, which hold 63 characters."""
+DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
+CITATION = ("source", "date", "confidence")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a figure comes from."""
+
+    text: str
+    """Document and place in it."""
+    date: str
+    """Date of the document as far as it is known (``2024-08-31``, ``2020``); of the entry where it bears none."""
+    confidence: str
+    """A key of `CONFIDENCE`."""
+    where: str
+    """``file:line`` of the row in the catalog."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: its model, its cells that are not empty, and where they come from."""
+
+    model: str
+    cells: dict[str, str]
+    source: Source
+
+
+def whole(text: str) -> int:
+    """Read a whole number, not negative."""
+    if not re.fullmatch(r"\d{1,12}", text):
+        raise ValueError("a whole number, not negative")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Read a finite number, not negative."""
+    try:
+        value = float(text) if len(text) <= 40 and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("a number, not negative")
+    return value
+
+
+def yes_or_no(text: str) -> bool:
+    """Read ``yes`` or ``no``."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def link_speed(text: str) -> LinkSpeed:
+    """Read a link speed such as ``4xHDR``."""
+    try:
+        return parse_link_speed(text)
+    except ValueError:
+        raise ValueError("a link speed like 4xHDR, NDR or HDR100") from None
+
+
+def server_role(text: str) -> Role:
+    """Read the role of a server."""
+    if text not in ("compute", "storage", "management"):
+        raise ValueError("compute, storage or management")
+    return Role[text.upper()]
+
+
+CONVERTERS: dict[type, Callable[[str], Any]] = {
+    str: str,
+    int: whole,
+    float: number,
+    bool: yes_or_no,
+    LinkSpeed: link_speed,
+    Role: server_role,
+}
+"""How a cell becomes a field of each type; each raises a ValueError that says what was expected."""
+
+
+def read_table(path: Path, columns: Sequence[str]) -> list[Row]:
+    """Read a table from a file; see `parse_table`."""
+    return parse_table(read_text(path, MAX_BYTES), str(path), columns)
+
+
+def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
+    """Read a table whose header has ``model``, some of ``columns``, ``source``, ``date`` and ``confidence``.
+
+    Raises
+    ------
+    SpecError
+        With every finding: unknown or missing columns, rows that are too long or too short, cells that are too long
+        or hold control characters, models without a proper name, rows without source, date or confidence.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    findings: list[Finding] = []
+    rows: list[Row] = []
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, path, columns)
+        for values in reader:
+            where = f"{path}:{reader.line_num}"
+            if not any(value.strip() for value in values):
+                continue
+            if len(rows) == MAX_ROWS:
+                findings.append(Finding(where, f"more than {MAX_ROWS:,} rows", f"at most {MAX_ROWS:,}"))
+                break
+            row = _row(values, header, where, findings)
+            if row is not None:
+                rows.append(row)
+    except csv.Error as error:
+        findings.append(
+            Finding(f"{path}:{reader.line_num}", f"a row that is not CSV ({error})", "comma-separated text")
+        )
+    if findings:
+        raise SpecError(findings)
+    return rows
+
+
+def _check_header(header: list[str], path: str, columns: Sequence[str]) -> None:
+    known = ["model", *columns, *CITATION]
+    findings = [
+        Finding(
+            f"{path}:1",
+            f"the column `{name[:60]}`",
+            "one of " + ", ".join(known),
+            "".join(f"Did you mean `{near}`?" for near in get_close_matches(name, known, 1)),
+        )
+        for name in header
+        if name not in known
+    ]
+    findings += [
+        Finding(f"{path}:1", f"no column `{name}`", f"a header with model, {', '.join(CITATION)}")
+        for name in ("model", *CITATION)
+        if name not in header
+    ]
+    findings += [
+        Finding(f"{path}:1", f"the column `{name[:60]}` twice", "each column once")
+        for name in sorted({name for name in header if header.count(name) > 1})
+    ]
+    if findings:
+        raise SpecError(findings)
+
+
+def _row(values: list[str], header: list[str], where: str, findings: list[Finding]) -> Row | None:
+    """Return a row, or None after adding what is wrong with it to ``findings``."""
+    before = len(findings)
+    if len(values) != len(header):
+        findings.append(Finding(where, f"{len(values)} cells", f"{len(header)}, as many as the header has"))
+        return None
+    cells = {name: value.strip() for name, value in zip(header, values, strict=True) if value.strip()}
+    for name, value in cells.items():
+        if len(value) > MAX_CELL or not value.isprintable():
+            what = f"{len(value):,} characters" if len(value) > MAX_CELL else "control characters"
+            findings.append(Finding(f"{where}, column {name}", what, f"at most {MAX_CELL} printable characters"))
+    model = cells.pop("model", "")
+    if not NAME.fullmatch(model):
+        found = f'the model "{model[:60]}"' if model else "no model"
+        findings.append(
+            Finding(f"{where}, column model", found, "a name of at most 40 letters, digits, dots and dashes")
+        )
+    cited = {name: cells.pop(name, "") for name in CITATION}
+    if not cited["source"]:
+        findings.append(
+            Finding(f"{where}, column source", f"no source for {model[:60]}", "where its figures come from")
+        )
+    if not DATE.fullmatch(cited["date"]):
+        findings.append(Finding(f"{where}, column date", f'"{cited["date"][:60]}"', "a date like 2024-08-31 or 2024"))
+    if cited["confidence"] not in CONFIDENCE:
+        marks = ", ".join(f"{mark} ({meaning})" for mark, meaning in CONFIDENCE.items())
+        findings.append(
+            Finding(f"{where}, column confidence", f'"{cited["confidence"][:60]}"', f"one of the marks {marks}")
+        )
+    if len(findings) > before:
+        return None
+    return Row(model, cells, Source(cited["source"], cited["date"], cited["confidence"], where))
