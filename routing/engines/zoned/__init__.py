@@ -77,7 +77,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     Returns
     -------
     RoutingTables
-        Complete for every LID, on one lane.
+        Complete between all adapters, on one lane. Between switches too, but for a lone spine's own packets to other
+        zones where its only channels into border leaves are needed by arrivals.
 
     Raises
     ------

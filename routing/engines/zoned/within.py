@@ -94,6 +94,11 @@ def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
     # No host behind it, or no other border leaf to reach it from: nobody misses the channels.
     empty = zone.border & ((zone.hosts_on_leaf == 0) | (np.count_nonzero(zone.border) == 1))
     departing[empty] = zone.linked[empty]
+    joints = {exit_.joint for exit_ in zone.exits}
+    for leaf in np.flatnonzero(empty).tolist():
+        if joints - {exit_.joint for exit_ in zone.exits if exit_.leaf == leaf}:
+            # Its own LID cannot be had over every joint: other border leaves keep one way in.
+            departing[leaf, np.flatnonzero(zone.linked[leaf])[-1:]] = np.count_nonzero(zone.border) == 1
     if not zone.hosts_on_leaf[~zone.border].any():  # every host leaves over its own leaf
         return departing, 0
     # A spine for each exit of a leaf, but no more than the leaf's hosts leave unused, and one at least.
