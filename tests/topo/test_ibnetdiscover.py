@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import fabrics
 
 from topo.builder import FabricBuilder
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover, read_ibnetdiscover
 from topo.speeds import SPEEDS, LinkSpeed
-
-FABRICS = Path(__file__).parents[3] / "shared" / "fabrics"
-real = pytest.mark.skipif(not FABRICS.is_dir(), reason="the dumps of real fabrics (../shared/fabrics) are absent")
 
 # Switches, plugged HCA ports, aggregation nodes, cables between switches: the table in the README of the dumps.
 COUNTS = {
@@ -49,16 +47,14 @@ def counts(fabric: Fabric) -> tuple[int, int, int, int]:
     )
 
 
-@real
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_fabrics_have_the_counts_of_their_readme(name: str) -> None:
-    fabric = read_ibnetdiscover(FABRICS / name).fabric
+def test_real_fabrics_have_the_counts_of_their_readme(fabrics_folder: Path, name: str) -> None:
+    fabric = read_ibnetdiscover(fabrics_folder / name).fabric
     assert counts(fabric) == COUNTS[name]
     plugged = np.flatnonzero(fabric.peer >= 0)
     assert np.array_equal(fabric.peer[fabric.peer[plugged]], plugged)
 
 
-@real
 @pytest.mark.parametrize(
     ("raw", "normalised"),
     [
@@ -67,42 +63,38 @@ def test_real_fabrics_have_the_counts_of_their_readme(name: str) -> None:
         ("kr_dual_cs8500_2021/ibdiagnet_style.raw.gz", "kr_dual_cs8500_2021/ibnetdiscover.gz"),
     ],
 )
-def test_a_raw_dump_reads_as_its_normalised_form(raw: str, normalised: str) -> None:
-    ours, theirs = read_ibnetdiscover(FABRICS / raw), read_ibnetdiscover(FABRICS / normalised)
+def test_a_raw_dump_reads_as_its_normalised_form(fabrics_folder: Path, raw: str, normalised: str) -> None:
+    ours, theirs = read_ibnetdiscover(fabrics_folder / raw), read_ibnetdiscover(fabrics_folder / normalised)
     assert_same_cabling(ours.fabric, theirs.fabric)
     assert np.array_equal(ours.lid, theirs.lid)
 
 
-@real
-def test_links_trained_at_another_speed_are_seen() -> None:
-    kr = read_ibnetdiscover(FABRICS / "kr_dual_cs8500_2021/ibnetdiscover.gz").fabric
+def test_links_trained_at_another_speed_are_seen(fabrics_folder: Path) -> None:
+    kr = read_ibnetdiscover(fabrics_folder / "kr_dual_cs8500_2021/ibnetdiscover.gz").fabric
     storage = np.array(["scr" in name for name in kr.names])[kr.port_node] & (kr.peer >= 0)
     assert np.unique(kr.rate_gbps[storage]).tolist() == [100.0]  # EDR adapters on HDR switches
-    tartu = read_ibnetdiscover(FABRICS / "tartu_fdr10_2014/ibnetdiscover.gz").fabric
+    tartu = read_ibnetdiscover(fabrics_folder / "tartu_fdr10_2014/ibnetdiscover.gz").fabric
     used = {SPEEDS[speed] for speed in tartu.speed[tartu.peer >= 0].tolist()}
     assert used == {"QDR", "FDR10"}
 
 
-@real
 @pytest.mark.parametrize(("name", "line"), [("ibsim_manual_4sw.txt", 23), ("dual_cs8500_invalid_lid.txt.gz", 2477)])
-def test_a_guid_that_is_none_is_refused_with_its_line(name: str, line: int) -> None:
+def test_a_guid_that_is_none_is_refused_with_its_line(fabrics_folder: Path, name: str, line: int) -> None:
     with pytest.raises(FormatError) as caught:
-        read_ibnetdiscover(FABRICS / "tiny_and_broken" / name)
+        read_ibnetdiscover(fabrics_folder / "tiny_and_broken" / name)
     assert caught.value.line == line
 
 
-@real
 @pytest.mark.parametrize("name", ["edr_12ca_null_lids.txt", "azure_sat11_2021/ibnetdiscover.gz"])
-def test_lids_that_are_no_lids_leave_the_fabric_without(name: str) -> None:
-    found = read_ibnetdiscover(FABRICS / ("" if "/" in name else "tiny_and_broken") / name)
+def test_lids_that_are_no_lids_leave_the_fabric_without(fabrics_folder: Path, name: str) -> None:
+    found = read_ibnetdiscover(fabrics_folder / ("" if "/" in name else "tiny_and_broken") / name)
     assert len(found.fabric.discovered_lid) == 0
     assert len(found.lid) == found.fabric.n_end_ports
     assert found.lid.any() and found.lid.max() <= 0xBFFF
 
 
-@real
-def test_a_cable_to_a_node_without_a_record_is_left_out_and_counted() -> None:
-    found = read_ibnetdiscover(FABRICS / "tiny_and_broken/superbench_faked_cs8500_sample.txt")
+def test_a_cable_to_a_node_without_a_record_is_left_out_and_counted(fabrics_folder: Path) -> None:
+    found = read_ibnetdiscover(fabrics_folder / "tiny_and_broken/superbench_faked_cs8500_sample.txt")
     assert [reason for _, reason in found.skipped] == ["a cable to H-0ff08c43213b3f38, which has no record"]
 
 
@@ -143,6 +135,29 @@ def test_what_is_written_reads_back(speed: str) -> None:
     assert_same_cabling(found.fabric, fabric)
     assert found.fabric.name == fabric.name
     assert found.skipped == ()
+
+
+@given(fabrics())
+def test_any_fabric_reads_back(fabric: Fabric) -> None:
+    found = parse_ibnetdiscover(format_ibnetdiscover(fabric))
+    assert found.skipped == ()
+    assert cabling(found.fabric) == cabling(fabric)
+    if fabric.peer[fabric.first_adapter_port] >= 0:  # else the first adapter that ibsim can attach to comes first
+        assert_same_cabling(found.fabric, fabric)
+
+
+def cabling(fabric: Fabric) -> tuple[dict[int, tuple[str, int]], set[tuple[int, ...]]]:
+    """Nodes by GUID, and every channel, whatever the order they come in."""
+    guid, number = fabric.node_guid.tolist(), fabric.port_number.tolist()
+    ports = np.diff(fabric.port_offset).tolist()
+    nodes = {guid[node]: (fabric.names[node], ports[node]) for node in range(fabric.n_nodes)}
+    owner = fabric.port_node.tolist()
+    channels = {
+        (guid[owner[a]], number[a], guid[owner[b]], number[b], fabric.width.item(a), fabric.speed.item(a))
+        for a, b in enumerate(fabric.peer.tolist())
+        if b >= 0
+    }
+    return nodes, channels
 
 
 def test_lids_read_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
@@ -27,15 +28,13 @@ def read_lines(path: str | Path) -> Iterator[str]:
     FormatError
         When the file cannot be opened or unpacked, or exceeds `MAX_TEXT` or `MAX_LINE`.
     """
-    path = Path(path)
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
+        # Opened once, so that a pipe can be read too.
+        with Path(path).open("rb") as raw, gzip.open(raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw as file:
             # Only a line feed ends a line: a lone carriage return would shift every line number of a message.
             text = io.TextIOWrapper(cast(BinaryIO, file), encoding="utf-8", errors="replace", newline="\n")
             yield from bounded_lines(text, str(path))
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(f"cannot be unpacked: {error}; is the download whole?", str(path)) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None

@@ -1,0 +1,124 @@
+"""The link list of a subnet that OpenSM (``opensm-subnet.lst``) and ibdiagnet (``ibdiagnet2.lst``) write: reader.
+
+One line a cable end, with both nodes in full::
+
+    { CA Ports:01 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. {gpu0001 mlx5_0} LID:0008 PN:01 }
+    { SW Ports:28 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. {leaf01} LID:0003 PN:02 }
+    PHY=4x LOG=ACT SPD=50
+
+(in one line). All numbers but width and speed are hexadecimal; the speed is Gb/s of a lane, as the field rounds it.
+Nodes come in the order in which the file first names them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from topo.discovery import MAX_NODES, MAX_PORTS, CableEnd, Discovery, FoundNode, NodeKey, assemble
+from topo.errors import FormatError
+from topo.formats.lines import bounded_lines, read_lines
+from topo.speeds import SPEEDS, WIDTHS
+
+__all__ = ["parse_subnet_lst", "read_subnet_lst"]
+
+END = (
+    r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"
+    r"PortGUID:([0-9A-F]{1,16})\s+VenID:[0-9A-F]+\s+DevID:([0-9A-F]{1,8})\s+Rev:[0-9A-F]+\s+"
+    r"\{(.{0,256}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
+)
+LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
+LETTER = {"CA": "H", "SW": "S", "RT": "R"}
+SPEED = {"2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR", "200": "XDR"}
+
+
+def read_subnet_lst(path: str | Path) -> Discovery:
+    """Read a file as `parse_subnet_lst` does; ``.gz`` is unpacked on the way."""
+    return discover(read_lines(path), str(path))
+
+
+def parse_subnet_lst(text: str, path: str = "") -> Discovery:
+    """Build the fabric that a link list describes.
+
+    Raises
+    ------
+    FormatError
+        At the line that opens a brace but describes no cable, describes a second cable in one port, or a port that
+        its node does not have; or when the text describes no cable at all.
+    """
+    return discover(bounded_lines(io.StringIO(text, newline="\n"), path), path)
+
+
+def discover(lines: Iterable[str], path: str) -> Discovery:
+    """Build the fabric out of the lines of a link list."""
+    nodes: dict[NodeKey, FoundNode] = {}
+    cables: list[CableEnd] = []
+    skipped: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, 1):
+        match = LINE.fullmatch(line)
+        if match is None:
+            if line.lstrip().startswith("{"):
+                raise FormatError(
+                    f"cannot read {line.strip()[:100]!r}; expected {{ CA Ports:.. .. PN:01 }} {{ SW .. }} PHY=4x "
+                    "LOG=ACT SPD=50 in one line",
+                    path,
+                    number,
+                )
+            if line.strip() and not line.startswith("#"):
+                skipped.append((number, f"{line.strip()[:60]!r}, which describes no cable"))
+            continue
+        fields = match.groups()
+        near, far = (_node(fields[at : at + 9], number, path) for at in (0, 9))
+        for node in (near, far):
+            known = nodes.setdefault(node.key, node)
+            if known.ports != node.ports:
+                found = f"{node.ports} ports of a node that has {known.ports} in line {known.line}"
+                raise FormatError(f"found {found}; expected one number", path, number)
+        if len(nodes) > MAX_NODES:
+            raise FormatError(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", path, number)
+        width, speed = _rate(fields[18], fields[19], number, skipped)
+        cables.append(
+            CableEnd(
+                line=number,
+                node=near.key,
+                number=int(fields[8], 16),
+                far=far.key,
+                far_number=int(fields[17], 16),
+                guid=int(fields[4], 16),
+                far_guid=int(fields[13], 16),
+                lid=int(fields[7], 16),
+                far_lid=int(fields[16], 16),
+                width=width,
+                speed=speed,
+            )
+        )
+    return assemble(Path(path).name.partition(".")[0] or "fabric", list(nodes.values()), cables, skipped, path)
+
+
+def _node(fields: tuple[str, ...], number: int, path: str) -> FoundNode:
+    word, ports, system, guid, _, device, description, lid, port = fields
+    if not 1 <= int(ports, 16) <= MAX_PORTS:
+        raise FormatError(f"found {int(ports, 16)} ports; expected 1 to {MAX_PORTS}", path, number)
+    if int(port, 16) == 0:
+        raise FormatError("found a cable in port 0; expected a port from 1", path, number)
+    return FoundNode(
+        key=(LETTER[word.upper()], int(guid, 16)),
+        ports=int(ports, 16),
+        description=description.strip(),
+        line=number,
+        # The far node's 16 bits are printed as the upper half of 32.
+        device=int(device[:4], 16),
+        system=int(system, 16),
+        lid=int(lid, 16),
+    )
+
+
+def _rate(width: str, speed: str, number: int, skipped: list[tuple[int, str]]) -> tuple[int, int]:
+    lanes = int(width[:-1]) if width[:-1].isdigit() and width.endswith("x") else 0
+    generation = SPEED.get(speed, speed)
+    if lanes not in WIDTHS or generation not in SPEEDS:
+        skipped.append((number, f"link speed {width} {speed!r}, which is not known: taken as 4xSDR"))
+        return 4, 0
+    return lanes, SPEEDS.index(generation)
