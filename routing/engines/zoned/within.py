@@ -154,6 +154,8 @@ def widen(zone: Zone, targets: Targets, departing: Bools) -> Bools:
     np.add.at(used, (targets.leaf[on_leaf], targets.spine[on_leaf]), 1)
     enterable = zone.linked & zone.border[:, None]
     wide: Bools = departing | (enterable & (used == 0))
+    shut = (wide == zone.linked).all(axis=1) & zone.border
+    wide[shut] = departing[shut]
     for spine in np.flatnonzero(~wide.any(axis=0)).tolist():
         spare = np.flatnonzero(enterable[:, spine] & ((enterable & ~wide).sum(axis=1) > 1))
         if len(spare):
