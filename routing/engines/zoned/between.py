@@ -63,21 +63,25 @@ def fill_departures(
 
 
 def _deal_exits(role: Ints, exit_leaf: Ints, departing: Bools) -> tuple[Ints, Ints]:
-    """Deal targets over exits role by role, and those of a border leaf over the spines that depart to it.
+    """Deal targets over exits role by role, and each to the least used spine that departs to its border leaf.
 
     Returns the exit and the spine of each target.
     """
     chosen = np.empty(len(role), np.int64)
-    spine = np.empty(len(role), np.int64)
+    spine = np.zeros(len(role), np.int64)
     next_exit = 0
+    carried = np.zeros(departing.shape[1], np.int64)
     for kind in np.unique(role).tolist():
         members = np.flatnonzero(role == kind)
         chosen[members] = (next_exit + np.arange(len(members))) % len(exit_leaf)
         next_exit += len(members)
-    for leaf in np.unique(exit_leaf).tolist():
-        members = np.flatnonzero(exit_leaf[chosen] == leaf)
-        spines = np.flatnonzero(departing[leaf])
-        spine[members] = spines[np.arange(len(members)) % len(spines)] if len(spines) else 0
+        of_kind = np.zeros_like(carried)
+        for member in members.tolist():
+            may = np.flatnonzero(departing[exit_leaf[chosen[member]]])
+            if len(may):
+                spine[member] = may[np.lexsort((carried[may], of_kind[may]))[0]]
+                of_kind[spine[member]] += 1
+                carried[spine[member]] += 1
     return chosen, spine
 
 
