@@ -1,0 +1,182 @@
+"""Fat-trees joined at their leaves: what no stock engine routes, complete, without loops on one lane, and balanced."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from clusters import tree, zoned
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.engines.zoned import route
+from routing.proof import check_certificate, prove
+from topo.errors import DesignError, RoutingError
+from topo.fabric import Fabric, Role
+
+PLACEMENTS = ("border", "spread")
+
+
+@pytest.fixture(scope="module", params=PLACEMENTS)
+def fire_flyer(request):
+    fabric = zoned(request.param)
+    return fabric, route(fabric)
+
+
+def destinations(fabric: Fabric, zone: int, role: Role) -> np.ndarray:
+    ends = np.arange(fabric.n_switches, fabric.n_end_ports)
+    node = fabric.end_node[ends]
+    return ends[(fabric.zone[node] == zone) & (fabric.role[node] == role)]
+
+
+def uplink_counts(fabric, tables, leaf, ends):
+    """Destinations over each of the 20 uplinks of a leaf."""
+    return np.bincount(tables.lft[leaf, tables.lid[ends]], minlength=41)[21:41]
+
+
+def shift_loads(fabric, tables, ends):
+    """Most flows on a channel between switches, for each shift permutation of the ends: every flow walked."""
+    worst = []
+    for shift in range(1, len(ends)):
+        at, goal = fabric.end_switch[ends].copy(), np.roll(ends, -shift)
+        load = np.zeros(fabric.n_ports, int)
+        while (moving := at != fabric.end_switch[goal]).any():
+            port = fabric.port_offset[at[moving]] + tables.lft[at[moving], tables.lid[goal[moving]]] - 1
+            np.add.at(load, port, 1)
+            at[moving] = fabric.peer_node[port]
+        worst.append(load.max())
+    return worst
+
+
+def test_fire_flyer_has_the_published_counts(fire_flyer):
+    fabric, _ = fire_flyer
+    roles = np.bincount(fabric.role, minlength=9)
+
+    assert fabric.n_switches == 122
+    assert (roles[Role.LEAF], roles[Role.SPINE], roles[Role.JOINT]) == (80, 40, 2)
+    assert (roles[Role.COMPUTE], roles[Role.STORAGE]) == (1200, 360)
+    assert len(fabric.hosts) == 1380
+    assert len(fabric.links) == 2 * 40 * 20 + 1560 + 40
+
+
+def test_fire_flyer_is_complete_free_of_loops_and_evenly_joined(fire_flyer):
+    fabric, tables = fire_flyer
+    proof = prove(fabric, tables)
+
+    assert proof.pairs == 2_432_040
+    assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
+    assert proof.max_hops == 7
+    assert proof.summary()["load"]["max"] == 780 * 780 // 20 == 30_420
+    joining = (fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)
+    assert set(proof.load[joining]) == {30_420}, "every joint link, out of the joints"
+    assert set(proof.load[fabric.peer[joining]]) == {30_420}, "and into them"
+    check_certificate(fabric, tables, proof)
+
+
+def test_switches_reach_everything_without_loops_too(fire_flyer):
+    proof = prove(*fire_flyer, endpoints="all")
+
+    assert (proof.missing, proof.credit_loops) == (0, 0)
+
+
+@pytest.mark.parametrize("zone", [0, 1])
+def test_uplinks_carry_each_role_evenly(fire_flyer, zone):
+    fabric, tables = fire_flyer
+    leaves = np.flatnonzero((fabric.role == Role.LEAF) & (fabric.zone == zone))
+    attached = np.bincount(fabric.end_switch[fabric.n_switches :], minlength=fabric.n_switches)
+    for leaf in leaves[attached[leaves] > 0]:
+        for role in (Role.COMPUTE, Role.STORAGE):
+            ends = destinations(fabric, zone, role)
+            far = ends[fabric.end_switch[ends] != leaf]
+            assert np.ptp(uplink_counts(fabric, tables, leaf, far)) <= 1
+
+
+@pytest.mark.parametrize("zone", [0, 1])
+def test_shifts_of_a_zones_gpus_never_share_a_link(fire_flyer, zone):
+    fabric, tables = fire_flyer
+    gpus = destinations(fabric, zone, Role.COMPUTE)
+
+    loads = shift_loads(fabric, tables, gpus)
+
+    assert len(loads) == 599
+    assert max(loads) == 1
+
+
+def test_what_spread_ports_cost_beside_gathered_ones():
+    """Two destinations of another zone more over one uplink of an inner leaf than over another: docs/zoned.md."""
+    worst = {}
+    for placement in PLACEMENTS:
+        fabric = zoned(placement)
+        tables = route(fabric)
+        attached = fabric.end_switch[fabric.n_switches :]
+        border = np.unique(fabric.peer_node[(fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)])
+        inner = np.setdiff1d(np.unique(attached), border)
+        far = [destinations(fabric, 1 - fabric.zone[leaf], Role.COMPUTE) for leaf in inner]
+        worst[placement] = max(
+            np.ptp(uplink_counts(fabric, tables, leaf, e)) for leaf, e in zip(inner, far, strict=True)
+        )
+
+    assert worst == {"border": 0, "spread": 2}
+
+
+@given(
+    placement=st.sampled_from(PLACEMENTS),
+    zones=st.integers(2, 4),
+    leaves=st.integers(2, 8),
+    spines=st.sampled_from([2, 4, 5, 10]),
+    joints=st.integers(1, 3),
+    ports_a_joint=st.integers(1, 5),
+    gpus=st.integers(1, 120),
+    storage=st.integers(0, 12),
+)
+def test_any_zones_that_compile_route_complete_and_free_of_loops(
+    placement, zones, leaves, spines, joints, ports_a_joint, gpus, storage
+):
+    try:
+        fabric = zoned(
+            placement,
+            zones=zones,
+            leaves=leaves,
+            spines=spines,
+            n_gpus=gpus,
+            n_storage=storage,
+            joints=joints,
+            ports=joints * ports_a_joint,
+        )
+    except DesignError as refusal:
+        assert any(character.isdigit() for character in str(refusal)), "the arithmetic is in the message"
+        return
+    proof = prove(fabric, route(fabric))
+
+    assert (proof.missing, proof.credit_loops) == (0, 0)
+    assert proof.lanes <= 1
+    assert proof.max_hops <= 7
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@given(seed=st.integers(0, 10_000))
+def test_lost_links_are_routed_around_or_refused(placement, seed):
+    fabric = zoned(placement, leaves=8, spines=4, n_gpus=120, n_storage=20, ports=4)
+    rng = np.random.default_rng(seed)
+    peer = fabric.peer.copy()
+    between = fabric.links[(fabric.port_node[fabric.links] < fabric.n_switches).all(axis=1)]
+    for a, b in between[rng.permutation(len(between))[:6]]:
+        peer[a] = peer[b] = -1
+    damaged = dataclasses.replace(fabric, peer=peer)
+    try:
+        tables = route(damaged)
+    except RoutingError as refusal:
+        assert "balanced" in str(refusal) or "no joint" in str(refusal)
+        return
+    proof = prove(damaged, tables)
+
+    assert (proof.missing, proof.credit_loops) == (0, 0)
+
+
+def test_a_single_tree_is_destination_modulo():
+    fabric = tree(800, leaves=40, spines=20)
+    tables = route(fabric)
+
+    proof = prove(fabric, tables)
+
+    assert (proof.missing, proof.credit_loops, proof.max_hops) == (0, 0, 3)
+    assert max(shift_loads(fabric, tables, np.arange(60, 860))) == 1
