@@ -5,6 +5,7 @@
     HeddleError                exit 2  bad input, unless a subclass says otherwise
     ├── SpecError              exit 2  a spec or catalog with findings, each at its line and column
     ├── FormatError            exit 2  a file of another format that cannot be read, with its line
+    ├── ToolError              exit 2  a program of the field that is missing, or fails at what it was asked
     ├── DesignError            exit 1  a well-formed spec whose design does not close (ports run out, ...)
     └── RoutingError           exit 1  an engine cannot route this fabric
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DesignError", "Finding", "FormatError", "HeddleError", "RoutingError", "SpecError"]
+__all__ = ["DesignError", "Finding", "FormatError", "HeddleError", "RoutingError", "SpecError", "ToolError"]
 
 
 class HeddleError(Exception):
@@ -58,6 +59,10 @@ class FormatError(HeddleError):
         self.line = line
         where = f"{path}:{line}: " if line else f"{path}: " if path else ""
         super().__init__(where + message)
+
+
+class ToolError(HeddleError):
+    """A program of the field (OpenSM, ibsim, ibdmchk) that is missing, or fails at what it was asked."""
 
 
 class DesignError(HeddleError):
