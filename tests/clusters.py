@@ -3,7 +3,8 @@
 from topo.catalog import load_catalog
 from topo.fabric import Fabric, Role
 from topo.hosts import HostGroup
-from topo.shapes.fat_tree import FatTree, compile_fat_tree
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Joints, Zones, compile_zones
 from topo.speeds import parse_link_speed
 

@@ -9,7 +9,8 @@ from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hosts import HostGroup
-from topo.shapes.fat_tree import FatTree, compile_fat_tree
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones, compile_zones
 from topo.spec import ClusterSpec
 
@@ -50,7 +51,7 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
                 name=name,
                 count=node.count,
                 model=model.name,
-                role=node.role or model.role,
+                role=model.role if node.role is None else node.role,
                 adapters=model.adapters,
                 adapter_model=model.adapter_model,
                 speed=catalog.hca(model.adapter_model).speed,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from topo.shapes.fat_tree import FatTree
+from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones
 
 __all__ = ["Shape"]

@@ -1,23 +1,27 @@
-r"""Fat-trees of two levels: every leaf is linked to every spine.
+r"""Fat-trees of two and three levels.
 
 ::
 
-    spine00  spine01  ...            level 2
+    core000  core001 ...                      level 3, where there are three
+       |  \       |  \
+    spine00 ... spine10 ...                   level 2
        |  \   /  |
-    leaf00   leaf01   ...            level 1
+    leaf00   leaf01 ...                       level 1
      |  |     |  |
-    hosts    hosts                   level 0
+    hosts    hosts                            level 0
+
+Every leaf is linked to every spine of its pod. The spines of all pods are linked to the cores group by group: spine k
+of each pod belongs to plane k, and as many planes as make the numbers whole share their cores, each of which gets a
+link from every pod at least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from topo.builder import FabricBuilder
 from topo.catalog import Catalog
@@ -25,7 +29,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware import SwitchModel
 from topo.hosts import HostGroup, apportion, each_adapter, host_names
-from topo.spec_model import SpecModel
+from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.speeds import slower
 
 __all__ = [
@@ -38,44 +42,6 @@ __all__ = [
     "size_tree",
     "switch_name",
 ]
-
-Count = Annotated[int, Field(gt=0, le=10_000)]
-
-
-class FatTree(SpecModel):
-    """A fat-tree; what is left out is worked out from the nodes and the radix."""
-
-    shape: Literal["fat-tree"] = "fat-tree"
-    switch: str
-    """Model of every switch."""
-    spine_switch: str | None = None
-    """Model of the spines, where it is another."""
-    levels: Literal[2] = 2
-    """Levels of switches."""
-    leaves: Count | None = None
-    """Leaves; as many as the nodes need when left out."""
-    spines: Count | None = None
-    """Spines; as few as carry all uplinks when left out."""
-    parallel: Count | None = None
-    """Links between each leaf and each spine."""
-    oversubscription: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
-    """Ports of a leaf towards nodes for each uplink: 1.0 is non-blocking, 3.0 is 3:1."""
-
-
-@dataclass(frozen=True)
-class TreeSize:
-    """A fat-tree of two levels in numbers."""
-
-    leaves: int
-    spines: int
-    parallel: int
-    down: int
-    """Ports of each leaf for hosts and joints."""
-
-    @property
-    def up(self) -> int:
-        """Uplinks of each leaf."""
-        return self.spines * self.parallel
 
 
 @dataclass(frozen=True)
@@ -92,60 +58,6 @@ def switch_name(name: str, model: str) -> str:
     """NodeDescription of a switch in the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``."""
     vendor_model = f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model
     return f"MF0;{name}:{vendor_model}/U1"
-
-
-def size_tree(tree: FatTree, ports: int, catalog: Catalog) -> TreeSize:
-    """Work out a tree that has at least ``ports`` leaf ports, where the spec leaves it open.
-
-    Raises
-    ------
-    DesignError
-        When the numbers do not close; the message holds them.
-    """
-    leaf_radix = catalog.switch(tree.switch).radix
-    spine_model = tree.spine_switch or tree.switch
-    spine_radix = catalog.switch(spine_model).radix
-    if tree.spines and tree.parallel:
-        up = tree.spines * tree.parallel
-    else:
-        up = leaf_radix - int(leaf_radix * tree.oversubscription / (1 + tree.oversubscription))
-    down = min(leaf_radix - up, int(up * tree.oversubscription)) if tree.oversubscription > 1 else leaf_radix - up
-    if down < 1 or up < 1:
-        raise DesignError(
-            f"a leaf of {leaf_radix} ports ({tree.switch}) with {up} uplinks has {max(down, 0)} ports left for nodes: "
-            f"take fewer spines or links in parallel, or a larger switch"
-        )
-    leaves = tree.leaves or -(-ports // down)
-    if tree.spines:
-        parallel = tree.parallel or up // tree.spines
-        if not tree.parallel and up % tree.spines:
-            fits = [
-                spines for spines in range(1, up + 1) if up % spines == 0 and leaves * (up // spines) <= spine_radix
-            ]
-            raise DesignError(
-                f"{up} uplinks of a leaf do not divide over {tree.spines} spines; "
-                f"{_words(fits)} would do, or give `parallel`"
-            )
-        spines = tree.spines
-    else:
-        wanted = -(-leaves * up // spine_radix)
-        fits = [spines for spines in range(wanted, up + 1) if up % spines == 0]
-        if tree.parallel:
-            fits = [spines for spines in fits if up // spines == tree.parallel]
-        if not fits:
-            raise DesignError(
-                f"{leaves} leaves x {up} uplinks need at least {wanted} spines of {spine_radix} ports ({spine_model}), "
-                f"and a leaf reaches at most {up}: two levels hold "
-                f"{spine_radix * down:,} nodes at most with these switches; use zones or three levels"
-            )
-        spines = fits[0]
-        parallel = up // spines
-    if leaves * parallel > spine_radix:
-        raise DesignError(
-            f"{leaves} leaves x {parallel} links to each spine = {leaves * parallel} ports, and a spine "
-            f"({spine_model}) has {spine_radix}: at most {spine_radix // parallel} leaves close"
-        )
-    return TreeSize(leaves, spines, parallel, down)
 
 
 def plant_tree(
@@ -171,16 +83,17 @@ def plant_tree(
     prefix : str
         What switch names begin with, ``z0-`` in zone 0.
     """
-    leaf_model, spine_model = catalog.switch(tree.switch), catalog.switch(tree.spine_switch or tree.switch)
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
-
-    def add(role: Role, number: int, of: int, model: SwitchModel) -> int:
-        name = switch_name(f"{prefix}{role.name.lower()}{number:0{len(str(of - 1))}d}", model.name)
-        level = 1 if role == Role.LEAF else 2
-        return builder.switch(name, model=model.name, radix=model.radix, role=role, level=level, zone=zone)
-
-    leaves = [add(Role.LEAF, leaf, size.leaves, leaf_model) for leaf in range(size.leaves)]
-    spines = [add(Role.SPINE, spine, size.spines, spine_model) for spine in range(size.spines)]
+    leaf_model = catalog.switch(tree.switch)
+    spine_model = catalog.switch(tree.spine_switch or tree.switch)
+    leaves = [
+        _add_switch(builder, leaf_model, Role.LEAF, f"{prefix}leaf", leaf, size.leaves, size.leaf_radix, zone)
+        for leaf in range(size.leaves)
+    ]
+    spines = [
+        _add_switch(builder, spine_model, Role.SPINE, f"{prefix}spine", spine, size.spines, size.spine_radix, zone)
+        for spine in range(size.spines)
+    ]
 
     room = size.down - kept
     next_port = np.ones(size.leaves, np.int64)
@@ -201,11 +114,15 @@ def plant_tree(
             next_port[leaf] += 1
 
     speed = slower(leaf_model.speed, spine_model.speed)
-    for spine in range(size.spines):
-        for leaf in range(size.leaves):
+    for leaf, key in enumerate(leaves):
+        pod, place = divmod(leaf, size.leaves_per_pod)
+        for spine in range(size.spines_per_pod):
             for link in range(size.parallel):
                 up = size.down + 1 + spine * size.parallel + link
-                builder.link(leaves[leaf], up, spines[spine], leaf * size.parallel + link + 1, speed)
+                down = place * size.parallel + link + 1
+                builder.link(key, up, spines[pod * size.spines_per_pod + spine], down, speed)
+    if size.cores:
+        _plant_cores(builder, catalog.switch(tree.core_switch or tree.switch), size, spines, zone, prefix, spine_model)
     free = [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept]
     return PlantedTree(leaves, spines, free)
 
@@ -232,13 +149,47 @@ def compile_fat_tree(tree: FatTree, groups: Sequence[HostGroup], catalog: Catalo
     return (builder.build(),)
 
 
+def _add_switch(
+    builder: FabricBuilder, model: SwitchModel, role: Role, stem: str, number: int, of: int, radix: int, zone: int
+) -> int:
+    level = {Role.LEAF: 1, Role.SPINE: 2, Role.CORE: 3}[role]
+    name = switch_name(f"{stem}{number:0{len(str(of - 1))}d}", model.name)
+    return builder.switch(name, model=model.name, radix=radix, role=role, level=level, zone=zone)
+
+
+def _plant_cores(
+    builder: FabricBuilder,
+    model: SwitchModel,
+    size: TreeSize,
+    spines: Sequence[int],
+    zone: int,
+    prefix: str,
+    spine_model: SwitchModel,
+) -> None:
+    """Add the cores and deal the uplinks of each group of planes over the group's cores in turn, pod after pod."""
+    cores = [
+        _add_switch(builder, model, Role.CORE, f"{prefix}core", core, size.cores, size.core_radix, zone)
+        for core in range(size.cores)
+    ]
+    speed = slower(model.speed, spine_model.speed)
+    next_port = [1] * size.cores
+    first_up = size.spine_radix - size.spine_up + 1
+    for group in range(size.spines_per_pod // size.planes_per_group):
+        mine = range(group * size.cores_per_group, (group + 1) * size.cores_per_group)
+        dealt = 0
+        for pod in range(size.pods):
+            for plane in range(group * size.planes_per_group, (group + 1) * size.planes_per_group):
+                for up in range(size.spine_up):
+                    core = mine[dealt % len(mine)]
+                    spine = spines[pod * size.spines_per_pod + plane]
+                    builder.link(spine, first_up + up, cores[core], next_port[core], speed)
+                    next_port[core] += 1
+                    dealt += 1
+
+
 def ports_wanted(rails: Sequence[HostGroup]) -> str:
     """Spell a sum of leaf ports: ``600 gpu + 180 storage``."""
     totals: dict[str, int] = {}
     for rail in rails:
         totals[rail.name] = totals.get(rail.name, 0) + rail.count
     return " + ".join(f"{count} {name}" for name, count in totals.items()) or "no node"
-
-
-def _words(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers)) or "none"

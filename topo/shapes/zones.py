@@ -25,8 +25,10 @@ from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hosts import HostGroup, deal, each_adapter
-from topo.shapes.fat_tree import FatTree, PlantedTree, TreeSize, plant_tree, ports_wanted, size_tree, switch_name
+from topo.shapes.fat_tree import PlantedTree, plant_tree, ports_wanted, switch_name
+from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.spec_model import SpecModel
+from topo.spec_names import GroupName, SwitchName
 from topo.speeds import slower
 
 __all__ = ["Joints", "Zones", "compile_zones"]
@@ -35,7 +37,7 @@ __all__ = ["Joints", "Zones", "compile_zones"]
 class Joints(SpecModel):
     """Switches that join the zones."""
 
-    switch: str
+    switch: SwitchName
     """Model of the joints."""
     count: Annotated[int, Field(gt=0, le=1_000)]
     """Joints; each is linked to every zone."""
@@ -53,7 +55,7 @@ class Zones(SpecModel):
     """Number of zones."""
     tree: FatTree
     """What each zone is."""
-    shared: tuple[str, ...] = Field(default=(), strict=False)
+    shared: tuple[GroupName, ...] = Field(default=(), strict=False)
     """Node groups with an adapter in every zone; the others are dealt over the zones evenly."""
     joints: Joints
     """How the zones are joined."""
