@@ -1,0 +1,118 @@
+"""Plays flows over a network at max-min fair rates: all bandwidth is shared fairly at every instant, no packets.
+
+A flow begins when its dependencies have ended, waits for its latency, and then moves its bytes at the fair rate of its
+route, which changes whenever another flow begins or ends: SimGrid's model CM02 (Velho, Schnorr, Casanova and Legrand,
+"On the validity of flow-level TCP network models", 2013) without its corrections for TCP. Queues, congestion control
+and head-of-line blocking are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.flows import Flows
+from simulate.kernels import events
+from simulate.kernels.order import followers
+from simulate.kernels.state import CLOCK_TIME, N_DONE, N_EVENTS, N_SOLVES, Moving, Routes, State, allocate
+from simulate.network import Network, RouteTable
+from simulate.outcome import Outcome, Timeline
+
+__all__ = ["play"]
+
+EVENTS_A_CALL = 20_000
+"""Events between two reports of progress: tens of milliseconds."""
+
+
+def play(
+    network: Network,
+    flows: Flows,
+    *,
+    n_bins: int = 0,
+    tie_s: float = 0.0,
+    progress: Callable[[int, float], None] | None = None,
+) -> Outcome:
+    """Play flows from time 0 until the last has ended.
+
+    Parameters
+    ----------
+    n_bins
+        Bins of the timeline of loads, an even number; 0 for none.
+    tie_s
+        Events this close together count as one instant. Exact when 0: only rounding is forgiven.
+    progress
+        Called now and then with the flows that have ended and the simulated time.
+
+    Raises
+    ------
+    HeddleError
+        When a flow names an end port that is not there, or the tables do not connect it.
+    """
+    routes = network.routes(flows)
+    state = start(network, flows, routes, n_bins=n_bins, tie_s=tie_s)
+    while events.advance(state, np.inf, EVENTS_A_CALL, False):
+        if progress is not None:
+            progress(int(state.count[N_DONE]), float(state.clock[CLOCK_TIME]))
+    return Outcome(
+        network=network,
+        flows=flows,
+        routes=routes,
+        start_s=state.moving.begin,
+        finish_s=state.moving.end,
+        bottleneck=state.moving.limit,
+        n_events=int(state.count[N_EVENTS]),
+        n_solves=int(state.count[N_SOLVES]),
+        timeline=Timeline(float(state.bin_s[0]), state.bins / state.bin_s[0]) if n_bins else None,
+    )
+
+
+def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, tie_s: float) -> State:
+    """Return a state in which those flows that wait for no other are scheduled."""
+    n = len(flows)
+    waits, next_offset, following = followers(flows.dep_offset, flows.dep)
+    moving = Moving(
+        route=routes.route,
+        size=flows.size_bytes,
+        earliest=flows.start_s,
+        delay=flows.delay_s,
+        waits=waits,
+        next_offset=next_offset,
+        next=following,
+        begin=np.full(n, np.nan),
+        arrive=np.zeros(n),
+        end=np.full(n, np.nan),
+        limit=np.full(n, -1, np.int32),
+        goal=np.zeros(n),
+        left=np.zeros(n, np.int32),
+        right=np.zeros(n, np.int32),
+    )
+    least = float(flows.size_bytes.max(initial=1.0) / network.capacity_bytes_s.max(initial=1.0))
+    state = allocate(
+        capacity=network.capacity_bytes_s,
+        room=np.bincount(routes.resource, minlength=len(network.capacity_bytes_s)),
+        routes=_kernel_routes(routes),
+        moving=moving,
+        n_slots=min(n, routes.n_routes),
+        n_hops=int(np.diff(routes.offset).max(initial=1)),
+        lane_weight=network.lane_weight,
+        n_bins=n_bins,
+        bin_s=least / max(n_bins, 1),
+        tie_s=tie_s,
+    )
+    roots = np.flatnonzero(waits == 0)
+    begin = flows.start_s[roots] + flows.delay_s[roots] + routes.latency_s[routes.route[roots]]
+    events.schedule_roots(state, roots[np.argsort(begin, kind="stable")])
+    return state
+
+
+def _kernel_routes(routes: RouteTable) -> Routes:
+    return Routes(
+        offset=routes.offset,
+        resource=routes.resource,
+        use=routes.use,
+        latency=routes.latency_s,
+        lane=routes.lane,
+        slot=np.full(routes.n_routes, -1, np.int32),
+    )

@@ -1,0 +1,269 @@
+"""The network that flows share: capacities, and the route of every pair through the forwarding tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from routing.tables import RoutingTables
+from routing.trace import trace
+from simulate.flows import Flows
+from simulate.kernels import paths
+from topo.errors import HeddleError
+from topo.fabric import Fabric, frozen
+
+__all__ = ["Devices", "Network", "RouteTable"]
+
+GBPS = 1e9 / 8
+"""Bytes a second of 1 Gb/s."""
+
+
+@dataclass(frozen=True, eq=False)
+class Devices:
+    """Places inside hosts where flows begin and end: GPUs, memory, SSDs. D devices that use X resources of their hosts.
+
+    Device d is end port ``E + d`` to flows, on a fabric with E end ports. A flow between two devices crosses what the
+    sender uses to send, the fabric from its end port to the other's (nothing when they share one), and what the
+    receiver uses to receive. So a PCIe root port, or the memory of a host, is a resource like a link.
+    """
+
+    end_port: NDArray[np.int32]
+    """(D,) end port over which a device reaches the fabric."""
+    capacity_bytes_s: NDArray[np.float64]
+    """(X,) bytes a second of each resource."""
+    names: tuple[str, ...]
+    """(X,) names of the resources."""
+    send_offset: NDArray[np.int64]
+    """(D + 1,) device d sends through ``send_resource[send_offset[d]:send_offset[d + 1]]``."""
+    send_resource: NDArray[np.int32]
+    """Resources, 0 to X - 1."""
+    send_use: NDArray[np.float64]
+    """Beside it: bytes of capacity that each byte takes, such as 2 for one that is read and written."""
+    receive_offset: NDArray[np.int64]
+    """(D + 1,) likewise for receiving."""
+    receive_resource: NDArray[np.int32]
+    receive_use: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, item.name, frozen(value))
+        if not np.all(self.capacity_bytes_s > 0):
+            bad = int(np.argmin(self.capacity_bytes_s > 0))
+            raise HeddleError(f"{self.names[bad]} has {self.capacity_bytes_s[bad]} bytes/s; expected more than 0")
+        if not (np.all(self.send_use > 0) and np.all(self.receive_use > 0)):
+            raise HeddleError("a device uses a resource 0 times or less per byte; expected more than 0")
+
+
+NO_DEVICES = Devices(
+    end_port=np.zeros(0, np.int32),
+    capacity_bytes_s=np.zeros(0),
+    names=(),
+    send_offset=np.zeros(1, np.int64),
+    send_resource=np.zeros(0, np.int32),
+    send_use=np.zeros(0),
+    receive_offset=np.zeros(1, np.int64),
+    receive_resource=np.zeros(0, np.int32),
+    receive_use=np.zeros(0),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RouteTable:
+    """The routes of F flows, Q distinct ones."""
+
+    route: NDArray[np.int32]
+    """(F,) route of each flow."""
+    offset: NDArray[np.int64]
+    """(Q + 1,) route q crosses ``resource[offset[q]:offset[q + 1]]``."""
+    resource: NDArray[np.int32]
+    """Resources in order: channels of the fabric by sending port, and from P on those of devices."""
+    use: NDArray[np.float64]
+    """Beside `resource`: bytes of capacity that a byte takes; empty when 1 everywhere."""
+    latency_s: NDArray[np.float64]
+    """(Q,) from the begin of a flow until its bytes move."""
+    lane: NDArray[np.uint8]
+    """(Q,) virtual lane, 0 when the network has one lane for all."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            object.__setattr__(self, item.name, frozen(getattr(self, item.name)))
+
+    @property
+    def n_routes(self) -> int:
+        """Distinct routes."""
+        return len(self.lane)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A fabric with tables, as flows see it: R resources, the P channels of the fabric first."""
+
+    fabric: Fabric
+    tables: RoutingTables
+    capacity_bytes_s: NDArray[np.float64]
+    """(R,) bytes a second of each resource."""
+    message_latency_s: float
+    """Seconds that every message takes before its bytes move."""
+    hop_latency_s: float
+    """Seconds more for each channel on its path."""
+    lane_weight: NDArray[np.float64]
+    """(L,) arbitration weight of each virtual lane; one lane when the network does not tell them apart."""
+    devices: Devices = field(default=NO_DEVICES)
+
+    @classmethod
+    def from_tables(
+        cls,
+        fabric: Fabric,
+        tables: RoutingTables,
+        *,
+        message_latency_s: float = 0.0,
+        hop_latency_s: float = 0.0,
+        host_gbps: float = np.inf,
+        lane_weights: ArrayLike | None = None,
+        devices: Devices = NO_DEVICES,
+    ) -> Network:
+        """Make the network of a fabric and its tables.
+
+        Parameters
+        ----------
+        host_gbps
+            What a host can inject and take in at each adapter port, where that is less than its link.
+        lane_weights
+            Arbitration weight of virtual lanes 0, 1, ...: lanes with something to send share a link in proportion,
+            and the flows of a lane share what it gets. None when all flows share alike whatever their level.
+
+        Raises
+        ------
+        HeddleError
+            When a latency is negative, or a rate or weight not above 0.
+        """
+        for name, value in (("message_latency_s", message_latency_s), ("hop_latency_s", hop_latency_s)):
+            if not (np.isfinite(value) and value >= 0):
+                raise HeddleError(f"found {name} {value}; expected seconds, not negative")
+        if not host_gbps > 0:
+            raise HeddleError(f"found host_gbps {host_gbps}; expected Gb/s above 0")
+        weight = np.ones(1) if lane_weights is None else np.atleast_1d(np.asarray(lane_weights, np.float64))
+        if not (np.all(np.isfinite(weight) & (weight > 0)) and 1 <= len(weight) <= 15):
+            raise HeddleError(f"found lane weights {weight.tolist()}; expected 1 to 15 numbers above 0")
+        channel = fabric.rate_gbps * GBPS
+        adapter = np.arange(fabric.n_ports) >= fabric.first_adapter_port
+        plugged = fabric.peer >= 0
+        at_host = adapter | (plugged & adapter[fabric.peer])
+        channel = np.where(at_host, np.minimum(channel, host_gbps * GBPS), channel)
+        # A link runs at what both of its ends can do.
+        channel = np.where(plugged, np.minimum(channel, channel[fabric.peer]), channel)
+        return cls(
+            fabric=fabric,
+            tables=tables,
+            capacity_bytes_s=frozen(np.concatenate([channel, devices.capacity_bytes_s])),
+            message_latency_s=message_latency_s,
+            hop_latency_s=hop_latency_s,
+            lane_weight=frozen(weight),
+            devices=devices,
+        )
+
+    @property
+    def n_ends(self) -> int:
+        """End ports and devices: flows are between 0 and ``n_ends - 1``."""
+        return self.fabric.n_end_ports + len(self.devices.end_port)
+
+    def resource_label(self, resource: int) -> str:
+        """Name of a resource for messages: ``leaf01:21 -> spine01:1``, or that of a device's resource."""
+        if resource < 0:
+            return "nothing"
+        if resource < self.fabric.n_ports:
+            return self.fabric.channel_label(resource)
+        return self.devices.names[resource - self.fabric.n_ports]
+
+    def routes(self, flows: Flows) -> RouteTable:
+        """Return the route of each flow.
+
+        A flow's virtual lane is that of its service level; with level 0, where the tables say on which level a path
+        must go (`RoutingTables.path_sl`), that of this level.
+
+        Raises
+        ------
+        HeddleError
+            When a flow names an end port that is not there, its tables do not connect it, or its lane has no weight.
+        """
+        for name, ends in (("src", flows.src), ("dst", flows.dst)):
+            if len(ends) and ends.max() >= self.n_ends:
+                flow = int(np.argmax(ends >= self.n_ends))
+                raise HeddleError(f"flow {flow} has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
+        lane = self._lanes(flows)
+        keys = flows.src.astype(np.int64)
+        keys *= self.n_ends
+        keys += flows.dst
+        if len(self.lane_weight) > 1:
+            keys += lane * np.int64(self.n_ends) ** 2
+        route, first = paths.number_keys(keys)
+        src, dst = flows.src[first], flows.dst[first]
+        n_end_ports = self.fabric.n_end_ports
+        end_of = np.concatenate([np.arange(n_end_ports, dtype=np.int32), self.devices.end_port])
+        fabric, tables = self.fabric, self.tables
+        offset, resource = paths.walk(
+            end_of[src],
+            end_of[dst],
+            fabric.n_switches,
+            fabric.port_offset,
+            fabric.peer,
+            fabric.peer_node,
+            tables.lid,
+            tables.lft,
+        )
+        if len(offset) <= len(first):
+            bad = len(offset) - 1
+            why = trace(fabric, tables, int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
+            raise HeddleError(f"flow {first[bad]} has no path: {why}")
+        n_hops = np.diff(offset)
+        use = np.zeros(0)
+        if len(self.devices.end_port):
+            offset, resource, use = self._with_devices(src, dst, offset, resource)
+        return RouteTable(
+            route=route,
+            offset=offset,
+            resource=resource,
+            use=use,
+            latency_s=np.where(src == dst, 0.0, self.message_latency_s + self.hop_latency_s * n_hops),
+            lane=lane[first],
+        )
+
+    def _with_devices(
+        self, src: NDArray[np.int32], dst: NDArray[np.int32], offset: NDArray[np.int64], resource: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        devices, n_end_ports, n_ports = self.devices, self.fabric.n_end_ports, self.fabric.n_ports
+        return paths.join_paths(
+            np.maximum(src - n_end_ports, -1).astype(np.int32),
+            np.maximum(dst - n_end_ports, -1).astype(np.int32),
+            devices.send_offset,
+            frozen(devices.send_resource + np.int32(n_ports)),
+            devices.send_use,
+            devices.receive_offset,
+            frozen(devices.receive_resource + np.int32(n_ports)),
+            devices.receive_use,
+            offset,
+            resource,
+        )
+
+    def _lanes(self, flows: Flows) -> NDArray[np.uint8]:
+        if len(self.lane_weight) == 1:
+            return np.zeros(len(flows), np.uint8)
+        level = flows.sl
+        if self.tables.path_sl is not None:
+            n_end_ports = self.fabric.n_end_ports
+            end_of = np.concatenate([np.arange(n_end_ports, dtype=np.int32), self.devices.end_port])
+            home = self.fabric.end_switch[end_of[flows.src]]
+            of_path = self.tables.path_sl[home, self.tables.lid[end_of[flows.dst]]]
+            level = np.where(level == 0, of_path, level).astype(np.uint8)
+        lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
+        if len(lane) and lane.max() >= len(self.lane_weight):
+            flow = int(np.argmax(lane >= len(self.lane_weight)))
+            raise HeddleError(
+                f"flow {flow} has service level {level[flow]}, which is virtual lane {lane[flow]}; "
+                f"there are weights for lanes 0 to {len(self.lane_weight) - 1}"
+            )
+        return lane
