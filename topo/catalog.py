@@ -9,7 +9,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from topo.errors import Finding, SpecError
 from topo.formats.catalog_csv import CONVERTERS, Row, Source, read_table
 from topo.hardware import CableModel, HardwareModel, HcaModel, NodeModel, Price, PricePoint, SwitchModel
+from topo.nearest import did_you_mean
 
 __all__ = ["Catalog", "config_root", "load_catalog"]
 
@@ -92,8 +92,9 @@ def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
         With every finding, at its file, line and column.
     """
     loading = _Loading()
-    for folder in (config_root() / "catalog", *folders):
-        loading.add_folder(folder)
+    loading.add_folder(config_root() / "catalog", "configs/catalog")
+    for folder in folders:
+        loading.add_folder(folder, str(folder))
     return loading.finish()
 
 
@@ -120,19 +121,20 @@ class _Loading:
         self.first_row: dict[str, str] = {}
         self.prices: dict[str, dict[str, list[PricePoint]]] = {}
 
-    def add_folder(self, folder: Path) -> None:
+    def add_folder(self, folder: Path, shown: str) -> None:
+        """Read the tables of a folder; ``shown`` names it in messages and sources."""
         known = [f"{table}.csv" for table in (*KINDS, "figures", "prices")]
         try:
             present = sorted(path.name for path in folder.iterdir() if path.suffix == ".csv")
         except OSError as error:
             reason = error.strerror or str(error)
-            self.findings.append(Finding(str(folder), f"no readable folder ({reason})", "a folder of catalog tables"))
+            self.findings.append(Finding(shown, f"no readable folder ({reason})", "a folder of catalog tables"))
             return
         for name in present:
             if name not in known:
-                self.refuse(str(folder / name), f"the table {name}", "one of " + ", ".join(known), name, known)
+                self.refuse(f"{shown}/{name}", f"the table {name}", "one of " + ", ".join(known), name, known)
         for table in KINDS:
-            rows = self.read(folder, table, present, tuple(_field_types(table)))
+            rows = self.read(folder / f"{table}.csv", shown, present, tuple(_field_types(table)))
             twice = _twins(row.model for row in rows)
             for row in rows:
                 if row.model in twice:
@@ -145,14 +147,14 @@ class _Loading:
                     self.first_row.setdefault(row.model, row.source.where)
                     for column, text in row.cells.items():
                         self.fill(row, column, text)
-        self.add_figures(self.read(folder, "figures", present, FIGURE_COLUMNS))
-        self.add_prices(self.read(folder, "prices", present, PRICE_COLUMNS))
+        self.add_figures(self.read(folder / "figures.csv", shown, present, FIGURE_COLUMNS))
+        self.add_prices(self.read(folder / "prices.csv", shown, present, PRICE_COLUMNS))
 
-    def read(self, folder: Path, table: str, present: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        if f"{table}.csv" not in present:
+    def read(self, path: Path, shown: str, present: Sequence[str], columns: Sequence[str]) -> list[Row]:
+        if path.name not in present:
             return []
         try:
-            return read_table(folder / f"{table}.csv", columns)
+            return read_table(path, columns, f"{shown}/{path.name}")
         except SpecError as error:
             self.findings += error.findings
             return []
@@ -257,8 +259,7 @@ class _Loading:
 
     def refuse(self, where: str, found: str, expected: str, word: str = "", names: Iterable[str] = ()) -> None:
         """Add a finding; ``word`` is a name that may be meant for one of ``names``."""
-        hint = "".join(f"Did you mean `{near}`?" for near in get_close_matches(word, list(names), 1))
-        self.findings.append(Finding(where, found, expected, hint))
+        self.findings.append(Finding(where, found, expected, did_you_mean(word, names)))
 
 
 def _twins(keys: Iterable[Any]) -> set[Any]:
@@ -268,5 +269,5 @@ def _twins(keys: Iterable[Any]) -> set[Any]:
 def _look_up(models: Mapping[str, Model], name: str, what: str) -> Model:
     if name in models:
         return models[name]
-    hint = "".join(f"Did you mean `{near}`?" for near in get_close_matches(name, list(models), 1, cutoff=0.4))
-    raise SpecError([Finding("catalog", f"no {what} called {name!r}", "one of " + ", ".join(models), hint)])
+    finding = Finding("catalog", f'no {what} "{name[:60]}"', "one of " + ", ".join(models), did_you_mean(name, models))
+    raise SpecError([finding])

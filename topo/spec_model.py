@@ -10,4 +10,6 @@ __all__ = ["SpecModel"]
 class SpecModel(BaseModel):
     """A mapping in a spec: unknown keys are refused, values keep their YAML type, nothing changes after reading."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )

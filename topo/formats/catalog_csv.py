@@ -12,13 +12,13 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from topo.errors import Finding, SpecError
 from topo.fabric import Role
 from topo.formats.bounded import read_text
+from topo.nearest import did_you_mean
 from topo.speeds import LinkSpeed, parse_link_speed
 
 __all__ = ["CONFIDENCE", "CONVERTERS", "Row", "Source", "parse_table", "read_table"]
@@ -119,9 +119,9 @@ CONVERTERS: dict[type, Callable[[str], Any]] = {
 """How a cell becomes a field of each type; each raises a ValueError that says what was expected."""
 
 
-def read_table(path: Path, columns: Sequence[str]) -> list[Row]:
-    """Read a table from a file; see `parse_table`."""
-    return parse_table(read_text(path, MAX_BYTES), str(path), columns)
+def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:
+    """Read a table from a file that messages and sources call ``shown``; see `parse_table`."""
+    return parse_table(read_text(path, MAX_BYTES), shown, columns)
 
 
 def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
@@ -165,7 +165,7 @@ def _check_header(header: list[str], path: str, columns: Sequence[str]) -> None:
             f"{path}:1",
             f"the column `{name[:60]}`",
             "one of " + ", ".join(known),
-            "".join(f"Did you mean `{near}`?" for near in get_close_matches(name, known, 1)),
+            did_you_mean(name, known),
         )
         for name in header
         if name not in known
