@@ -1,0 +1,84 @@
+import pytest
+
+from costmodel.baselines import Published, baselines, parse_published, table_ii, table_iii
+from costmodel.designs import size_fat_tree
+from topo.catalog import Catalog
+from topo.errors import SpecError
+from topo.shapes.tree_size import FatTree
+
+
+def cells(catalog: Catalog, published: Published) -> dict[tuple[str, str], float]:
+    found = table_ii(catalog, published) + table_iii(baselines(catalog, published), catalog, published)
+    return {(cell.system, cell.figure): cell.computed for cell in found}
+
+
+def test_every_printed_cell_is_computed(catalog: Catalog, published: Published) -> None:
+    found = table_ii(catalog, published) + table_iii(baselines(catalog, published), catalog, published)
+    computed = {(cell.table, cell.system, cell.figure) for cell in found}
+    assert computed == {key for key in published.values if key[0] in ("II", "III")}
+    assert all(cell.note for cell in found)
+
+
+@pytest.mark.parametrize(
+    ("system", "figure", "printed"),
+    [
+        ("fire-flyer", "relative_performance", "83 %"),
+        ("fire-flyer", "node_relative_price", "60 %"),
+        ("fire-flyer", "cost_performance", "138 %"),
+        ("dgx-a100", "relative_performance", "100 %"),
+    ],
+)
+def test_table_ii_as_printed(catalog: Catalog, published: Published, system: str, figure: str, printed: str) -> None:
+    assert f"{cells(catalog, published)[system, figure]:.0%}".replace("%", " %") == printed
+
+
+@pytest.mark.parametrize(
+    ("system", "switches", "network", "servers"),
+    [("fire-flyer", 122, 350, 11_250), ("pcie-three-level", 200, 600, 11_250), ("dgx-a100", 1_320, 4_000, 19_000)],
+)
+def test_table_iii_as_printed(
+    catalog: Catalog, published: Published, system: str, switches: int, network: float, servers: float
+) -> None:
+    found = cells(catalog, published)
+    assert found[system, "switches"] == switches
+    assert abs(found[system, "network"] / network - 1) < 0.05  # one price a switch; the paper's three differ by 5.6 %
+    assert found[system, "servers"] == pytest.approx(servers)
+    assert found[system, "total"] == found[system, "network"] + found[system, "servers"]
+
+
+def test_half_of_dgx(catalog: Catalog, published: Published) -> None:
+    printed = published.value("III", "fire-flyer", "total") / published.value("III", "dgx-a100", "total")
+    assert round(100 * printed, 1) == 50.4
+    found = cells(catalog, published)
+    # 50.6 %: one price a switch makes Fire-Flyer's network 366 and not 350, so 0.16 points more than printed.
+    assert found["fire-flyer", "total"] / found["dgx-a100", "total"] == pytest.approx(printed, abs=0.002)
+
+
+def test_node_power_of_the_systems(catalog: Catalog, published: Published) -> None:
+    power = {system.name: system.node_power_w(catalog) for system in baselines(catalog, published)}
+    assert power == {"fire-flyer": 3.125e6, "pcie-three-level": 3.125e6, "dgx-a100": 5.25e6}
+
+
+def test_core_switches_by_formula_and_as_printed(catalog: Catalog, published: Published) -> None:
+    by_formula = size_fat_tree(FatTree(switch="QM8700", levels=3), 10_000, catalog)
+    assert (by_formula.leaf, by_formula.spine, by_formula.core) == (500, 500, 250)
+    (dgx,) = (system for system in baselines(catalog, published) if system.name == "dgx-a100")
+    assert (dgx.size.leaf, dgx.size.spine, dgx.size.core) == (500, 500, 320)
+    assert "250" in dgx.note and "320" in dgx.note
+
+
+HEADER = "model,table,figure,value,source,date,confidence\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("a,II,x,many,paper,2024,Q\n", "found 'many'"),
+        ("a,II,x,,paper,2024,Q\n", "found ''"),
+        ("a,II,x,1,paper,2024,Q\na,II,x,2,paper,2024,Q\n", "x of a again"),
+        ("a,II,x,1,,2024,Q\n", "no source"),
+    ],
+)
+def test_a_bad_printed_figure_is_refused(rows: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        parse_published(HEADER + rows, "printed.csv")

@@ -1,0 +1,34 @@
+import pytest
+from clusters import zoned
+
+from costmodel.bill import Bill, Line, make_bill
+from costmodel.power import power_of
+from topo.catalog import Catalog
+
+
+def test_fire_flyer_2(catalog: Catalog) -> None:
+    power = power_of(make_bill([zoned()], catalog), catalog)
+    # 250 W a switch without optics, and 4.5 W for each end of an optical cable in it: two of a cable between switches.
+    assert power.network_w == 122 * 250 + 4.5 * (2 * 1_640 + 1_560)
+    assert power.servers_w == 1_200 * 2_500 + 180 * 700
+    assert power.total_w == power.network_w + power.servers_w
+    assert power.network_max_w == 122 * 490
+    assert power.gaps == (
+        "1,200 x pcie-a100 (node, compute): maximal power unknown",
+        "180 x storage-3fs (node, storage): maximal power unknown",
+    )
+
+
+@pytest.mark.parametrize(("part", "watts"), [("MCP1650-H002E26", 0.2), ("MFS1S00-H030V", 9.0)])
+def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog: Catalog) -> None:
+    power = power_of(
+        Bill((Line("cable", part, 10, "leaf - spine"), Line("cable", part, 10, "compute - leaf"))), catalog
+    )
+    assert power.network_w == pytest.approx(10 * watts + 10 * watts / 2)
+    assert all(row.source for row in power.lines)
+
+
+def test_what_is_unknown_is_named(catalog: Catalog) -> None:
+    power = power_of(Bill((Line("switch", "QM9790", 3, "leaf"), Line("switch", "unknown", 1, "leaf"))), catalog)
+    assert power.total_w == 0
+    assert len(power.gaps) == 4
