@@ -12,6 +12,7 @@ from pydantic import Field
 from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.spec_model import SpecModel
+from topo.spec_names import SwitchName
 
 __all__ = ["FatTree", "TreeSize", "size_tree"]
 
@@ -23,11 +24,11 @@ class FatTree(SpecModel):
     """A fat-tree of two or three levels; what is left out is worked out from the nodes and the radix."""
 
     shape: Literal["fat-tree"] = "fat-tree"
-    switch: str
+    switch: SwitchName
     """Model of every switch, or a frame switch that is a whole tree of two levels in one box."""
-    spine_switch: str | None = None
+    spine_switch: SwitchName | None = None
     """Model of the spines, where it is another."""
-    core_switch: str | None = None
+    core_switch: SwitchName | None = None
     """Model of the cores, where it is another."""
     levels: Literal[2, 3] = 2
     """Levels of switches."""

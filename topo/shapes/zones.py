@@ -29,6 +29,7 @@ from topo.shapes.fat_tree import PlantedTree, plant_tree, ports_wanted, switch_n
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.spec_model import SpecModel
 from topo.spec_names import GroupName, SwitchName
+from topo.spec_names import GroupName, SwitchName
 from topo.speeds import slower
 
 __all__ = ["Joints", "Zones", "compile_zones"]
@@ -89,10 +90,6 @@ def compile_zones(shape: Zones, groups: Sequence[HostGroup], catalog: Catalog, n
 
 def _rails_by_zone(shape: Zones, groups: Sequence[HostGroup]) -> list[list[HostGroup]]:
     """Say what hangs in each zone: a part of each group, or one adapter of each server of a shared group."""
-    known = {group.name for group in groups}
-    for shared in shape.shared:
-        if shared not in known:
-            raise DesignError(f"`shared` names {shared!r}, and the node groups are {', '.join(sorted(known))}")
     rails: list[list[HostGroup]] = [[] for _ in range(shape.zones)]
     for group in groups:
         if group.name in shape.shared:
