@@ -29,7 +29,6 @@ from topo.shapes.fat_tree import PlantedTree, plant_tree, ports_wanted, switch_n
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.spec_model import SpecModel
 from topo.spec_names import GroupName, SwitchName
-from topo.spec_names import GroupName, SwitchName
 from topo.speeds import slower
 
 __all__ = ["Joints", "Zones", "compile_zones"]
