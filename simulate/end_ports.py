@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 import numpy as np
 
 from topo.fabric import Fabric
+from topo.nearest import did_you_mean
 
 __all__ = ["EndPortNames"]
 
@@ -50,10 +50,9 @@ class EndPortNames:
         if found:
             shown = ", ".join(f'"{self.unique_name(end)}"' for end in found[:3])
             return "the name of one adapter port", f"{len(found)} ports fit: {shown}{', ...' if found[3:] else ''}."
-        # difflib is quadratic in the length of what it compares: keep to names that begin alike, and not too many.
-        candidates = [known for known in self._by_name if known[:3] == name[:3]][:10_000] or [*self._by_name][:10_000]
-        near = difflib.get_close_matches(name[:80], candidates, n=1)
-        return "an adapter port of this fabric, plugged in", f'The nearest is "{near[0]}".' if near else ""
+        # Likeness is slow to tell: of a large fabric, only look at names that begin alike.
+        candidates = [known for known in self._by_name if known[:3] == name[:3]] or [*self._by_name]
+        return "an adapter port of this fabric, plugged in", did_you_mean(name, candidates[:5000])
 
     def unique_name(self, end: int) -> str:
         """Return a name that `find` fits to this end port alone, the shortest there is."""

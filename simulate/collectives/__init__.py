@@ -56,6 +56,9 @@ ALGORITHMS: dict[str, dict[str, Generator]] = {
 }
 """Generators by collective and algorithm; the first of each collective is its default."""
 
+MAX_MESSAGES = 2**26
+"""Messages of one schedule; some 4 GB of arrays. A ring of 5,000 ranks has 50 million."""
+
 
 def schedule(
     collective: str, algorithm: str, n_ranks: int, *, chunks: int = 1, groups: ArrayLike | None = None
@@ -82,4 +85,18 @@ def schedule(
         )
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
+    most = n_ranks * _most_messages_of_a_rank(collective, algorithm, n_ranks, chunks)
+    if most > MAX_MESSAGES:
+        raise HeddleError(
+            f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
+            f"expected at most {MAX_MESSAGES:,}"
+        )
     return ALGORITHMS[collective][algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
+
+
+def _most_messages_of_a_rank(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
+    if algorithm in ("halving-doubling", "recursive-halving", "recursive-doubling"):
+        return 2 * n_ranks.bit_length()
+    if algorithm.endswith("tree") or collective in ("broadcast", "reduce", "pipeline"):
+        return 4 * chunks
+    return 2 * n_ranks * chunks

@@ -14,7 +14,6 @@ Labels are local to a rank and stand before their use. ``//`` and ``/* */`` are 
 
 from __future__ import annotations
 
-import difflib
 import re
 from array import array
 from collections.abc import Iterable, Iterator
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from topo.errors import FormatError
 from topo.fabric import frozen
 from topo.formats.lines import read_lines
+from topo.nearest import did_you_mean
 
 __all__ = ["ANY", "Goal", "Op", "format_goal", "parse_goal", "read_goal"]
 
@@ -244,10 +244,9 @@ class _Parser:
 
     def label(self, name: str, number: int) -> int:
         if name not in self.labels:
-            near = difflib.get_close_matches(name[:80], [*self.labels][:10_000], n=1)
-            hint = f"; the nearest is {near[0]}" if near else ""
+            hint = did_you_mean(name, [*self.labels][-5000:])
             raise FormatError(
-                f"found the label {name[:60]}; expected one that stands before, in rank {self.rank}{hint}",
+                f"found the label {name[:60]}; expected one that stands before, in rank {self.rank}. {hint}",
                 self.path,
                 number,
             )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulate.collectives import ALGORITHMS, schedule
+from simulate.collectives import ALGORITHMS, _most_messages_of_a_rank, schedule
 from simulate.collectives.halving_doubling import halving_doubling_allreduce
 from simulate.collectives.hierarchical import hierarchical_allreduce
 from simulate.collectives.pipeline import pipeline
@@ -231,6 +231,16 @@ def test_unknown_algorithms_are_refused() -> None:
         schedule("allreduce", "ring", 0)
     with pytest.raises(HeddleError, match="0 chunks"):
         schedule("allreduce", "ring", 4, chunks=0)
+    with pytest.raises(HeddleError, match="49,151 ranks in 1 chunks has some 4,831,641,602 messages"):
+        schedule("allreduce", "ring", 49_151)
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+@pytest.mark.parametrize(("n", "chunks"), [(2, 1), (8, 3), (64, 2)])
+def test_the_bound_on_messages_holds(collective: str, algorithm: str, n: int, chunks: int) -> None:
+    plan = schedule(collective, algorithm, n, chunks=chunks, groups=np.arange(n) // 2)
+
+    assert len(plan) <= n * _most_messages_of_a_rank(collective, algorithm, n, chunks)
 
 
 def test_a_circle_is_found_when_played() -> None:

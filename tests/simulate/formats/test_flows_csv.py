@@ -72,7 +72,7 @@ def test_findings_name_line_found_expected_and_the_nearest() -> None:
     assert "Remove sl." in refused("start_s,src,dst,bytes,sl,sl\n")[0]
     assert refused(head + "0,gpu0,gpv1 mlx5_0,1\n") == [
         'f.csv:2: found dst "gpv1 mlx5_0"; expected an adapter port of this fabric, plugged in. '
-        'The nearest is "gpu1 mlx5_0".'
+        "Did you mean `gpu1 mlx5_0`?"
     ]
     assert refused(head + "0,dual,gpu0,1\n") == [
         'f.csv:2: found src "dual"; expected the name of one adapter port. '

@@ -76,7 +76,7 @@ def test_reads_the_grammar() -> None:
         ("num_ranks 2\nrank 0 {\nl1: sned 5b to 1\n}", "expected send, recv, calc, a dependency between labels, or }"),
         (
             "num_ranks 2\nrank 0 {\nup1: calc 5\nup1 requires up2\n}",
-            "f.goal:4: found the label up2; .*, in rank 0; the nearest is up1",
+            "f.goal:4: found the label up2; .*, in rank 0. Did you mean `up1`",
         ),
         ("num_ranks 2\n/* rank 0", "f.goal:2: found /\\* without \\*/"),
     ],
