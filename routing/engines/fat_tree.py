@@ -1,0 +1,95 @@
+r"""The engine `fat-tree`: forwarding tables of a tree of any height by closed form.
+
+Destination-modulo routing (Zahavi et al., JPDC 2012): destination x leaves a switch of level l over up link number
+
+.. math:: \lfloor x / \prod_{k<l} w_k \rfloor \bmod w_l
+
+where w_k is the number of switches above one of level k. Parallel cables are chosen alike by the digits that follow. On
+a whole tree whose leaves hold as many hosts as they have up links, the flows of any shift permutation then meet on no
+cable, and each descending cable leads to one host only.
+
+Real trees are handled as in Dmodc (Gliksberg et al. 2019): the modulus at each switch is the number of ways that still
+lead nearer, so dead cables and switches, uneven pods and half-filled switches cost balance where they are and nowhere
+else. Destinations are counted through role by role (Gxmodk, Gliksberg et al. 2018), so that storage hosts on the last
+ports of all leaves still spread over all spines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.channel_order import ChannelOrder, order_channels
+from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
+from routing.kernels.modulo import fill_modulo
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Kind, frozen
+
+__all__ = ["route"]
+
+
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:
+    """Forwarding tables of a fat-tree, whole or degraded.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lid : (E,) uint16, optional
+        LIDs of the end ports; `assign_lids` when left out.
+
+    Returns
+    -------
+    RoutingTables
+        Complete for every LID, on one lane.
+
+    Raises
+    ------
+    RoutingError
+        When the fabric is no tree of levels, or has leaves without a common switch above them.
+    """
+    level = fabric.level[: fabric.n_switches].astype(np.int64)
+    order = order_channels(fabric, level)
+    flat = np.flatnonzero(np.abs(level[order.sender] - level[order.receiver]) != 1)
+    if len(flat):
+        a, b = order.sender[flat[0]], order.receiver[flat[0]]
+        raise RoutingError(
+            f"{fabric.label(int(a))} (level {level[a]}) is linked to {fabric.label(int(b))} (level {level[b]}): the "
+            "engine `fat-tree` takes links between neighbouring levels only; take `balanced`"
+        )
+    lids, lft = empty_tables(fabric, lid)
+    goals = destinations_of(fabric, lids, level)
+    hosts = (fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)
+    leaf = (np.bincount(fabric.end_switch[hosts], minlength=len(level)) > 0) & (level == 1)
+    far = fill_modulo(
+        order.first,
+        order.sender,
+        order.receiver,
+        order.rank,
+        order.falling,
+        order.number,
+        frozen(level.astype(np.int32)),
+        goals.group,
+        goals.first,
+        goals.lid,
+        frozen(_quotients(order, goals, level)),
+        frozen(np.where(leaf, 2 * (level.max(initial=1) - 1), -1).astype(np.int32)),
+        lft,
+    )
+    if far != (-1, -1):
+        raise RoutingError(
+            f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
+            "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
+        )
+    return finish_tables(goals, lft, lids, "fat-tree")
+
+
+def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return (L + 1, D) the index of each destination, divided by the product of the up choices below each level."""
+    links = np.unique(np.stack([order.sender, order.receiver]), axis=1)
+    up = links[0][level[links[1]] > level[links[0]]]
+    choices = np.bincount(up, minlength=len(level))
+    rows = [goals.index.astype(np.uint32)]
+    for height in range(1, int(level.max(initial=1)) + 1):
+        rows.append(rows[-1] // np.uint32(max(int(choices[level == height].max(initial=0)), 1)))
+    return np.stack(rows)

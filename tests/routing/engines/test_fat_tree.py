@@ -1,0 +1,103 @@
+"""The closed form on whole and degraded trees: contention-free shifts, completeness, no credit loop."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trees import grow_tree
+
+from routing.endpoints import select_endpoints, tree_order
+from routing.engines import fat_tree
+from routing.proof import prove
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
+
+WHOLE = {
+    "two levels": ((4, 8), (1, 4), (1, 1)),
+    "two levels, parallel cables": ((6, 6), (1, 3), (1, 2)),
+    "three levels": ((3, 3, 6), (1, 3, 3), (1, 1, 1)),
+    "three levels, shared cores": ((4, 4, 4), (1, 4, 2), (1, 1, 2)),
+    "three levels, parallel cables below": ((4, 4, 3), (1, 2, 8), (1, 2, 1)),
+    "four levels": ((2, 2, 2, 4), (1, 2, 2, 2), (1, 1, 1, 1)),
+}
+
+
+def path(fabric: Fabric, tables: RoutingTables, source: int, target: int) -> list[int]:
+    """Channels between switches on the path of two end ports."""
+    switch, channels = int(fabric.end_switch[source]), []
+    while switch != fabric.end_switch[target]:
+        channels.append(fabric.port_id(switch, int(tables.lft[switch, tables.lid[target]])))
+        switch = int(fabric.peer_node[channels[-1]])
+    return channels
+
+
+@pytest.mark.parametrize("shape", WHOLE.values(), ids=WHOLE)
+def test_every_shift_of_a_whole_tree_is_free_of_contention(shape: tuple[tuple[int, ...], ...]) -> None:
+    fabric = grow_tree(*shape)
+    tables = fat_tree.route(fabric)
+    ends = tree_order(fabric, select_endpoints(fabric, tables)).tolist()
+    paths = {(a, b): path(fabric, tables, a, b) for a in ends for b in ends}
+    for shift in range(1, len(ends)):
+        load = Counter(channel for i, a in enumerate(ends) for channel in paths[a, ends[(i + shift) % len(ends)]])
+        assert max(load.values()) == 1
+
+
+@pytest.mark.parametrize("shape", WHOLE.values(), ids=WHOLE)
+def test_whole_trees_are_complete_for_switches_too_and_climb_once(shape: tuple[tuple[int, ...], ...]) -> None:
+    fabric = grow_tree(*shape)
+    tables = fat_tree.route(fabric)
+    hosts, everything = prove(fabric, tables), prove(fabric, tables, "all")
+    assert hosts.holds and everything.holds
+    assert hosts.stretch == 0
+    assert hosts.max_hops == 2 * len(shape[0]) - 1
+
+
+@st.composite
+def degraded_trees(draw: st.DrawFn) -> Fabric:
+    """A tree with cables cut, of which every switch is still linked."""
+    fabric = grow_tree(*draw(st.sampled_from(list(WHOLE.values()))))
+    n = fabric.n_switches
+    between = fabric.links[(fabric.port_node[fabric.links] < n).all(axis=1)]
+    cut = draw(st.lists(st.integers(0, len(between) - 1), max_size=len(between) // 4, unique=True))
+    peer = fabric.peer.copy()
+    peer[between[cut]] = -1
+    return replace(fabric, peer=peer)
+
+
+@given(degraded_trees())
+def test_degraded_trees_route_complete_or_are_refused(fabric: Fabric) -> None:
+    try:
+        tables = fat_tree.route(fabric)
+    except RoutingError:
+        return
+    for endpoints in ("hca", "all"):
+        proof = prove(fabric, tables, endpoints)
+        assert proof.missing == proof.disconnected
+        assert proof.credit_loops == 0
+    assert prove(fabric, tables).max_hops <= 2 * int(fabric.level.max()) - 1
+
+
+def test_each_role_is_spread_over_all_spines() -> None:
+    """Two of eight ports of each leaf are storage; index by position alone would use two of the eight spines."""
+    fabric = grow_tree((8, 8), (1, 8), (1, 1))
+    role = fabric.role.copy()
+    adapters = np.arange(fabric.n_switches, fabric.n_nodes)
+    role[adapters[np.isin(np.arange(len(adapters)) % 8, (6, 7))]] = Role.STORAGE
+    fabric = replace(fabric, role=role)
+    tables = fat_tree.route(fabric)
+    load = prove(fabric, tables).load_by_role[Role.STORAGE]
+    up = np.flatnonzero((fabric.level[fabric.port_node] == 1) & (fabric.peer_node < fabric.n_switches))
+    # 16 storage hosts, 2 of them on the leaf itself: 1 or 2 over each of 8 uplinks, for each of 8 hosts that send.
+    assert load[up].min() >= 8 and load[up].max() <= 16
+
+
+def test_a_link_within_a_level_is_refused_with_both_ends_and_another_engine() -> None:
+    fabric = grow_tree((2, 2), (1, 2), (1, 1))
+    level = fabric.level.copy()
+    level[0] = 2
+    with pytest.raises(RoutingError, match=r"s1-00 \(level 2\) is linked to s2-00 \(level 2\).*`balanced`"):
+        fat_tree.route(replace(fabric, level=level))

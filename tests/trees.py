@@ -1,0 +1,46 @@
+"""Trees of any height with parallel cables, for tests of engines: extended generalised fat-trees (PGFT)."""
+
+from itertools import product
+
+from topo.builder import FabricBuilder
+from topo.fabric import Fabric, Role
+from topo.speeds import LinkSpeed
+
+HDR = LinkSpeed(4, "HDR")
+
+
+def grow_tree(below: tuple[int, ...], above: tuple[int, ...], cables: tuple[int, ...]) -> Fabric:
+    """Return PGFT(h; below; above; cables) as Zahavi defines it (h levels of switches).
+
+    A switch of level l has ``below[l - 1]`` neighbours below it; a node of level l has ``above[l]`` neighbours above it
+    with ``cables[l]`` cables to each (``above[0]`` and ``cables[0]`` are of hosts, and must be 1).
+    """
+    height = len(below)
+    builder = FabricBuilder("tree")
+    # A node of level l is named by height digits: digit k below l counts copies (above), the others subtrees (below).
+    keys: dict[tuple[int, tuple[int, ...]], int] = {}
+    ports: dict[int, int] = {}
+    for level in range(1, height + 1):
+        radix = below[level - 1] * cables[level - 1] + (above[level] * cables[level] if level < height else 0)
+        extents = [above[k] if k < level else below[k] for k in reversed(range(height))]
+        for digits in product(*map(range, extents)):
+            role = Role.LEAF if level == 1 else Role.CORE if level == height > 2 else Role.SPINE
+            name = f"s{level}-" + "".join(map(str, digits))
+            key = builder.switch(name, model="switch", radix=radix, role=role, level=level)
+            keys[level, digits[::-1]] = key
+            ports[key] = 0
+    for (level, digits), key in keys.items():
+        if level == 1:
+            for port in range(1, below[0] + 1):
+                host = f"host{len(ports)}-{port}-" + "".join(map(str, digits))
+                adapter = builder.adapter(host, "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
+                builder.link(adapter, 1, key, port, HDR)
+            ports[key] = below[0]
+    for (level, digits), key in keys.items():
+        if level < height:
+            for copy, _ in product(range(above[level]), range(cables[level])):
+                upper = keys[level + 1, (*digits[:level], copy, *digits[level + 1 :])]
+                for end in (key, upper):
+                    ports[end] += 1
+                builder.link(key, ports[key], upper, ports[upper], HDR)
+    return builder.build()
