@@ -37,17 +37,19 @@ def read_text(path: Path, max_bytes: int) -> str:
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise refusal(path, f"a file that cannot be opened ({reason})", "a readable file") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(stream.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             kind = next((name for test, name in KINDS if test(status.st_mode)), "something else")
             raise refusal(path, kind, "a regular file")
         if status.st_size > max_bytes:
             raise refusal(path, f"a file of {status.st_size:,} bytes", f"at most {max_bytes:,} bytes")
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = stream.read(max_bytes + 1)
-        except OSError as error:
-            raise refusal(path, f"a file that cannot be read ({error.strerror})", "a readable file") from None
+    except OSError as error:
+        raise refusal(path, f"a file that cannot be read ({error.strerror})", "a readable file") from None
+    finally:
+        os.close(descriptor)
     if len(data) > max_bytes:
         raise refusal(path, f"a file of more than {max_bytes:,} bytes", f"at most {max_bytes:,} bytes")
     try:

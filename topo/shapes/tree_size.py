@@ -17,7 +17,7 @@ from topo.spec_names import SwitchName
 __all__ = ["FatTree", "TreeSize", "size_tree"]
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
-Ratio = Annotated[float, Field(ge=1.0, le=100.0, strict=False)]
+Ratio = Annotated[float, Field(ge=1.0, le=100.0)]
 
 
 class FatTree(SpecModel):

@@ -1,0 +1,117 @@
+"""The command ``plan``: which commands there are, and how it ends.
+
+Every command is a function in a module of `plan.commands`, imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import NoReturn
+
+import click
+
+from topo.errors import HeddleError
+from topo.nearest import did_you_mean
+
+__all__ = ["main", "plan"]
+
+COMMANDS: dict[str, str] = {
+    "init": "plan.commands.spec",
+    "check": "plan.commands.spec",
+    "build": "plan.commands.build",
+    "verify": "plan.commands.verify",
+    "schema": "plan.commands.spec",
+}
+"""Module of each command, in the order of the help; the function is called as the command is."""
+
+EPILOGUE = """\b
+Exit status:
+  0   done and proven
+  1   the plan is refused: the proof or a budget fails, with what to change
+  2   bad input or usage
+  70  a bug in Heddle, with a traceback
+"""
+BUG = 70
+"""EX_SOFTWARE of sysexits.h."""
+INTERRUPTED = 130
+"""128 + SIGINT, as shells count."""
+BROKEN_PIPE = 141
+"""128 + SIGPIPE."""
+
+
+class CommandGroup(click.Group):
+    """The commands of `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is asked for, or refuse it with the nearest."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], COMMANDS) or f"There are {', '.join(COMMANDS)}."
+            raise click.UsageError(f"no command {args[0][:60]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command, and write out what it prints while a broken pipe can still be told from other failures."""
+        try:
+            result = super().invoke(ctx)
+            if sys.stdout is not None:  # None when it was closed before we began
+                sys.stdout.flush()
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
+            # What is still buffered can't be written; the interpreter would complain when it flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if error.errno == errno.EPIPE:  # whoever read our output has gone
+                raise click.exceptions.Exit(BROKEN_PIPE) from None
+            raise HeddleError(f"{error.filename or 'output'}: no space left on the device") from None
+        return result
+
+
+@click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("heddle-fabric"), prog_name="heddle")
+def plan() -> None:
+    """Plan, route, prove and price the network of an AI cluster."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit status: one message for bad input, a traceback only for our bugs."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    try:
+        status = plan.main(arguments, prog_name="plan", standalone_mode=False)
+    except click.exceptions.Abort:  # what click makes of an interrupt
+        click.echo("plan: interrupted", err=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except HeddleError as error:
+        click.echo(error, err=True)  # begins with file:line:column where there is one, as editors like it
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)
+        return BUG
+    return status if isinstance(status, int) else 0

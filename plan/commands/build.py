@@ -1,0 +1,101 @@
+"""``plan build``: from a spec to everything that follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.spec import as_json, print_json
+from plan.progress import progress
+
+if TYPE_CHECKING:
+    from plan.build import Plan
+
+__all__ = ["build"]
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random traffic that quality is measured with.")
+@as_json
+def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
+    """Compile, route, prove, measure, price and export a cluster.
+
+    The folder is written whole or not at all, and an older plan in it is replaced. It is written even when the plan is
+    refused, so that what is wrong can be looked at; only the exit status is 1 then.
+    """
+    from plan.folder import check_replaceable, write_folder
+    from routing.engines import ENGINES
+    from topo.errors import DesignError
+    from topo.spec import read_spec
+
+    check_replaceable(output)
+    with progress(quiet=as_json) as step:
+        step("reading")
+        source = read_spec(spec, tuple(ENGINES))
+        from plan.build import make_plan, plan_document, plan_files
+
+        try:
+            plan = make_plan(source, seed, step)
+        except DesignError as error:
+            raise DesignError(f"{spec}: {error}") from None
+        step("writing")
+        write_folder(output, plan_files(plan))
+    if as_json:
+        print_json(plan_document(plan))
+    else:
+        show(plan, output)
+    if not plan.holds:
+        raise click.exceptions.Exit(1)
+
+
+def show(plan: Plan, output: Path) -> None:
+    """Print what a person wants to know of a plan."""
+    from rich.table import Table
+
+    from plan.build import exceeded_budgets
+    from plan.terminal import console
+
+    counts, cost, power = plan.counts, plan.cost, plan.power
+    table = Table(title=f"{plan.spec.name}", show_header=False, title_justify="left", title_style="bold")
+    table.add_column(style="dim")
+    table.add_column()
+    kinds = {name: getattr(counts, name) for name in ("leaf", "spine", "core", "joint")}
+    parts = ", ".join(f"{number:,} {name}" for name, number in kinds.items() if number)
+    table.add_row("switches", f"{counts.switches:,} ({parts})")
+    table.add_row("nodes", f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs), {counts.storage_nodes:,} storage")
+    table.add_row("ports and cables", f"{counts.host_ports:,} host ports, {counts.links:,} links")
+    for subnet in plan.subnets:
+        proof, quality = subnet.proof, subnet.quality
+        name = f" of {subnet.fabric.name}" if len(plan.subnets) > 1 else ""
+        verdict = "[green]proven[/]" if proof.holds else "[red]REFUSED[/]"
+        table.add_row(f"engine{name}", f"{subnet.tables.engine} ({subnet.why})")
+        table.add_row(
+            f"proof{name}",
+            f"{verdict}: {proof.pairs:,} pairs, {proof.missing:,} missing, {proof.credit_loops:,} channels in credit "
+            f"loops on {proof.lanes} lane, at most {proof.max_hops} switches on a path",
+        )
+        table.add_row(
+            f"balance{name}",
+            f"{quality.max_load:,} pairs over the most loaded link, effective bisection {quality.ebb:.3f}",
+        )
+    table.add_row(
+        "cost, relative",
+        f"network {cost.network.middle:,.0f} + servers {cost.servers.middle:,.0f} = {cost.total.middle:,.0f} {cost.unit}s",
+    )
+    table.add_row("power", f"{power.total_w / 1e6:.3f} MW (network {power.network_w / 1e3:,.1f} kW)")
+    console().print(table)
+    for gap in (*cost.gaps, *power.gaps):
+        click.echo(f"not in the figures above: {gap}")
+    for excess in exceeded_budgets(plan):
+        click.echo(f"REFUSED, over budget: {excess}", err=True)
+    for subnet in plan.subnets:
+        for example in subnet.proof.examples[:3]:
+            click.echo(f"REFUSED, missing: {example.describe(subnet.fabric)}", err=True)
+        if subnet.proof.loop:
+            cycle = " => ".join(subnet.fabric.channel_label(channel) for channel in subnet.proof.loop)
+            click.echo(f"REFUSED, credit loop: {cycle}", err=True)
+    click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")

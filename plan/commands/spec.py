@@ -1,0 +1,135 @@
+"""``plan init``, ``plan check`` and ``plan schema``: a spec to start from, whether it holds, what it may say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from topo.errors import DesignError, Finding, HeddleError, SpecError
+
+__all__ = ["check", "init", "schema"]
+
+SCHEMA_FILE = "heddle.schema.json"
+SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
+"""What editors with a YAML language server look for on the first line."""
+DEFAULT_PRESET = "lab-20"
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
+
+
+def print_json(value: object) -> None:
+    """Print one object, keys in the order they come."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@click.command()
+@click.argument("preset", default=DEFAULT_PRESET)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; PRESET.yaml when left out.")
+@click.option("--list", "only_list", is_flag=True, help="List the presets.")
+@as_json
+def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> None:
+    """Write a commented spec to start from.
+
+    PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
+    """
+    from topo.catalog import config_root
+    from topo.nearest import did_you_mean
+
+    presets = {path.stem: path for path in sorted(config_root().glob("*.yaml"))}
+    if only_list:
+        about = {
+            name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in presets.items()
+        }
+        if as_json:
+            print_json({"presets": about})
+        else:
+            width = max(map(len, about))
+            click.echo("\n".join(f"{name:{width}}  {text}" for name, text in about.items()))
+        return
+    if preset not in presets:
+        hint = did_you_mean(preset, presets)
+        raise SpecError([Finding("PRESET", f'"{preset[:60]}"', f"one of {', '.join(presets)}", hint)])
+    output = output or Path(f"{preset}.yaml")
+    text = SCHEMA_LINE + presets[preset].read_text(encoding="utf-8")
+    try:
+        # O_EXCL: neither a file nor a link that is there is touched, even if it comes between look and write.
+        with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        finding = Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")
+        raise SpecError([finding]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError([Finding(str(output), f"no way to write there ({reason})", "a writable path")]) from None
+    if as_json:
+        print_json({"preset": preset, "file": str(output)})
+    else:
+        click.echo(f"wrote {output}", err=True)
+        click.echo(f"next: plan check {output}; for completion in your editor: plan schema > {SCHEMA_FILE}", err=True)
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@as_json
+def check(spec: Path, as_json: bool) -> None:
+    """Validate a spec and count what it compiles into.
+
+    Nothing is built. Every error has its file, line and column, what was found there, and what was expected.
+    """
+    from topo.compile import compile_cluster
+    from topo.fabric import Kind
+    from topo.spec import read_spec
+
+    try:
+        cluster, catalog, _ = read_spec(spec)
+        fabrics = compile_cluster(cluster, catalog)
+    except HeddleError as error:
+        if as_json:
+            print_json({"ok": False, "errors": describe_error(error)})
+            raise click.exceptions.Exit(error.exit_code) from None
+        if isinstance(error, DesignError):
+            raise DesignError(f"{spec}: {error}") from None
+        raise
+    subnets = [
+        {
+            "name": fabric.name,
+            "switches": fabric.n_switches,
+            "servers": len(fabric.hosts),
+            "adapters": int((fabric.kind == Kind.HCA).sum()),
+            "links": len(fabric.links),
+        }
+        for fabric in fabrics
+    ]
+    if as_json:
+        print_json({"ok": True, "name": cluster.name, "subnets": subnets})
+        return
+    click.echo(f"{spec}: {cluster.name} holds")
+    for subnet in subnets:
+        counts = ", ".join(f"{value:,} {what}" for what, value in subnet.items() if isinstance(value, int))
+        click.echo(f"  subnet {subnet['name']}: {counts}")
+
+
+def describe_error(error: HeddleError) -> list[dict[str, str]]:
+    """Return what is wrong as plain objects: findings where there are any, else the message."""
+    if isinstance(error, SpecError):
+        return [
+            {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
+            for item in error.findings
+        ]
+    return [{"message": str(error)}]
+
+
+@click.command()
+@as_json
+def schema(as_json: bool) -> None:
+    """Print the JSON Schema of specs, for editors.
+
+    Editors with a YAML language server complete and check the YAML by it. With or without --json it is JSON.
+    """
+    from topo.spec import ClusterSpec
+
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Heddle cluster spec"}
+    print_json(head | {key: value for key, value in ClusterSpec.model_json_schema().items() if key != "title"})
