@@ -11,7 +11,7 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
-__all__ = ["EndpointSet", "select_endpoints", "tree_order"]
+__all__ = ["EndpointSet", "delivery_channels", "select_endpoints", "tree_order"]
 
 EndpointSet = Literal["hca", "adapters", "all"]
 """``hca``: channel adapters of hosts; ``adapters``: SHARP aggregation nodes and routers too; ``all``: and port 0 of
@@ -43,3 +43,11 @@ def tree_order(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
     port = np.full(fabric.n_end_ports, -1, np.int32)
     port[fabric.n_switches :] = fabric.peer[fabric.first_adapter_port :]
     return frozen(ends[np.lexsort((port[ends], fabric.end_switch[ends]))])
+
+
+def delivery_channels(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return (n,) int32: the channel that hands packets to each end port; -1 for port 0 of a switch."""
+    adapter = ends >= fabric.n_switches
+    port = np.full(len(ends), -1, np.int32)
+    port[adapter] = fabric.peer[fabric.first_adapter_port + ends[adapter] - fabric.n_switches]
+    return port

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from routing.endpoints import EndpointSet, select_endpoints
+from routing.endpoints import EndpointSet, delivery_channels, select_endpoints
 from routing.kernels.channels import dependency_graph, shortest_cycle, topological_order
 from routing.kernels.pairs import walk_pairs
 from routing.tables import RoutingTables
@@ -180,7 +180,7 @@ def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArra
         frozen(attached),
         frozen(tables.lid[dests].astype(np.int32)),
         frozen(fabric.end_switch[dests]),
-        frozen(_delivery_port(fabric, dests)),
+        frozen(delivery_channels(fabric, dests)),
         frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
         first_neighbour,
         neighbour,
@@ -234,7 +234,7 @@ def check_certificate(fabric: Fabric, tables: RoutingTables, proof: Proof) -> bo
     for start in range(0, len(dests), 256):
         block = dests[start : start + 256]
         lid = tables.lid[block].astype(np.int64)
-        goal, dest_home = _delivery_port(fabric, block), fabric.end_switch[block]
+        goal, dest_home = delivery_channels(fabric, block), fabric.end_switch[block]
         node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
         lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
         node, to, row = node[lane < DATA_LANES], to[lane < DATA_LANES], row_of_lane[lane[lane < DATA_LANES]]
@@ -273,14 +273,6 @@ def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
         raise RoutingError(f"service levels of shape {tables.path_sl.shape}; the tables have {tables.lft.shape}")
     if len(tables.sl2vl) != 16 or not all(0 <= lane < 16 for lane in tables.sl2vl):
         raise RoutingError(f"found the lanes {tables.sl2vl} for service levels; expected 16 numbers from 0 to 15")
-
-
-def _delivery_port(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return (n,) int32: the channel that hands packets to each end port; -1 for port 0 of a switch."""
-    adapter = ends >= fabric.n_switches
-    port = np.full(len(ends), -1, np.int32)
-    port[adapter] = fabric.peer[fabric.first_adapter_port + ends[adapter] - fabric.n_switches]
-    return port
 
 
 def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

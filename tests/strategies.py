@@ -1,4 +1,4 @@
-"""Hypothesis strategies that tests of several packages share: fabrics, tables, and tables that are broken."""
+"""What tests of several packages share: small fabrics with tables in closed form, and Hypothesis strategies."""
 
 from dataclasses import dataclass, replace
 
@@ -8,11 +8,71 @@ from hypothesis import strategies as st
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.builder import FabricBuilder
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import Fabric, Role
 from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 HOST_ROLES = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fabric with tables for it."""
+
+    fabric: Fabric
+    tables: RoutingTables
+
+
+def ring(n: int = 4) -> Case:
+    """Switches in a ring, one host on each, all traffic clockwise: the textbook credit loop."""
+    builder = FabricBuilder("ring")
+    switches = [builder.switch(f"sw{i}", model="m", radix=4, role=Role.SWITCH, level=-1) for i in range(n)]
+    for i, switch in enumerate(switches):
+        host = builder.adapter(f"host{i}", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
+        builder.link(switch, 1, switches[(i + 1) % n], 2, HDR)
+        builder.link(switch, 3, host, 1, HDR)
+    fabric = builder.build()
+    lid = assign_lids(fabric)
+    lft = np.full((n, 2 * n + 1), 1, np.uint8)
+    lft[:, 0] = NO_PATH
+    lft[np.arange(n), lid[:n]] = 0
+    lft[np.arange(n), lid[n:]] = 3
+    return Case(fabric, RoutingTables(lid, lft))
+
+
+def tree(k: int, *, leaves: int | None = None, storage: int = 0) -> Case:
+    """k leaves (or another number) with k hosts each under k spines; host j of any leaf is reached over spine j.
+
+    The last ``storage`` hosts of each leaf are storage.
+    """
+    n = k if leaves is None else leaves
+    builder = FabricBuilder("tree")
+    leaf = [builder.switch(f"leaf{i}", model="m", radix=2 * k, role=Role.LEAF, level=1) for i in range(n)]
+    spine = [builder.switch(f"spine{j}", model="m", radix=n, role=Role.SPINE, level=2) for j in range(k)]
+    for i in range(n):
+        for j in range(k):
+            builder.link(leaf[i], k + 1 + j, spine[j], 1 + i, HDR)
+            role = Role.STORAGE if j >= k - storage else Role.COMPUTE
+            host = builder.adapter(f"host{i}-{j}", "mlx5_0", model="hca", host_model="server", role=role)
+            builder.link(leaf[i], 1 + j, host, 1, HDR)
+    fabric = builder.build()
+    lid = assign_lids(fabric)
+    lft = np.full((n + k, int(lid.max()) + 1), NO_PATH, np.uint8)
+    for i in range(n):  # LIDs of leaves go over spine 0
+        lft[:n, lid[i]] = k + 1
+        lft[n:, lid[i]] = 1 + i
+        lft[i, lid[i]] = 0
+    for j in range(k):  # spines reach each other over leaf 0
+        lft[:n, lid[n + j]] = k + 1 + j
+        lft[n:, lid[n + j]] = 1
+        lft[n + j, lid[n + j]] = 0
+    for i in range(n):
+        for j in range(k):
+            dest = lid[n + k + i * k + j]
+            lft[:n, dest] = k + 1 + j
+            lft[n:, dest] = 1 + i
+            lft[i, dest] = 1 + j
+    return Case(fabric, RoutingTables(lid, lft))
 
 
 @st.composite
@@ -80,14 +140,6 @@ def shortest_path_tables(fabric: Fabric, choose: np.random.Generator | None = No
     return RoutingTables(lid, lft, engine="shortest paths")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A fabric with tables for it."""
-
-    fabric: Fabric
-    tables: RoutingTables
-
-
 @st.composite
 def cases(draw: st.DrawFn, *, corrupt: bool = True, lanes: bool = True, connected: bool = False) -> Case:
     """A random fabric with random tables over shortest paths; some entries, LIDs and lanes spoilt where ``corrupt``."""
@@ -111,8 +163,3 @@ def cases(draw: st.DrawFn, *, corrupt: bool = True, lanes: bool = True, connecte
             tables = replace(tables, path_sl=None if path_sl is None else path_sl[:, : lft.shape[1]])
         tables = replace(tables, lft=lft, lid=lid)
     return Case(fabric, tables)
-
-
-def hcas(fabric: Fabric) -> list[int]:
-    """End ports of adapters of hosts."""
-    return [end for end in range(fabric.n_end_ports) if fabric.kind[fabric.end_node[end]] == Kind.HCA]

@@ -8,65 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import HDR, Case, cases, shortest_path_tables
+from strategies import Case, cases, ring, shortest_path_tables, tree
 
 from routing.proof import check_certificate, prove
-from routing.tables import NO_PATH, RoutingTables, assign_lids
+from routing.tables import RoutingTables
 from routing.trace import Fault, trace
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role
 
 SETS = ("hca", "adapters", "all")
-
-
-def ring(n: int = 4) -> Case:
-    """Switches in a ring, one host on each, all traffic clockwise: the textbook credit loop."""
-    builder = FabricBuilder("ring")
-    switches = [builder.switch(f"sw{i}", model="m", radix=4, role=Role.SWITCH, level=-1) for i in range(n)]
-    for i, switch in enumerate(switches):
-        host = builder.adapter(f"host{i}", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
-        builder.link(switch, 1, switches[(i + 1) % n], 2, HDR)
-        builder.link(switch, 3, host, 1, HDR)
-    fabric = builder.build()
-    lid = assign_lids(fabric)
-    lft = np.full((n, 2 * n + 1), 1, np.uint8)
-    lft[:, 0] = NO_PATH
-    lft[np.arange(n), lid[:n]] = 0
-    lft[np.arange(n), lid[n:]] = 3
-    return Case(fabric, RoutingTables(lid, lft))
-
-
-def tree(k: int, *, storage: int = 0) -> Case:
-    """k leaves with k hosts each under k spines, D-mod-k: host j of any leaf is reached over spine j.
-
-    The last ``storage`` hosts of each leaf are storage.
-    """
-    builder = FabricBuilder("tree")
-    leaves = [builder.switch(f"leaf{i}", model="m", radix=2 * k, role=Role.LEAF, level=1) for i in range(k)]
-    spines = [builder.switch(f"spine{i}", model="m", radix=k, role=Role.SPINE, level=2) for i in range(k)]
-    for i, leaf in enumerate(leaves):
-        for j, spine in enumerate(spines):
-            builder.link(leaf, k + 1 + j, spine, 1 + i, HDR)
-        for j in range(k):
-            role = Role.STORAGE if j >= k - storage else Role.COMPUTE
-            host = builder.adapter(f"host{i}-{j}", "mlx5_0", model="hca", host_model="server", role=role)
-            builder.link(leaf, 1 + j, host, 1, HDR)
-    fabric = builder.build()
-    lid = assign_lids(fabric)
-    lft = np.full((2 * k, int(lid.max()) + 1), NO_PATH, np.uint8)
-    lft[np.arange(2 * k), lid[: 2 * k]] = 0
-    for switch in range(k):  # LIDs of switches: down from spines, up over spine 0 from leaves, spines up and down
-        lft[:k, lid[switch]] = np.where(np.arange(k) == switch, 0, k + 1)
-        lft[k:, lid[switch]] = 1 + switch
-        lft[:k, lid[k + switch]] = k + 1 + switch
-        lft[k:, lid[k + switch]] = np.where(np.arange(k) == switch, 0, 1)
-    for i in range(k):
-        for j in range(k):
-            dest = lid[2 * k + i * k + j]
-            lft[:k, dest] = np.where(np.arange(k) == i, 1 + j, k + 1 + j)
-            lft[k:, dest] = 1 + i
-    return Case(fabric, RoutingTables(lid, lft))
 
 
 @given(case=cases(), endpoints=st.sampled_from(SETS))
@@ -186,7 +137,6 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
     assert proof.hops.tolist() == [0, k * k * (k - 1), 0, k * k * k * (k - 1)]
     assert (proof.missing, proof.credit_loops, proof.stretch, proof.lanes) == (0, 0, 0, 1)
     assert check_certificate(case.fabric, case.tables, proof)
-    total = k * k * (k - 1)
     assert proof.summary() == {
         "pairs": k * k * (k * k - 1),
         "missing": 0,
@@ -209,7 +159,7 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
                 for role, used in (("all", k * k), ("compute", k * (k - 1)), ("storage", k))
             ],
         },
-    }, total
+    }
 
 
 def test_a_certificate_that_was_tampered_with_is_refused() -> None:
@@ -267,15 +217,22 @@ def test_an_entry_to_a_dead_port_is_found_and_named() -> None:
     assert proof.disconnected == 0
 
 
-def test_a_credit_loop_over_two_leaves_is_found_and_named() -> None:
-    """Two detours down-up, through leaf 1 and leaf 0, close a loop though every pair arrives."""
-    # spine0 -> leaf1 -> spine1 toward host 6 + 6 of leaf 2, and spine1 -> leaf1 -> spine0 toward another of leaf 2.
-    base = tree(3)
-    case = spoil(base, (3, 12, 2), (1, 12, 5), (0, 12, 4), (4, 13, 2), (1, 13, 4), (0, 13, 5), (3, 13, 3), (4, 12, 3))
+def test_a_credit_loop_through_two_leaves_is_found_and_named() -> None:
+    """Detours down-up through leaf 1 (spine 0 to 1, toward leaf 2) and through leaf 2 (spine 1 to 0, toward leaf 1)."""
+    # Host 0 of leaf 2 is end port 12: leaf 0 -> spine 0 -> leaf 1 -> spine 1 -> leaf 2.
+    # Host 1 of leaf 1 is end port 10: leaf 0 -> spine 1 -> leaf 2 -> spine 0 -> leaf 1.
+    case = spoil(tree(3), (3, 12, 2), (1, 12, 5), (4, 10, 3), (2, 10, 4))
     proof = prove(case.fabric, case.tables)
-    assert proof.missing == 0
-    assert proof.stretch == 2
-    assert proof.credit_loops == 0  # two separate detours: each turns once, and neither waits for the other
+    assert (proof.missing, proof.stretch, proof.credit_loops) == (0, 2, 4)
+    names = {case.fabric.channel_label(channel) for channel in proof.loop}
+    assert names == {"spine0:2 -> leaf1:4", "leaf1:5 -> spine1:2", "spine1:3 -> leaf2:5", "leaf2:4 -> spine0:3"}
+    assert not check_certificate(case.fabric, case.tables, proof)
+
+
+def test_one_detour_that_turns_at_a_leaf_is_no_loop() -> None:
+    case = spoil(tree(3), (3, 12, 2), (1, 12, 5))
+    proof = prove(case.fabric, case.tables)
+    assert (proof.missing, proof.stretch, proof.credit_loops) == (0, 2, 0)
     assert check_certificate(case.fabric, case.tables, proof)
 
 

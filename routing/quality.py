@@ -1,0 +1,254 @@
+"""How well tables spread traffic: static counts of flows on channels between switches, no buffers and no time.
+
+A flow gets 1 / the highest number of flows on any channel between switches of its path. The mean of that over random
+bisections is the effective bisection bandwidth (Hoefler, Schneider, Lumsdaine, "Multistage switches are not crossbars:
+effects of static routing in high-performance networks", IEEE Cluster 2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.endpoints import delivery_channels, select_endpoints
+from routing.kernels.congestion import NOWHERE, phase_congestion
+from routing.proof import between_switches, prove
+from routing.tables import NO_PATH, RoutingTables
+from topo.fabric import Fabric, Role, frozen
+
+__all__ = [
+    "Congestion",
+    "Quality",
+    "UplinkShare",
+    "bisections",
+    "congestion",
+    "halving_doubling",
+    "measure",
+    "permutations",
+    "shifts",
+]
+
+
+@dataclass(frozen=True)
+class Congestion:
+    """What phases of simultaneous flows meet; each phase is a case of its own."""
+
+    phases: int
+    bandwidth: float
+    """Mean over phases and flows of the bandwidth of a flow, as a part of a link's; a lost flow has none."""
+    max_load_median: float
+    """Median over phases of the flows on the most loaded channel between switches."""
+    max_load_worst: int
+    """The same of the worst phase."""
+    lost: int
+    """Flows that do not arrive, all phases together."""
+
+
+@dataclass(frozen=True)
+class UplinkShare:
+    """Destinations that leaves send over each of their uplinks, their own hosts not counted."""
+
+    role: Role | None
+    """Role of the destinations; None for all of them."""
+    uplinks: int
+    """Uplinks of leaves that hold ranks."""
+    used: int
+    min: int
+    """Of those in use."""
+    mean: float
+    """Of those in use."""
+    max: int
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Figures of tables on a fabric, for traffic between ranks."""
+
+    ranks: int
+    """End ports that talk."""
+    bisection: Congestion
+    """Random halves that are matched at random; half of the ranks send."""
+    permutation: Congestion
+    """Random permutations: each rank sends to one and receives from one."""
+    shift: Congestion
+    """Rank i to rank i + s."""
+    halving_doubling: Congestion
+    """Rank i to rank i XOR a power of two, as in recursive halving and doubling."""
+    max_load: int
+    """Ordered pairs of ranks over the most loaded channel between switches."""
+    mean_load: float
+    """The same over one in use."""
+    unused: int
+    """Channels between switches that no pair uses."""
+    uplinks: tuple[UplinkShare, ...]
+    """For all destinations, and for those of each role."""
+
+    @property
+    def ebb(self) -> float:
+        """Effective bisection bandwidth, as a part of full bandwidth."""
+        return self.bisection.bandwidth
+
+    @property
+    def balance(self) -> float:
+        """Pairs over the most loaded channel between switches by those over the mean used one; 1 is even."""
+        return self.max_load / self.mean_load if self.mean_load else 1.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        uplinks = [
+            {**asdict(share), "role": "all" if share.role is None else share.role.name.lower()}
+            for share in self.uplinks
+        ]
+        return {"ebb": self.ebb, "balance": self.balance, **asdict(self), "uplinks": uplinks}
+
+
+def measure(
+    fabric: Fabric,
+    tables: RoutingTables,
+    rng: np.random.Generator,
+    ranks: NDArray[np.int32] | None = None,
+    *,
+    samples: int = 200,
+    max_shifts: int = 400,
+) -> Quality:
+    """Measure tables for traffic between ranks.
+
+    Parameters
+    ----------
+    ranks : (n,) int32, optional
+        End ports in the order of their ranks, which shifts and halving-doubling follow: the GPUs of a zone, or
+        `routing.endpoints.tree_order` of some. By default all ports of hosts' adapters, in the order of the fabric.
+    samples
+        Random bisections, and random permutations.
+    max_shifts
+        Shifts to try, evenly spaced where there are more.
+
+    Raises
+    ------
+    RoutingError
+        When the tables are not of this fabric.
+    """
+    ranks = select_endpoints(fabric, tables) if ranks is None else frozen(ranks)
+    n = len(ranks)
+    load = prove(fabric, tables, ranks).load[between_switches(fabric)]
+    used = np.count_nonzero(load)
+
+    def play(partners: NDArray[np.int32]) -> Congestion:
+        max_load, bandwidth, lost = congestion(fabric, tables, ranks, partners)
+        if not len(max_load):
+            return Congestion(0, 0.0, 0.0, 0, 0)
+        median = float(np.median(max_load))
+        return Congestion(len(max_load), float(bandwidth.mean()), median, int(max_load.max()), int(lost.sum()))
+
+    return Quality(
+        ranks=n,
+        bisection=play(bisections(n, samples, rng)),
+        permutation=play(permutations(n, samples, rng)),
+        shift=play(shifts(n, max_shifts)),
+        halving_doubling=play(halving_doubling(n)),
+        max_load=int(load.max(initial=0)),
+        mean_load=float(load.sum() / used) if used else 0.0,
+        unused=int(np.count_nonzero(load == 0)),
+        uplinks=_uplink_shares(fabric, tables, ranks),
+    )
+
+
+def congestion(
+    fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int32], partners: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
+    """Play phases of flows between ranks.
+
+    Parameters
+    ----------
+    ranks : (n,) int32
+        End ports.
+    partners : (K, n) int32
+        The rank that each rank sends to in each phase; -1 nobody.
+
+    Returns
+    -------
+    max_load : (K,) int32
+        Flows on the most loaded channel between switches.
+    bandwidth : (K,) float64
+        Mean bandwidth of the flows.
+    lost : (K,) int64
+        Flows that do not arrive.
+    """
+    lid, switch = tables.lid[ranks].astype(np.int32), fabric.end_switch[ranks]
+    delivery = delivery_channels(fabric, ranks)
+    reachable = (switch >= 0) & (lid < tables.lft.shape[1])
+    lid[~reachable] = 0
+    reachable &= (delivery >= 0) | (tables.lft[switch, lid] == 0)  # a switch hands packets to its own port 0
+    return phase_congestion(
+        fabric.port_offset,
+        fabric.peer_node,
+        tables.lft,
+        frozen(switch),
+        frozen(lid),
+        frozen(np.where(reachable, delivery, NOWHERE).astype(np.int32)),
+        frozen(partners),
+    )
+
+
+def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return (count, n) partners: a random half of n ranks sends to the other half; one stays out when n is odd."""
+    half = n // 2
+    partners = np.full((count, n), -1, np.int32)
+    for row in partners:
+        order = rng.permutation(n)
+        row[order[:half]] = order[half : 2 * half]
+    return partners
+
+
+def permutations(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return (count, n) partners: random permutations of n ranks; who would send to itself is silent."""
+    partners = np.array([rng.permutation(n) for _ in range(count)], np.int32).reshape(count, n)
+    partners[partners == np.arange(n)] = -1
+    return partners
+
+
+def shifts(n: int, count: int) -> NDArray[np.int32]:
+    """Return partners of shifts of n ranks, (n - 1, n), or (count, n) evenly spaced ones where there are more."""
+    if n < 2:
+        return np.zeros((0, n), np.int32)
+    by = np.arange(1, n) if n - 1 <= count else np.unique(np.linspace(1, n - 1, count).astype(np.int64))
+    return ((np.arange(n) + by[:, None]) % n).astype(np.int32)
+
+
+def halving_doubling(n: int) -> NDArray[np.int32]:
+    """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; silent where there is none."""
+    bits = 1 << np.arange(max(n - 1, 0).bit_length())
+    partners = (np.arange(n) ^ bits[:, None]).astype(np.int32)
+    partners[partners >= n] = -1
+    return partners
+
+
+def _uplink_shares(fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int32]) -> tuple[UplinkShare, ...]:
+    """Count destinations for each uplink of the leaves that hold ranks; where levels are unknown, all leads up."""
+    home, lid = fabric.end_switch[ranks], tables.lid[ranks].astype(np.int64)
+    role = fabric.role[fabric.end_node[ranks]]
+    listed = lid < tables.lft.shape[1]
+    level = fabric.level
+    inner = between_switches(fabric)
+    roles = [None, *(Role(value) for value in np.unique(role))]
+    counts: dict[Role | None, list[NDArray[np.int64]]] = {which: [] for which in roles}
+    for leaf in np.unique(home[home >= 0]).tolist():
+        if level[leaf] > 1:
+            continue
+        ports = np.arange(fabric.port_offset[leaf], fabric.port_offset[leaf + 1])
+        above = level[fabric.peer_node[ports]]
+        up = np.flatnonzero(inner[ports] & ((above > level[leaf]) | (above < 0)))
+        for which in roles:
+            far = listed & (home != leaf) & ((role == which) if which is not None else True)
+            counts[which].append(np.bincount(tables.lft[leaf, lid[far]], minlength=NO_PATH + 1)[up + 1])
+    shares = []
+    for which, parts in counts.items():
+        count = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        used = count[count > 0]
+        mean = float(used.mean()) if len(used) else 0.0
+        low, high = (int(used.min()), int(used.max())) if len(used) else (0, 0)
+        shares.append(UplinkShare(which, len(count), len(used), low, mean, high))
+    return tuple(shares)
