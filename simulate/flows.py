@@ -135,6 +135,11 @@ class Flows:
         """Return the flows on one service level."""
         return self._replaced(sl=np.full(len(self), sl, np.uint8))
 
+    def waiting_first(self, time_s: float) -> Flows:
+        """Return the flows with `time_s` more of delay before each one that waits for no other."""
+        opening = np.diff(self.dep_offset) == 0
+        return self._replaced(delay_s=self.delay_s + np.where(opening, time_s, 0.0))
+
     def _replaced(self, **columns: NDArray[Any]) -> Flows:
         return Flows(**({item.name: getattr(self, item.name) for item in fields(self)} | columns))
 

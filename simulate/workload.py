@@ -1,0 +1,269 @@
+"""Workloads on a fabric: every job placed, and all of their flows.
+
+`read_workload` is the rim: it opens the YAML and the files that its jobs name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.collectives import schedule
+from simulate.end_ports import EndPortNames
+from simulate.flows import Flows, chain, concatenate
+from simulate.formats.flows_csv import read_flows_csv
+from simulate.formats.goal import read_goal
+from simulate.goal_flows import flows_of_goal
+from simulate.placement import MAPPINGS, leaf_of, zone_of
+from simulate.workload_spec import (
+    CollectiveJob,
+    FlowsJob,
+    GoalJob,
+    Job,
+    PlacedJob,
+    WorkloadSpec,
+    read_workload_spec,
+)
+from topo.errors import Finding, HeddleError, SpecError
+from topo.fabric import Fabric, frozen
+from topo.formats.spec_yaml import Document, Node, describe
+
+__all__ = ["RunningJob", "Workload", "place_workload", "read_workload"]
+
+MAX_FLOWS = 2**26
+"""Flows of a workload, repetitions counted; some 4 GB of arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunningJob:
+    """A job, and the end ports that it runs on."""
+
+    spec: Job
+    ends: NDArray[np.int32]
+    """(n_ranks,) end port of each rank; all that take part, for bare flows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """All jobs of a workload on one fabric."""
+
+    jobs: tuple[RunningJob, ...]
+    flows: Flows
+    """The flows of all jobs, job after job; a flow's tag is its step in its collective, or its tag in its trace."""
+    job: NDArray[np.int32]
+    """(F,) number of the job that each flow belongs to."""
+
+
+def read_workload(path: Path, fabric: Fabric, rng: np.random.Generator) -> Workload:
+    """Read a workload and the files that it names, and place it on a fabric.
+
+    Raises
+    ------
+    SpecError, FormatError
+        With the place of what cannot be read or placed.
+    """
+    spec, document = read_workload_spec(path)
+    traces: dict[str, Flows] = {}
+    for job in spec.jobs:
+        if isinstance(job, GoalJob):
+            goal = read_goal(path.parent / job.file)
+            traces[job.name] = flows_of_goal(goal)
+        elif isinstance(job, FlowsJob):
+            traces[job.name] = read_flows_csv(path.parent / job.file, fabric)
+    return place_workload(spec, document, fabric, traces, rng)
+
+
+def place_workload(
+    spec: WorkloadSpec, document: Document, fabric: Fabric, traces: dict[str, Flows], rng: np.random.Generator
+) -> Workload:
+    """Return a workload's flows on a fabric.
+
+    Jobs are placed in their order. Jobs that name their nodes take those; every other takes free adapter ports.
+
+    Parameters
+    ----------
+    document
+        What the spec was read from, to say where a fault stands.
+    traces
+        By the job's name: flows between ranks of a GOAL job, flows between end ports of a job of bare flows.
+    rng
+        For random mappings.
+
+    Raises
+    ------
+    SpecError
+        When a job names what is not there, does not fit, or breaks the rule on zones: with its line and column.
+    """
+    placer = _Placer(spec, document, fabric)
+    jobs: list[RunningJob] = []
+    parts: list[Flows] = []
+    for number, job in enumerate(spec.jobs):
+        if isinstance(job, FlowsJob):
+            flows = traces[job.name]
+            ends = np.unique(np.concatenate([flows.src, flows.dst]))
+        else:
+            size = job.ranks if isinstance(job, CollectiveJob) else _ranks(traces[job.name])
+            ends = placer.place(number, job, size, rng)
+            ranked = placer.collective(number, job, ends) if isinstance(job, CollectiveJob) else traces[job.name]
+            flows = ranked.placed(ends).on_level(job.sl)
+        jobs.append(RunningJob(job, frozen(ends)))
+        parts.append(flows.delayed(job.start))
+        if sum(map(len, parts)) > MAX_FLOWS:
+            raise SpecError([placer.finding(number, (), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")])
+    placer.check_zones(jobs)
+    counts = [len(part) for part in parts]
+    return Workload(tuple(jobs), concatenate(parts), frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), counts)))
+
+
+def _ranks(flows: Flows) -> int:
+    return int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1))) + 1
+
+
+class _Placer:
+    """The adapter ports of a fabric, and which of them are taken."""
+
+    def __init__(self, spec: WorkloadSpec, document: Document, fabric: Fabric) -> None:
+        self.spec = spec
+        self.document = document
+        self.fabric = fabric
+        self.names = EndPortNames(fabric)
+        self.free = np.zeros(fabric.n_end_ports, bool)
+        self.free[fabric.n_switches :] = fabric.end_switch[fabric.n_switches :] >= 0
+        self.named = [
+            self.look_up(number, job) if isinstance(job, PlacedJob) and job.nodes is not None else None
+            for number, job in enumerate(spec.jobs)
+        ]
+        for ends in self.named:
+            if ends is not None:
+                self.free[ends] = False
+
+    def look_up(self, number: int, job: PlacedJob) -> NDArray[np.int32]:
+        """Return the end ports that a job names."""
+        ends, findings = [], []
+        seen: dict[int, int] = {}
+        for at, name in enumerate(job.nodes or ()):
+            found = self.names.find(name)
+            if len(found) != 1:
+                findings.append(self.finding(number, ("nodes", at), "", *self.names.advice(name)))
+            elif found[0] in seen:
+                hint = f"It is rank {seen[found[0]]} already."
+                findings.append(self.finding(number, ("nodes", at), "", "each adapter port once", hint))
+            else:
+                seen[found[0]] = at
+                ends.append(found[0])
+        if findings:
+            raise SpecError(findings[:20])
+        return np.array(ends, np.int32)
+
+    def place(self, number: int, job: PlacedJob, size: int | None, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Return the end port of each rank of a job, and mark them taken."""
+        key = "ranks" if isinstance(job, CollectiveJob) else "file"
+        named = self.named[number]
+        if named is not None:
+            if len(named) < (size or 1):
+                raise SpecError([self.finding(number, ("nodes",), f"{len(named)} names", f"{size or 1}, one a rank")])
+            chosen = named[:size]
+            self.check_within(number, job, chosen)
+        else:
+            chosen = self.choose(number, job, size, key)
+            self.free[chosen] = False
+        try:
+            return MAPPINGS[job.mapping](self.fabric, chosen, rng)
+        except HeddleError as error:
+            raise SpecError([self.finding(number, ("mapping",), "", f"a mapping that fits. {error}")]) from None
+
+    def choose(self, number: int, job: PlacedJob, size: int | None, key: str) -> NDArray[np.int32]:
+        """Return free end ports for a job, in order."""
+        fabric = self.fabric
+        able = self.free & (fabric.role[fabric.end_node] == job.role)
+        if job.zone is not None:
+            able &= fabric.zone[fabric.end_node] == job.zone
+        ends = np.flatnonzero(able).astype(np.int32)
+        if job.within != "fabric":
+            group = zone_of(fabric, ends) if job.within == "zone" else leaf_of(fabric, ends)
+            names, room = np.unique(group, return_counts=True)
+            most = int(room.max(initial=0))
+            fits = names[room >= (most if size is None else size)]
+            ends = ends[group == fits[0]] if len(fits) else ends[:0]
+        else:
+            most = len(ends)
+        if most == 0 or len(ends) < (size or 1):
+            where = "the fabric" if job.within == "fabric" else f"any {job.within}"
+            if job.zone is not None:
+                where = f"zone {job.zone}" if job.within != "leaf" else f"any leaf of zone {job.zone}"
+            free = f"at most {most:,}: no more adapters of {job.role.name.lower()} servers are free in {where}"
+            raise SpecError([self.finding(number, (key,), f"{size or 1:,} ranks", free)])
+        if size is None or size == len(ends):
+            return ends
+        if job.spread is not None:
+            group = zone_of(fabric, ends) if job.spread == "zone" else leaf_of(fabric, ends)
+            order = np.argsort(group, kind="stable")
+            starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
+            turn = np.empty(len(ends), np.int64)
+            turn[order] = np.arange(len(ends)) - np.repeat(starts, np.diff(np.append(starts, len(ends))))
+            ends = ends[np.lexsort((group, turn))]
+        return np.sort(ends[:size])
+
+    def check_within(self, number: int, job: PlacedJob, ends: NDArray[np.int32]) -> None:
+        """Refuse named nodes that break the job's own rule."""
+        zones, leaves = np.unique(zone_of(self.fabric, ends)), np.unique(leaf_of(self.fabric, ends))
+        spans = len(leaves) if job.within == "leaf" else len(zones) if job.within == "zone" else 1
+        if spans > 1:
+            found = f"adapters in {spans} {'leaves' if job.within == 'leaf' else 'zones'}"
+            raise SpecError([self.finding(number, ("nodes",), found, f"all within one {job.within}")])
+        if job.zone is not None and zones.tolist() != [job.zone]:
+            found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
+            raise SpecError([self.finding(number, ("nodes",), found, f"all in zone {job.zone}")])
+
+    def collective(self, number: int, job: CollectiveJob, ends: NDArray[np.int32]) -> Flows:
+        """Return the flows of a collective job between its ranks."""
+        by_leaf = (job.group or ("leaf" if job.algorithm == "hierarchical" else "zone")) == "leaf"
+        groups = leaf_of(self.fabric, ends) if by_leaf else zone_of(self.fabric, ends)
+        try:
+            plan = schedule(job.collective, job.algorithm, len(ends), chunks=job.chunks, groups=groups)
+        except HeddleError as error:
+            found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"
+            finding = self.finding(number, ("algorithm",), found, "what the algorithm can take", f"{error}.")
+            raise SpecError([finding]) from None
+        if len(plan) * job.repeat > MAX_FLOWS:
+            found = f"{len(plan):,} messages, {job.repeat:,} times"
+            raise SpecError([self.finding(number, ("repeat",), found, f"at most {MAX_FLOWS:,} flows")])
+        once = plan.flows(job.size).waiting_first(job.compute)
+        return chain([once] * job.repeat) if job.repeat > 1 and len(once) else once
+
+    def check_zones(self, jobs: list[RunningJob]) -> None:
+        """Refuse more jobs across zones than the workload's rule allows."""
+        limit = self.spec.cross_zone_jobs
+        if limit is None:
+            return
+        across = [
+            number
+            for number, job in enumerate(jobs)
+            if isinstance(job.spec, PlacedJob) and len(np.unique(zone_of(self.fabric, job.ends))) > 1
+        ]
+        if len(across) > limit:
+            names = ", ".join(self.spec.jobs[number].name for number in across)
+            found = f"{len(across)} jobs that span zones ({names})"
+            hint = "Keep jobs together with `within: zone`."
+            raise SpecError([self.finding(across[limit], (), found, f"at most {limit} (`cross_zone_jobs`)", hint)])
+
+    def finding(self, number: int, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> Finding:
+        """Return a finding at a place in a job; what stands there is what was found, unless said otherwise."""
+        node = self.document.root
+        for part in ("jobs", number, *path):
+            child = _child(node, part)
+            if child is None:
+                break
+            node = child
+        return Finding(self.document.where(node), found or describe(node), expected, hint)
+
+
+def _child(node: Node, part: str | int) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(str(part))
+    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+        return node.value[part]
+    return None
