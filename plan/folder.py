@@ -10,12 +10,13 @@ from pathlib import Path
 
 from topo.errors import HeddleError
 
-__all__ = ["MARK", "check_replaceable", "write_folder"]
+__all__ = ["MARK", "Content", "check_replaceable", "write_folder"]
 
 MARK = "plan.json"
 """The file by which a folder is known as ours. It is written last."""
 
-Content = bytes | str | Iterable[str]
+Content = bytes | str | Iterable[bytes]
+"""Whole, or in chunks where it is large."""
 
 
 def check_replaceable(folder: Path) -> None:
@@ -53,8 +54,8 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
     ----------
     folder : Path
         The output folder.
-    files : mapping of str to bytes, str or chunks of str
-        Content by path relative to the folder.
+    files : mapping of str to content
+        By path relative to the folder.
     """
     check_replaceable(folder)
     folder = folder.absolute()
@@ -72,11 +73,10 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
 def _write(path: Path, content: Content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-        return
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines([content] if isinstance(content, str) else content)
+    if isinstance(content, str):
+        content = content.encode()
+    with path.open("wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
 
 
 def _swap(fresh: Path, folder: Path) -> None:

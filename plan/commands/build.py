@@ -82,9 +82,9 @@ def show(plan: Plan, output: Path) -> None:
             f"balance{name}",
             f"{quality.max_load:,} pairs over the most loaded link, effective bisection {quality.ebb:.3f}",
         )
+    money = {name: f"{getattr(cost, name).middle:,.0f}" for name in ("network", "servers", "total")}
     table.add_row(
-        "cost, relative",
-        f"network {cost.network.middle:,.0f} + servers {cost.servers.middle:,.0f} = {cost.total.middle:,.0f} {cost.unit}s",
+        "cost", f"network {money['network']} + servers {money['servers']} = {money['total']} relative {cost.unit}"
     )
     table.add_row("power", f"{power.total_w / 1e6:.3f} MW (network {power.network_w / 1e3:,.1f} kW)")
     console().print(table)

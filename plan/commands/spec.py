@@ -79,12 +79,13 @@ def check(spec: Path, as_json: bool) -> None:
 
     Nothing is built. Every error has its file, line and column, what was found there, and what was expected.
     """
+    from routing.engines import ENGINES
     from topo.compile import compile_cluster
     from topo.fabric import Kind
     from topo.spec import read_spec
 
     try:
-        cluster, catalog, _ = read_spec(spec)
+        cluster, catalog, _ = read_spec(spec, engines=list(ENGINES))
         fabrics = compile_cluster(cluster, catalog)
     except HeddleError as error:
         if as_json:

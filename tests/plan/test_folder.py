@@ -7,7 +7,7 @@ from topo.errors import HeddleError
 
 
 def test_writes_text_bytes_and_chunks(tmp_path):
-    write_folder(tmp_path / "a" / "out", {MARK: "{}", "opensm/lfts": iter(["one\n", "two\n"]), "bom.xlsx": b"\x00"})
+    write_folder(tmp_path / "a" / "out", {MARK: "{}", "opensm/lfts": iter([b"one\n", b"two\n"]), "bom.xlsx": b"\x00"})
 
     assert (tmp_path / "a" / "out" / "opensm" / "lfts").read_text() == "one\ntwo\n"
     assert (tmp_path / "a" / "out" / "bom.xlsx").read_bytes() == b"\x00"
@@ -25,7 +25,7 @@ def test_a_crash_while_writing_leaves_the_older_plan_whole(tmp_path):
     write_folder(tmp_path / "out", {MARK: "old", "lfts": "old"})
 
     def crash():
-        yield "new"
+        yield b"new"
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

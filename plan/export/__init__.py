@@ -1,0 +1,1 @@
+"""Files for the people downstream, one module a format."""
