@@ -183,6 +183,6 @@ def _catalog_folders(document: Document, base: Path) -> list[Path]:
         return []
     folder = base / node.value
     if "\0" in node.value or not folder.is_dir():
-        expected = f"a folder of catalog tables, relative to {base}"
+        expected = "a folder of catalog tables, relative to this file"
         raise SpecError([Finding(document.where(node), describe(node), expected, "Remove the key if there is none.")])
     return [folder]

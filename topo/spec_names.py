@@ -24,10 +24,8 @@ def known(kind: str) -> AfterValidator:
     def check(name: str, info: ValidationInfo) -> str:
         names = (info.context or {}).get(kind)
         if names is not None and name not in names:
-            context = {
-                "expected": f"a {kind}: {', '.join(names) or 'there is none'}",
-                "hint": did_you_mean(name, names),
-            }
+            hint = did_you_mean(name, names) or f"There is {', '.join(names) or 'none'}."
+            context = {"expected": f"the name of a {kind}", "hint": hint}
             raise PydanticCustomError("unknown_name", "{expected}. {hint}", context)
         return name
 

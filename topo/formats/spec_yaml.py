@@ -167,7 +167,7 @@ class _Composer:
                     stack[-1][2].append(self.key(node))
                 else:
                     stack[-1][1].append(node)
-        if root is None or (root.value is None and not root.size > 1 and not self.text[:-1].strip("-. \t\r\n")):
+        if root is None:
             raise self.refusal(1, 1, "an empty file", "a YAML mapping", "`plan init` writes one to start from.")
         return root
 
@@ -267,8 +267,9 @@ class _Composer:
     def check_node(self, event: NodeEvent, line: int, column: int) -> None:
         tag = getattr(event, "ctag", None)
         if tag is not None:
+            shown = str(tag).replace("tag:yaml.org,2002:", "!!")[:60]
             raise self.refusal(
-                line, column, f"the tag {str(tag)[:60]}", "a plain value", "Tags are not read; quote what is text."
+                line, column, f"the tag {shown}", "a plain value", "Tags are not read; quote what is text."
             )
 
     def refusal(self, line: int, column: int, found: str, expected: str, hint: str = "") -> SpecError:

@@ -1,0 +1,188 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import plan.cli
+from plan.cli import COMMANDS, run
+from topo.catalog import config_root
+from topo.errors import DesignError
+
+PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
+
+
+def plan_command(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "plan", *arguments]
+    return subprocess.run(command, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def test_help_names_every_command_and_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"\n  {name} " in text
+    for status in ("0 ", "1 ", "2 ", "70"):
+        assert f"\n    {status}" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {"numpy", "numba", "pydantic", "matplotlib", "networkx", "scipy", "ruamel", "rich"}
+    code = (
+        "import sys; from plan.cli import COMMANDS, run\n"
+        "assert not any(run(a) for a in (['--help'], *([c, '--help'] for c in COMMANDS)))\n"
+        "print(*sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert heavy & set(done.stderr.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chek", "x.yaml"], "Did you mean `check`?"),
+        (["check"], "Missing argument 'SPEC'"),
+        (["check", "--jsom", "x.yaml"], "--json"),
+        (["init", "fire-flyer"], "Did you mean `fire-flyer-2`?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    assert run(["init", preset, "-o", str(file)]) == 0
+    assert file.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=")
+    capsys.readouterr()
+    assert run(["check", str(file), "--json"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert (result["ok"], result["name"], said.err) == (True, preset, "")
+
+
+def test_check_counts_fire_flyer_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", str(config_root() / "fire-flyer-2.yaml"), "--json"]) == 0
+    (subnet,) = json.loads(capsys.readouterr().out)["subnets"]
+    # 2 x (40 + 20) + 2 switches; 1,200 + 2 x 180 adapters; 2 x 40 x 20 links to spines, 2 x 20 to joints.
+    assert subnet == {"name": "fire-flyer-2", "switches": 122, "servers": 1380, "adapters": 1560, "links": 3200}
+
+
+def test_check_json_lists_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("name: a\nnodes: {}\nnetwork: {shape: fat-tree, switch: QM870}\n", encoding="utf-8")
+    assert run(["check", str(file), "--json"]) == 2
+    result = json.loads(capsys.readouterr().out)
+    assert not result["ok"]
+    assert [error["where"] for error in result["errors"]] == [f"{file}:2:8", f"{file}:3:36"]
+    assert result["errors"][1]["hint"] == "Did you mean `QM8700`?"
+
+
+def test_design_that_does_not_close_is_refused_with_its_arithmetic(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (config_root() / "fire-flyer-2.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "too-many.yaml"
+    file.write_text(text.replace("count: 1200", "count: 1250"), encoding="utf-8")
+    assert run(["check", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{file}: ")
+    assert "625" in said
+    assert "180" in said
+
+
+def test_init_lists_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == PRESETS
+    assert run(["init", "--list", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["presets"]) == PRESETS
+
+
+def test_init_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == 0
+    Path("lab-20.yaml").write_text("mine", encoding="utf-8")
+    Path("dangling.yaml").symlink_to("elsewhere.yaml")
+    for target in ("lab-20.yaml", "dangling.yaml", "."):
+        assert run(["init", "-o", target]) == 2
+        assert f"{target}: found a file that exists" in capsys.readouterr().err
+    assert Path("lab-20.yaml").read_text(encoding="utf-8") == "mine"
+    assert not Path("elsewhere.yaml").exists()
+    assert run(["init", "-o", "no/such/folder.yaml"]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_schema_is_a_closed_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert schema["additionalProperties"] is False
+    described = [
+        (name, key)
+        for name, part in [("spec", schema), *schema["$defs"].items()]
+        for key, value in part.get("properties", {}).items()
+        if key != "shape" and "description" not in value and "$ref" not in value
+    ]
+    assert described == []
+
+
+def raising(error: BaseException) -> click.Command:
+    def callback() -> None:
+        raise error
+
+    return click.Command("check", callback=callback)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (DesignError("805 > 800"), 1, "805 > 800\n"),
+        (KeyboardInterrupt(), 130, "plan: interrupted\n"),
+        (ZeroDivisionError("oops"), 70, "this is a bug in Heddle"),
+    ],
+    ids=["refused", "interrupted", "bug"],
+)
+def test_exit_status(
+    error: BaseException,
+    status: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(plan.cli.CommandGroup, "get_command", lambda *_: raising(error))
+    assert run(["check"]) == status
+    said = capsys.readouterr().err
+    assert says in said
+    assert ("Traceback" in said) == (status == 70)
+
+
+def test_broken_pipe_is_quiet() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = plan_command("schema", stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_full_disk_is_told() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = plan_command("schema", stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert "no space left" in done.stderr
+    assert "Traceback" not in done.stderr
