@@ -10,16 +10,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.cables import Cabling, backplane
 from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind, Role
+from topo.racks import Layout
 from topo.speeds import SPEEDS
 
-__all__ = ["SERVER_ROLES", "Bill", "Line", "PartKind", "backplane", "make_bill"]
+__all__ = ["SERVER_ROLES", "Bill", "Line", "PartKind", "make_bill"]
 
-PartKind = Literal["switch", "node", "adapter", "cable", "optic", "rack"]
+PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 Part = tuple[PartKind, str, str]
 """Kind, item and place of a line."""
-KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "optic", "rack")
+KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
 SERVER_ROLES = tuple(role.name.lower() for role in (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT))
 UNKNOWN = "unknown"
 """Item of a part whose model the fabric does not tell."""
@@ -52,15 +54,20 @@ class Bill:
         return sum(line.count for line in self.of(kind))
 
 
-def make_bill(fabrics: Sequence[Fabric], catalog: Catalog) -> Bill:
+def make_bill(
+    fabrics: Sequence[Fabric],
+    catalog: Catalog,
+    layout: Layout | None = None,
+    cablings: Sequence[Cabling] | None = None,
+) -> Bill:
     """Count the parts of all subnets; a server with adapters in several of them is one server.
 
-    Chips of a frame switch are bought by the frame, and the links between them are its backplane. Cables are counted by
-    speed and by what they connect; how long each is, and so which part, only a floor plan tells.
+    Chips of a frame switch are bought by the frame, and the links between them are its backplane. Without a layout and
+    its cablings, cables are counted by speed: how long each is, and so which part, only a floor plan tells.
     """
     parts: Counter[Part] = Counter()
     servers: dict[str, tuple[str, str]] = {}
-    for fabric in fabrics:
+    for subnet, fabric in enumerate(fabrics):
         roles = [Role(role).name.lower() for role in fabric.role.tolist()]
         models = [fabric.models[model] if model >= 0 else UNKNOWN for model in fabric.model.tolist()]
         for node in range(fabric.n_nodes):
@@ -73,24 +80,18 @@ def make_bill(fabrics: Sequence[Fabric], catalog: Catalog) -> Bill:
                 parts["adapter", models[node], server] += 1
                 if host >= 0:
                     servers[fabric.hosts[host]] = (server, roles[node])
-        parts.update(_cables(fabric, roles, backplane(fabric, catalog)))
+        if cablings is None:
+            parts.update(_links_by_speed(fabric, roles, ~backplane(fabric, catalog)))
+        else:
+            parts.update(_cables(fabric, roles, cablings[subnet]))
     for model_name, role in servers.values():
         parts["node", model_name, role] += 1
     parts = _by_the_frame(parts, catalog)
+    if layout is not None:
+        parts["rack", f"rack of {layout.floor.rack_units} units", "room"] = layout.n_racks
+        parts["rack", "power distribution unit", "two a rack, one a feed"] = 2 * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), part[0][1], part[0][2]))
     return Bill(tuple(Line(kind, item, count, place) for (kind, item, place), count in ordered))
-
-
-def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
-    """Return (L,) bool: links that need no cable, between the chips of one frame or to an aggregation node."""
-    in_frame = np.array([name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models], bool)
-    framed = np.zeros(fabric.n_nodes, bool)
-    known = fabric.model >= 0
-    framed[known] = in_frame[fabric.model[known]]
-    a, b = fabric.port_node[fabric.links].T
-    same_frame = framed[a] & framed[b] & (fabric.model[a] == fabric.model[b]) & (fabric.zone[a] == fabric.zone[b])
-    inside = (fabric.kind[a] == Kind.AGGREGATION) | (fabric.kind[b] == Kind.AGGREGATION)
-    return np.asarray(same_frame | inside)
 
 
 def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
@@ -107,14 +108,30 @@ def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
     return result
 
 
-def _cables(fabric: Fabric, roles: Sequence[str], inside: NDArray[np.bool_]) -> Counter[Part]:
-    """Count the cables of a fabric by speed and by the roles of their ends, the one nearer to the hosts first."""
-    links = fabric.links[~inside]
-    ends = fabric.port_node[links]
+def _link_places(fabric: Fabric, roles: Sequence[str]) -> list[str]:
+    """Name what each link connects, the end nearer to the hosts first: ``leaf - spine``."""
+    ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
-    width = fabric.width[links].min(axis=1).tolist()
-    speed = fabric.speed[links].min(axis=1).tolist()
+    return [f"{roles[low]} - {roles[high]}" for low, high in ends.tolist()]
+
+
+def _links_by_speed(fabric: Fabric, roles: Sequence[str], is_cable: NDArray[np.bool_]) -> Counter[Part]:
+    places = _link_places(fabric, roles)
+    width = fabric.width[fabric.links].min(axis=1).tolist()
+    speed = fabric.speed[fabric.links].min(axis=1).tolist()
     return Counter(
-        ("cable", f"{lanes}x{SPEEDS[generation]}", f"{roles[low]} - {roles[high]}")
-        for lanes, generation, (low, high) in zip(width, speed, ends.tolist(), strict=True)
+        ("cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link]) for link in np.flatnonzero(is_cable).tolist()
     )
+
+
+def _cables(fabric: Fabric, roles: Sequence[str], cabling: Cabling) -> Counter[Part]:
+    parts: Counter[Part] = Counter()
+    for place, index in zip(_link_places(fabric, roles), cabling.part.tolist(), strict=True):
+        if index >= 0:
+            part = cabling.parts[index]
+            if part.kind == "fibre":
+                parts["fibre", f"{part.item}, {part.length_m:g} m", place] += 1
+                parts["optic", part.optic, place] += 2
+            else:
+                parts["cable", part.item, place] += 1
+    return parts

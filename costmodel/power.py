@@ -14,11 +14,10 @@ from costmodel.bill import SERVER_ROLES, Bill, Line, PartKind
 from topo.catalog import Catalog
 from topo.formats.catalog_csv import Source
 from topo.hardware import CableModel, HardwareModel
-from topo.speeds import parse_link_speed
 
 __all__ = ["Power", "PowerLine", "power_of"]
 
-NETWORK: tuple[PartKind, ...] = ("switch", "cable", "optic")
+NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 
 
 @dataclass(frozen=True)
@@ -118,20 +117,21 @@ def _of_model(line: Line, models: Mapping[str, HardwareModel]) -> PowerLine:
 
 def _of_cable(line: Line, catalog: Catalog) -> PowerLine:
     ends = sum(role not in SERVER_ROLES for role in line.place.split(" - "))
-    cable = catalog.cables.get(line.item)
-    candidates = [cable] if cable else _optical(line.item, catalog)
-    known = [(model.power_end_w, model.sources["power_end_w"]) for model in candidates if model.power_end_w is not None]
+    model = catalog.cables.get(line.item)
+    candidates = [model] if model else _optical(line.item, catalog)
+    known = [(cable.power_end_w, cable.sources["power_end_w"]) for cable in candidates if cable.power_end_w is not None]
     if not known:
         return PowerLine(line, None, None, "")
     watts, source = max(known, key=lambda pair: pair[0])
-    note = "" if cable else "taken to be optical: "
+    if line.kind == "optic":  # two a link, of which those in servers are in the servers' power
+        watts /= 2
+    note = "" if model else "taken to be optical: "
     # The most that a switch draws holds its optics already.
     return PowerLine(line, ends * watts, 0.0, note + _cite(source))
 
 
 def _optical(speed: str, catalog: Catalog) -> list[CableModel]:
-    wanted = parse_link_speed(speed)
-    return [model for model in catalog.cables.values() if model.kind == "AOC" and model.speed == wanted]
+    return [model for model in catalog.cables.values() if model.kind == "AOC" and str(model.speed) == speed]
 
 
 def _cite(source: Source) -> str:

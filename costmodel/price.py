@@ -15,7 +15,7 @@ UNITS = "units"
 (350 / 122, 600 / 200 and 4,000 / 1,320 are 2.87, 3.00 and 3.03 a switch: inferred, the paper prints no price a piece),
 a node with its adapters."""
 
-NETWORK: tuple[PartKind, ...] = ("switch", "cable", "optic")
+NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 SERVERS: tuple[PartKind, ...] = ("node", "adapter")
 
 
@@ -133,7 +133,7 @@ def _price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
 
 def _comes_with(line: Line, catalog: Catalog, unit: str) -> str:
     """Return the kind of part whose price holds this line already, or nothing."""
-    if unit == UNITS and line.kind in ("cable", "optic"):
+    if unit == UNITS and line.kind in ("cable", "fibre", "optic"):
         return "switch"
     if line.kind == "adapter" and line.place in catalog.nodes:
         included = unit == UNITS or catalog.nodes[line.place].adapters_included

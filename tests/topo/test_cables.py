@@ -1,0 +1,79 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from clusters import CATALOG, tree, zoned
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topo.cables import Cabling, choose_cables
+from topo.errors import DesignError
+from topo.fabric import Fabric, Role
+from topo.hosts import HostGroup
+from topo.racks import FloorPlan, place_devices
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.tree_size import FatTree
+from topo.speeds import LinkSpeed
+
+
+def cable(fabric: Fabric, **keys: object) -> Cabling:
+    layout = place_devices([fabric], CATALOG, FloorPlan.model_validate(keys))
+    return choose_cables([fabric], layout, CATALOG)[0]
+
+
+def check_cables(fabric: Fabric, cabling: Cabling) -> None:
+    """Each cable reaches, fits both ends, and is the shortest of its kind that does; copper ends at 2 m."""
+    made = {
+        kind: sorted(c.length_m for c in CATALOG.cables.values() if c.kind == kind and c.length_m)
+        for kind in ("DAC", "AOC")
+    }
+    for index, need in zip(cabling.part.tolist(), cabling.route_m.tolist(), strict=True):
+        part = cabling.parts[index]
+        assert part.length_m is not None
+        assert part.length_m >= need
+        if part.kind == "fibre":
+            assert CATALOG.cables[part.optic].reach_m >= part.length_m > 100
+            continue
+        model = CATALOG.cables[part.item]
+        assert (str(model.speed), model.connector) == ("4xHDR", "QSFP56")
+        assert (part.kind == "DAC") == (need <= 2.0)
+        assert not any(need <= shorter < part.length_m for shorter in made[part.kind])
+
+
+@given(st.integers(1, 400), st.floats(0.3, 40.0), st.integers(5, 52))
+def test_every_link_gets_the_shortest_cable_that_reaches(n_gpus: int, pitch: float, units: int) -> None:
+    fabric = tree(n_gpus)
+    cabling = cable(fabric, row_pitch=f"{pitch:.2f} m", rack_units=units)
+    assert (cabling.part >= 0).all()
+    check_cables(fabric, cabling)
+
+
+def test_fire_flyer_2() -> None:
+    fabric = zoned()
+    cabling = cable(fabric)
+    check_cables(fabric, cabling)
+    kinds = Counter(cabling.parts[index].kind for index in cabling.part.tolist())
+    assert set(kinds) == {"DAC", "AOC"}
+    assert kinds.total() == len(fabric.links) == 3_200
+
+
+def test_beyond_100_m_there_are_transceivers_and_fibre() -> None:
+    cabling = cable(tree(20), racks_per_row=1, row_pitch="150 m")
+    fibres = [part for part in cabling.parts if part.kind == "fibre"]
+    assert fibres
+    assert {part.optic for part in fibres} == {"MMS1W50-HM"}
+    assert all(part.length_m is not None and part.length_m % 5 == 0 for part in fibres)
+
+
+def test_a_cable_that_cannot_reach_is_refused_by_name() -> None:
+    with pytest.raises(DesignError, match=r"gpu\d+ mlx5_0:1 to leaf0:\d+|leaf0:\d+ to .* needs .* 4xHDR"):
+        cable(tree(20), racks_per_row=1, row_pitch="3 km")
+
+
+def test_a_speed_that_the_catalog_has_no_cable_for_is_unknown() -> None:
+
+    group = HostGroup("gpu", 4, "dgx-b200", Role.COMPUTE, 8, "ConnectX-7-400G", LinkSpeed(4, "NDR"))
+    (fabric,) = compile_fat_tree(FatTree(switch="QM9700"), [group], CATALOG, "ndr")
+    cabling = cable(fabric)
+    assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {("unknown", "4xNDR", None)}
+    assert np.unique(cabling.part).tolist() == [0]
