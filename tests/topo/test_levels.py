@@ -1,0 +1,253 @@
+"""Levels, zones and joints from the wiring: against planned fabrics, damaged ones, and what real ones are called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import tree, zoned
+from hypothesis import given
+from strategies import fabrics
+from trees import HDR, grow_tree
+
+from topo.builder import FabricBuilder
+from topo.fabric import Fabric, Kind, Role
+from topo.formats.fabric_file import read_fabric
+from topo.levels import find_levels
+
+PLANNED = {
+    "fire-flyer-2, border": lambda: zoned("border"),
+    "fire-flyer-2, spread": lambda: zoned("spread"),
+    "three zones of 36 ports": lambda: zoned(
+        zones=3, leaves=36, spines=18, switch="SB7800", n_gpus=1500, n_storage=40, joints=3, ports=36
+    ),
+    "small zones": lambda: zoned("spread", zones=3, leaves=6, spines=4, n_gpus=60, n_storage=6, joints=3, ports=6),
+    "one tree": tree,
+    "one tree, a third of it empty": lambda: tree(530, leaves=40, spines=20),
+    "three levels": lambda: tree(3000, levels=3),
+    "two pods of unequal size": lambda: tree(500, levels=3, leaves_per_pod=20),
+    "four levels": lambda: grow_tree((3, 3, 3, 3), (1, 3, 3, 3), (1, 1, 1, 1)),
+    "parallel cables": lambda: grow_tree((4, 4, 2), (1, 2, 2), (1, 2, 2)),
+    "oversubscribed": lambda: tree(900, oversubscription=3.0),
+}
+
+
+def without_levels(fabric: Fabric) -> Fabric:
+    """Return the fabric as if it were discovered, its switches without level, zone, role and name."""
+    n = fabric.n_switches
+    return replace(
+        fabric,
+        level=np.where(np.arange(fabric.n_nodes) < n, -1, 0).astype(np.int8),
+        zone=np.full(fabric.n_nodes, -1, np.int16),
+        role=np.where(np.arange(fabric.n_nodes) < n, np.uint8(Role.SWITCH), fabric.role),
+        names=("",) * fabric.n_nodes,
+    )
+
+
+def unplug(fabric: Fabric, ports: np.ndarray) -> Fabric:
+    peer = fabric.peer.copy()
+    peer[peer[ports[peer[ports] >= 0]]] = -1
+    peer[ports] = -1
+    return replace(fabric, peer=peer)
+
+
+def between_switches(fabric: Fabric) -> np.ndarray:
+    links = fabric.links
+    return links[(fabric.port_node[links] < fabric.n_switches).all(axis=1)]
+
+
+def assert_found(fabric: Fabric, truth: Fabric, switches: np.ndarray | None = None) -> None:
+    found = find_levels(without_levels(fabric))
+    of = np.arange(fabric.n_switches) if switches is None else switches
+    for field in ("level", "role", "zone"):
+        assert getattr(found, field)[of].tolist() == getattr(truth, field)[of].tolist(), field
+    hung = fabric.end_switch[fabric.n_switches :]
+    owner = fabric.end_node[fabric.n_switches :]
+    single = hung >= 0
+    assert found.zone[owner[single]].tolist() == truth.zone[hung[single]].tolist()
+    assert np.array_equal(found.role[fabric.n_switches :], fabric.role[fabric.n_switches :])
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_planned_fabrics_are_recognised(name: str) -> None:
+    fabric = PLANNED[name]()
+    assert_found(fabric, with_one_zone(fabric))
+
+
+def with_one_zone(fabric: Fabric) -> Fabric:
+    """Return the fabric as it is found: a single tree is zone 0, and all above the spines are cores."""
+    if (fabric.role == Role.JOINT).any():
+        return fabric
+    role = np.where(fabric.level > 2, np.uint8(Role.CORE), fabric.role)
+    return replace(fabric, zone=np.zeros_like(fabric.zone), role=role)
+
+
+@pytest.mark.parametrize("placement", ["border", "spread"])
+@pytest.mark.parametrize("seed", range(5))
+def test_fire_flyer_2_is_recognised_with_links_and_a_spine_missing(placement: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = zoned(placement)
+    links = between_switches(fabric)
+    lost = links[rng.permutation(len(links))[: len(links) * 3 // 100], 0]
+    spine = rng.choice(np.flatnonzero(fabric.role == Role.SPINE))
+    damaged = unplug(fabric, np.concatenate([lost, np.flatnonzero(fabric.port_node == spine)]))
+    assert_found(damaged, fabric, np.setdiff1d(np.arange(fabric.n_switches), spine))
+    assert find_levels(without_levels(damaged)).level[spine] == -1
+
+
+@pytest.mark.parametrize("name", ["three levels", "two pods of unequal size", "three zones of 36 ports"])
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_are_recognised_with_links_missing_and_misplugged(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = PLANNED[name]()
+    links = rng.permutation(between_switches(fabric))
+    few = len(links) * 3 // 100
+    damaged = unplug(fabric, links[:few, 0])
+    peer = damaged.peer.copy()
+    for (a, b), (c, d) in zip(links[few : few + 4], links[few + 4 : few + 8], strict=True):
+        peer[[a, d, c, b]] = [d, a, b, c]
+    assert_found(replace(damaged, peer=peer), with_one_zone(fabric))
+
+
+@pytest.mark.parametrize("name", ["fire-flyer-2, border", "three levels", "small zones"])
+def test_the_order_of_the_switches_does_not_matter(name: str) -> None:
+    fabric = PLANNED[name]()
+    truth = find_levels(without_levels(fabric))
+    order = np.concatenate([
+        np.random.default_rng(1).permutation(fabric.n_switches), np.arange(fabric.n_switches, fabric.n_nodes)
+    ])  # fmt: skip
+    found = find_levels(without_levels(reordered(fabric, order)))
+    assert np.array_equal(found.level, truth.level[order])
+    assert np.array_equal(found.role, truth.role[order])
+    # Zones are numbered by their first switch.
+    pairs = set(zip(found.zone.tolist(), truth.zone[order].tolist(), strict=True))
+    assert len(pairs) == len(set(truth.zone.tolist()))
+
+
+def reordered(fabric: Fabric, order: np.ndarray) -> Fabric:
+    radix = np.diff(fabric.port_offset)
+    offset = np.concatenate([[0], np.cumsum(radix[order])]).astype(np.int32)
+    ports = np.concatenate([np.arange(fabric.port_offset[n], fabric.port_offset[n + 1]) for n in order])
+    place = np.empty(fabric.n_ports + 1, np.int32)
+    place[ports] = np.arange(fabric.n_ports)
+    place[-1] = -1
+    return replace(
+        fabric, kind=fabric.kind[order], role=fabric.role[order], port_offset=offset, peer=place[fabric.peer[ports]]
+    )
+
+
+# What the switches of real fabrics are called says what they are; the code never looks at it.
+TRUTH = {
+    "azure_sat11_2021": [(r":MQM8700/", 1, 160), (r":MCS8500/L", 2, 160), (r":MCS8500/S", 3, 80)],
+    "clova_superpod_a100_2022": [(r"^lf", 1, 56), (r"^sp", 2, 80), (r"^ss", 3, 70)],
+    "kr_dual_cs8500_2021": [(r"^Quantum", 1, 72), (r":MCS8500/L", 2, 80), (r":MCS8500/S", 3, 40)],
+    "lassen_cs7500_2019": [(r"^SwitchIB", 1, 84), (r":CS7500/L", 2, 54), (r":CS7500/S", 3, 36)],
+    "janus_is5600_2014": [(r"^Infiniscale", 1, 79), (r":IS5600/L", 2, 81), (r":IS5600/S", 3, 54)],
+    "ndr_dgx_2025": [(r"IBLEAF", 1, 31), (r"IBSPINE", 2, 9)],
+    "tartu_fdr10_2014": [(r";ib[1-6]:", 1, 6), (r";ib[78]:", 2, 2)],
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) -> None:
+    fabric = find_levels(read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric)
+    for pattern, level, count in TRUTH[name]:
+        named = [i for i in range(fabric.n_switches) if re.search(pattern, fabric.names[i])]
+        assert len(named) == count
+        assert set(fabric.level[named].tolist()) == {level}, pattern
+    assert set(fabric.zone[: fabric.n_switches].tolist()) == {0}
+    assert set(fabric.level[fabric.n_switches :].tolist()) == {0}
+
+
+def test_a_bare_frame_shows_its_chips(fabrics_folder: Path) -> None:
+    fabric = find_levels(read_fabric(fabrics_folder / "cs8500_frame_factory_2019/ibnetdiscover.gz").fabric)
+    assert np.bincount(fabric.level[:60]).tolist() == [0, 40, 20]
+    assert np.bincount(find_levels(unplug(fabric, np.arange(fabric.first_adapter_port, fabric.n_ports))).level[:60])[
+        1:
+    ].tolist() == [40, 20]
+
+
+def test_the_two_zone_model(fabrics_folder: Path) -> None:
+    path = fabrics_folder / "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz"
+    fabric = find_levels(read_fabric(path).fabric)
+    wanted = {"leaf": Role.LEAF, "spin": Role.SPINE, "join": Role.JOINT}
+    for name, role, zone in zip(fabric.names[:122], fabric.role, fabric.zone, strict=False):
+        assert role == wanted[name.removeprefix("zA-").removeprefix("zB-")[:4]]
+        assert zone == {"zA": 0, "zB": 1, "jo": -1}[name[:2]]
+    gpu = [i for i, name in enumerate(fabric.names) if name.startswith("zB-gpu")]
+    assert set(fabric.zone[gpu].tolist()) == {1}
+
+
+def test_cables_from_leaf_to_leaf_join_zones_too() -> None:
+    fabric = zoned("spread", leaves=6, spines=4, n_gpus=60, n_storage=6, joints=2, ports=4)
+    joints = np.flatnonzero(fabric.role == Role.JOINT)
+    ends = fabric.peer[np.isin(fabric.port_node, joints)]
+    ends = ends[ends >= 0]
+    zone = fabric.zone[fabric.port_node[ends]]
+    bare = unplug(fabric, ends)
+    peer = bare.peer.copy()
+    peer[ends[zone == 0]], peer[ends[zone == 1]] = ends[zone == 1], ends[zone == 0]
+    assert_found(replace(bare, peer=peer), fabric, np.setdiff1d(np.arange(fabric.n_switches), joints))
+
+
+def test_management_hosts_on_a_spine_and_aggregation_nodes_everywhere_change_nothing() -> None:
+    fabric = tree(500, leaves=30, spines=20)
+    n = fabric.n_switches
+    spine = int(np.flatnonzero(fabric.role == Role.SPINE)[3])
+    free = [p for p in range(fabric.port_offset[spine], fabric.port_offset[spine + 1]) if fabric.peer[p] < 0]
+    peer = fabric.peer.copy()
+    for port, host in zip(free, range(n, n + 9), strict=False):
+        own = fabric.port_offset[host]
+        peer[peer[own]], peer[own], peer[port] = -1, port, own
+    moved = replace(fabric, peer=peer)
+    assert_found(moved, with_one_zone(replace(fabric, zone=np.zeros_like(fabric.zone))))
+    # The HCAs of every switch turned into its aggregation nodes: what has none left is told by its wiring alone.
+    kind = fabric.kind.copy()
+    kind[n + 200 :] = Kind.AGGREGATION
+    assert_found(replace(fabric, kind=kind), with_one_zone(fabric))
+
+
+@pytest.mark.parametrize("n", [4, 9])
+def test_a_torus_is_no_tree(n: int) -> None:
+    builder = FabricBuilder("torus")
+    grid = {
+        (x, y): builder.switch(f"s{x}-{y}", model="", radix=8, role=Role.SWITCH, level=-1)
+        for x in range(n)
+        for y in range(n)
+    }
+    for (x, y), key in grid.items():
+        builder.link(key, 1, grid[(x + 1) % n, y], 2, HDR)
+        builder.link(key, 3, grid[x, (y + 1) % n], 4, HDR)
+        host = builder.adapter(f"h{x}-{y}", "mlx5_0", model="", host_model="", role=Role.COMPUTE)
+        builder.link(host, 1, key, 5, HDR)
+    found = find_levels(builder.build())
+    assert set(found.level[: n * n].tolist()) == {1}
+    assert set(found.zone.tolist()) == {0}
+
+
+def test_an_empty_pod_is_a_pod() -> None:
+    fabric = grow_tree((4, 4, 3), (1, 4, 4), (1, 1, 1))
+    leaves = np.flatnonzero(fabric.level[: fabric.n_switches] == 1)[-4:]
+    hosts = np.flatnonzero(np.isin(fabric.peer_node, leaves) & (fabric.port_node >= fabric.n_switches))
+    assert_found(unplug(fabric, hosts), with_one_zone(fabric))
+
+
+@given(fabrics())
+def test_any_wiring_gets_levels(fabric: Fabric) -> None:
+    found = find_levels(fabric)
+    n = fabric.n_switches
+    level, role = found.level[:n], found.role[:n]
+    assert np.array_equal(level == -1, role == Role.SWITCH)
+    assert np.array_equal(role == Role.JOINT, (found.zone[:n] == -1) & (level > 0) & (role == Role.JOINT))
+    near = found.peer_node[: fabric.first_adapter_port]
+    hosts = np.bincount(near_switch(fabric), minlength=n)
+    assert not np.any((hosts > 0) & (level == -1))
+    assert near.shape == (fabric.first_adapter_port,)
+
+
+def near_switch(fabric: Fabric) -> np.ndarray:
+    hung = fabric.end_switch[fabric.n_switches :]
+    return hung[hung >= 0]
