@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.chakra_flows import flows_of_chakra
 from simulate.collectives import schedule
 from simulate.end_ports import EndPortNames
 from simulate.flows import Flows, chain, concatenate
+from simulate.formats.chakra import read_chakra
 from simulate.formats.flows_csv import read_flows_csv
 from simulate.formats.goal import read_goal
 from simulate.goal_flows import flows_of_goal
 from simulate.placement import MAPPINGS, leaf_of, zone_of
 from simulate.workload_spec import (
+    ChakraJob,
     CollectiveJob,
     FlowsJob,
     GoalJob,
@@ -69,8 +72,9 @@ def read_workload(path: Path, fabric: Fabric, rng: np.random.Generator) -> Workl
     traces: dict[str, Flows] = {}
     for job in spec.jobs:
         if isinstance(job, GoalJob):
-            goal = read_goal(path.parent / job.file)
-            traces[job.name] = flows_of_goal(goal)
+            traces[job.name] = flows_of_goal(read_goal(path.parent / job.file))
+        elif isinstance(job, ChakraJob):
+            traces[job.name] = flows_of_chakra(read_chakra(path.parent / job.file), job.algorithms)
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(path.parent / job.file, fabric)
     return place_workload(spec, document, fabric, traces, rng)
@@ -88,7 +92,7 @@ def place_workload(
     document
         What the spec was read from, to say where a fault stands.
     traces
-        By the job's name: flows between ranks of a GOAL job, flows between end ports of a job of bare flows.
+        By the job's name: flows between ranks of a GOAL or Chakra job, flows between end ports of a job of bare flows.
     rng
         For random mappings.
 

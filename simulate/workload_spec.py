@@ -19,6 +19,7 @@ from topo.units import Bytes, Seconds
 from topo.validation import validate
 
 __all__ = [
+    "ChakraJob",
     "CollectiveJob",
     "FlowsJob",
     "GoalJob",
@@ -31,6 +32,9 @@ __all__ = [
 
 Group = Literal["leaf", "zone"]
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
+
+GROUPED = ("zone-tree", "hierarchical")
+"""Algorithms that need to know where the ranks are, which a trace is read without."""
 
 
 class JobBase(SpecModel):
@@ -102,6 +106,28 @@ class GoalJob(PlacedJob):
     """File of the schedule, relative to this one."""
 
 
+class ChakraJob(PlacedJob):
+    """Chakra execution traces, one file a rank."""
+
+    kind: Literal["chakra"]
+    """A training run, as MLCommons' Chakra records it."""
+    file: str
+    """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..."""
+    algorithms: dict[str, str] = Field(default_factory=dict)
+    """Algorithm of a collective in it, such as ``allreduce: double-binary-tree``; else the ring, or what there is."""
+
+    @field_validator("algorithms")
+    @classmethod
+    def _known(cls, algorithms: dict[str, str]) -> dict[str, str]:
+        for collective, algorithm in algorithms.items():
+            names = [name for name in ALGORITHMS.get(collective, {}) if name not in GROUPED]
+            if algorithm not in names:
+                found = f"{collective}: {algorithm}"
+                wanted = f"{collective}: {', '.join(names)}" if names else f"a collective: {', '.join(ALGORITHMS)}"
+                raise PydanticCustomError("algorithm", "{expected}", {"found": found, "expected": wanted})
+        return algorithms
+
+
 class FlowsJob(JobBase):
     """Flows that name their hosts."""
 
@@ -111,7 +137,7 @@ class FlowsJob(JobBase):
     """CSV file with ``start_s,src,dst,bytes[,sl]``, relative to this one."""
 
 
-Job = Annotated[CollectiveJob | GoalJob | FlowsJob, Field(discriminator="kind")]
+Job = Annotated[CollectiveJob | GoalJob | ChakraJob | FlowsJob, Field(discriminator="kind")]
 
 
 class WorkloadSpec(SpecModel):

@@ -1,0 +1,201 @@
+import contextlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulate.chakra_flows import flows_of_chakra
+from simulate.flows import Flows
+from simulate.formats.chakra import ChakraNode, NodeType, message_types, parse_chakra, read_chakra
+from topo.errors import FormatError
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def field(number: int, payload: bytes | int) -> bytes:
+    """A field of the wire format, written by hand so that the reader is not tested against itself."""
+    if isinstance(payload, int):
+        return varint(number << 3) + varint(payload)
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def node(number: int, kind: int, deps: tuple[int, ...] = (), us: int = 0, **attributes: int | str | bool) -> bytes:
+    values = {bool: 27, int: 9, str: 29}
+    attrs = b"".join(
+        field(
+            10,
+            field(1, name.encode())
+            + field(values[type(value)], value.encode() if isinstance(value, str) else int(value)),
+        )
+        for name, value in attributes.items()
+    )
+    packed = b"".join(map(varint, deps[1:]))
+    body = field(1, number) + field(2, f"n{number}".encode()) + field(3, kind) + field(6, 99) + field(7, us)
+    return body + (field(4, deps[0]) if deps else b"") + field(5, packed) + field(8, field(1, b"x")) + attrs
+
+
+def trace(*nodes: bytes) -> bytes:
+    return b"".join(varint(len(message)) + message for message in (field(1, b"0.0.4"), *nodes))
+
+
+def flows(*ranks: bytes, **algorithms: str) -> Flows:
+    return flows_of_chakra([parse_chakra(data, f"t.{rank}.et") for rank, data in enumerate(ranks)], algorithms)
+
+
+def finishes(plan: Flows) -> np.ndarray:
+    """When each flow ends if a byte takes a microsecond and nothing is shared."""
+    end = np.zeros(len(plan))
+    waiter = np.repeat(np.arange(len(plan)), np.diff(plan.dep_offset))
+    for _ in range(len(plan) + 1):
+        begin = np.zeros(len(plan))
+        np.maximum.at(begin, waiter, end[plan.dep])
+        end = begin + np.rint(plan.delay_s * 1e6) + np.where(plan.src == plan.dst, 0, plan.size_bytes)
+    return end
+
+
+def test_reads_the_wire_format() -> None:
+    comm = {"comm_type": 0, "comm_size": 1 << 40, "pg_name": "dp", "is_cpu_op": False}
+    nodes = parse_chakra(trace(node(7, 4, us=12), node(8, 7, (7, 7), **comm)))
+
+    assert nodes[0] == ChakraNode(7, "n7", NodeType.COMP, (), 12, {})
+    assert nodes[1] == ChakraNode(8, "n8", NodeType.COMM_COLL, (7,), 0, comm)
+    assert set(message_types()) == {"AttributeProto", "GlobalMetadata", "Node"}
+
+
+def test_computation_and_messages() -> None:
+    # Rank 0 computes 5, sends 10; rank 1 computes 20 before it receives, then computes 1.
+    plan = flows(
+        trace(node(1, 4, us=5), node(2, 5, (1,), comm_dst=1, comm_src=0, comm_size=10, comm_tag=3)),
+        trace(node(1, 4, us=20), node(2, 6, (1,), comm_src=0, comm_size=10, comm_tag=3), node(3, 4, (2,), us=1)),
+    )
+
+    assert plan.src.tolist() == [0, 0, 1, 1, 1]
+    assert plan.dst.tolist() == [0, 1, 1, 1, 1]
+    assert finishes(plan).tolist() == [5, 15, 20, 20, 21]
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "double-binary-tree", "halving-doubling"])
+def test_a_collective_waits_for_the_last_and_frees_all_at_their_time(algorithm: str) -> None:
+    n, size = 4, 120
+    ranks = [
+        trace(
+            node(1, 4, us=128 * (rank == 2)),
+            node(2, 7, (1,), comm_type=0, comm_size=size, pg_name="all"),
+            node(3, 4, (2,), us=1),
+        )
+        for rank in range(n)
+    ]
+    plan = flows(*ranks, allreduce=algorithm)
+    moving = plan.src != plan.dst
+    end = finishes(plan)
+
+    assert plan.size_bytes[moving].sum() == pytest.approx(2 * (n - 1) * size)
+    after = end[(plan.delay_s > 0.5e-6) & (plan.delay_s < 2e-6)]  # the last node of every rank
+    assert len(after) == n
+    assert after.min() > 128
+    assert after.max() == pytest.approx(end[moving].max() + 1)
+    # No rank sends before its own node may begin.
+    waiter = np.repeat(np.arange(len(plan)), np.diff(plan.dep_offset))
+    begin = np.zeros(len(plan))
+    np.maximum.at(begin, waiter, end[plan.dep])
+    assert begin[moving & (plan.src == 2)].min() >= 128
+
+
+def test_groups_of_their_own_and_in_turn() -> None:
+    def collective(number: int, group: str, deps: tuple[int, ...] = ()) -> bytes:
+        return node(number, 7, deps, comm_type=7, comm_size=8, pg_name=group)
+
+    plan = flows(
+        trace(collective(1, "a"), collective(2, "a", (1,))),
+        trace(collective(5, "a"), collective(3, "a", (5,))),
+        trace(collective(1, "b")),
+        trace(collective(1, "b")),
+    )
+    moving = plan.src != plan.dst
+
+    pairs = sorted(zip(plan.src[moving].tolist(), plan.dst[moving].tolist(), strict=True))
+    assert pairs == [(0, 1), (0, 1), (1, 0), (1, 0), (2, 3), (3, 2)]
+    assert finishes(plan).max() == 8
+
+
+def test_a_barrier_moves_nothing() -> None:
+    plan = flows(
+        *(trace(node(1, 4, us=rank), node(2, 7, (1,), comm_type=9), node(3, 4, (2,), us=7)) for rank in range(3))
+    )
+
+    assert plan.size_bytes.sum() == 0
+    assert sorted(finishes(plan).tolist())[-3:] == [9, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([trace(node(1, 4, (9,)))], "rank 0, node 1: found a dependency on node 9; expected a node of this rank"),
+        (
+            [trace(node(1, 4, (2,)), node(2, 4, (1,)))],
+            "found nodes that wait for each other in a circle: node . of rank 0 waits for node . of rank 0 waits",
+        ),
+        (
+            [trace(node(1, 5, comm_dst=1, comm_size=4)), trace()],
+            "rank 0, node 1: found a send to rank 1 with tag 0; expected a receive for it",
+        ),
+        (
+            [trace(), trace(node(4, 6, comm_src=0, comm_size=4))],
+            "rank 1, node 4: found a receive from rank 0 with tag 0; expected a send for it",
+        ),
+        (
+            [trace(node(1, 5, comm_dst=1, comm_size=4))],
+            "rank 0, node 1: found comm_dst 1; expected comm_dst from 0 to 0",
+        ),
+        ([trace(node(1, 5, comm_dst=0))], "found no comm_size; expected comm_size from 0"),
+        ([trace(node(1, 7, comm_type=3, comm_size=4))], "found comm_type 3; expected one of 0, 1, 2"),
+        (
+            [trace(node(1, 7, comm_type=0, comm_size=4)), trace()],
+            "rank 0, node 1: found collective 1 of the group of all ranks; expected as many at rank 1, which has 0",
+        ),
+        (
+            [trace(node(1, 7, comm_type=0, comm_size=4)), trace(node(6, 7, comm_type=0, comm_size=5))],
+            r"rank 1, node 6: found comm_size 5 in .*; expected 4, as at rank 0 \(node 1\)",
+        ),
+    ],
+)
+def test_refuses_and_names_rank_and_node(ranks: list[bytes], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        flows(*ranks)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "t.et: found an empty file"),
+        (b"\xff\xff\xff\xff\xff\xff", "found no length of a message at byte 0"),
+        (trace(node(1, 4))[:-2], "bytes left; is the file whole"),
+        (trace(b"\x0f\x0f"), "found no node at byte 8"),
+        (trace(node(1, 4), node(1, 4)), "found node 1 a second time"),
+    ],
+)
+def test_refuses_what_is_no_trace(data: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        parse_chakra(data, "t.et")
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    for whole in (data, trace(data), trace(node(1, 4)) + data):
+        with contextlib.suppress(FormatError):
+            flows(whole)
+
+
+def test_reads_files_of_all_ranks(tmp_path) -> None:
+    for rank in range(3):
+        (tmp_path / f"run.{rank}.et").write_bytes(trace(node(1, 7, comm_type=0, comm_size=8)))
+
+    assert len(read_chakra(tmp_path / "run")) == 3
+    with pytest.raises(FormatError, match=r"found no walk.0.et"):
+        read_chakra(tmp_path / "walk")
