@@ -1,4 +1,4 @@
-"""What joint ports spread over leaves with hosts cost beside ports gathered on a border leaf: the table of docs/zoned.md.
+"""What joint ports spread over leaves cost beside ports gathered on a border leaf: the table of docs/zoned.md.
 
 Run from the repository: python benchmarks/compare_placements.py
 """

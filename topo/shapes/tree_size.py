@@ -11,6 +11,7 @@ from pydantic import Field
 
 from topo.catalog import Catalog
 from topo.errors import DesignError
+from topo.shapes.seating import switch_ports
 from topo.spec_model import SpecModel
 from topo.spec_names import SwitchName
 
@@ -30,6 +31,8 @@ class FatTree(SpecModel):
     """Model of the spines, where it is another."""
     core_switch: SwitchName | None = None
     """Model of the cores, where it is another."""
+    split: bool = False
+    """Whether every port of the switches is split in two of half the width: HDR100, or 400G of an 800G port."""
     levels: Literal[2, 3] = 2
     """Levels of switches."""
     leaves: Count | None = None
@@ -95,9 +98,10 @@ def size_tree(tree: FatTree, ports: int, catalog: Catalog) -> TreeSize:
     model = catalog.switch(tree.switch)
     if model.leaf_chips and model.spine_chips and model.chip_radix:
         return _frame_size(tree, model.leaf_chips, model.spine_chips, model.chip_radix)
-    leaf_radix = model.radix
-    spine_radix = catalog.switch(tree.spine_switch or tree.switch).radix
-    core_radix = catalog.switch(tree.core_switch or tree.switch).radix
+    leaf_radix, spine_radix, core_radix = (
+        switch_ports(catalog, name or tree.switch, split=tree.split).radix
+        for name in (tree.switch, tree.spine_switch, tree.core_switch)
+    )
     if tree.levels == 2:
         for key in ("cores", "core_switch", "leaves_per_pod"):
             if getattr(tree, key) is not None:

@@ -25,7 +25,8 @@ from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hosts import HostGroup, deal, each_adapter
-from topo.shapes.fat_tree import PlantedTree, plant_tree, ports_wanted, switch_name
+from topo.shapes.fat_tree import PlantedTree, plant_tree
+from topo.shapes.seating import add_switches, ports_wanted, switch_ports
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.spec_model import SpecModel
 from topo.spec_names import GroupName, SwitchName
@@ -113,7 +114,7 @@ def _check_joints(shape: Zones, catalog: Catalog) -> None:
             f"{joints.ports} leaf ports of a zone do not divide over {joints.count} joints: "
             f"take {f'{below} or ' if below else ''}{above}"
         )
-    radix = catalog.switch(joints.switch).radix
+    radix = switch_ports(catalog, joints.switch).radix
     wanted = shape.zones * joints.ports // joints.count
     if wanted > radix:
         raise DesignError(
@@ -154,19 +155,9 @@ def _join(
     builder: FabricBuilder, joints: Joints, planted: Sequence[PlantedTree], catalog: Catalog, tree: FatTree
 ) -> None:
     """Cable the joints: consecutive kept ports of a zone go to the joints in turn."""
-    model = catalog.switch(joints.switch)
-    digits = len(str(joints.count - 1))
-    keys = [
-        builder.switch(
-            switch_name(f"joint{joint:0{digits}d}", model.name),
-            model=model.name,
-            radix=model.radix,
-            role=Role.JOINT,
-            level=2,
-        )
-        for joint in range(joints.count)
-    ]
-    speed = slower(model.speed, catalog.switch(tree.switch).speed)
+    ports = switch_ports(catalog, joints.switch)
+    keys = add_switches(builder, ports, joints.count, "joint", role=Role.JOINT, level=2, zone=-1)
+    speed = slower(ports.speed, switch_ports(catalog, tree.switch, split=tree.split).speed)
     next_port = [1] * joints.count
     for trees in planted:
         free = [(leaf, port) for leaf, ports in zip(trees.leaves, trees.free, strict=True) for port in ports]
