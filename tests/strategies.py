@@ -40,6 +40,16 @@ def ring(n: int = 4) -> Case:
     return Case(fabric, RoutingTables(lid, lft))
 
 
+def past_switch_0_on_lane_5(case: Case) -> Case:
+    """A ring whose paths past switch 0 take lane 5, where none turns at switch 2, and all others lane 2: no loop."""
+    lid, n = case.tables.lid, case.fabric.n_switches
+    path_sl = np.zeros(case.tables.lft.shape, np.uint8)
+    for source in range(n):
+        for dest in range(n):
+            path_sl[source, lid[n + dest]] = 0 < dest < source
+    return Case(case.fabric, replace(case.tables, path_sl=path_sl, sl2vl=(2, 5, *[0] * 14)))
+
+
 def tree(k: int, *, leaves: int | None = None, storage: int = 0) -> Case:
     """k leaves (or another number) with k hosts each under k spines; host j of any leaf is reached over spine j.
 
@@ -75,9 +85,19 @@ def tree(k: int, *, leaves: int | None = None, storage: int = 0) -> Case:
     return Case(fabric, RoutingTables(lid, lft))
 
 
+def spoil(case: Case, *entries: tuple[int, int, int]) -> Case:
+    """The case with other output ports: (switch, destination end port, port)."""
+    lft = case.tables.lft.copy()
+    for switch, end, port in entries:
+        lft[switch, case.tables.lid[end]] = port
+    return Case(case.fabric, replace(case.tables, lft=lft))
+
+
 @st.composite
-def fabrics(draw: st.DrawFn, *, max_switches: int = 8, max_adapters: int = 10, connected: bool = False) -> Fabric:
-    """Any wiring: parallel cables, cables of a switch to itself, adapters with two ports, loose ends, islands."""
+def fabrics(
+    draw: st.DrawFn, *, max_switches: int = 8, max_adapters: int = 10, connected: bool = False, ports: int = 2
+) -> Fabric:
+    """Any wiring: parallel cables, cables of a switch to itself, adapters with ``ports``, loose ends, islands."""
     builder = FabricBuilder("random")
     n_switches = draw(st.integers(1, max_switches))
     radix = draw(st.integers(4, 12))
@@ -91,18 +111,18 @@ def fabrics(draw: st.DrawFn, *, max_switches: int = 8, max_adapters: int = 10, c
         (
             builder.adapter(
                 f"host{i // 2}", f"mlx5_{i % 2}", model="hca", host_model="server",
-                role=draw(st.sampled_from(HOST_ROLES)), ports=ports,
+                role=draw(st.sampled_from(HOST_ROLES)), ports=own,
             ),
-            ports,
+            own,
         )
-        for i, ports in enumerate(draw(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=2, max_size=max_adapters)))
+        for i, own in enumerate(draw(st.lists(st.sampled_from([1, 1, 1, ports]), min_size=2, max_size=max_adapters)))
     ]  # fmt: skip
     if connected:
         for i in range(1, n_switches):
             other = draw(st.sampled_from([j for j in range(i) if free[j]]))
             builder.link(nodes[i], free[i].pop(), nodes[other], free[other].pop(), HDR)
-    for key, ports in adapters:
-        for port in range(1, ports + 1):
+    for key, own in adapters:
+        for port in range(1, own + 1):
             at = draw(st.sampled_from([None, *(i for i in range(n_switches) if free[i])]))
             if at is not None:
                 builder.link(key, port, nodes[at], free[at].pop(), HDR)
@@ -141,9 +161,17 @@ def shortest_path_tables(fabric: Fabric, choose: np.random.Generator | None = No
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, corrupt: bool = True, lanes: bool = True, connected: bool = False) -> Case:
-    """A random fabric with random tables over shortest paths; some entries, LIDs and lanes spoilt where ``corrupt``."""
-    fabric = draw(fabrics(connected=connected))
+def cases(
+    draw: st.DrawFn,
+    *,
+    corrupt: bool = True,
+    lids: bool = True,
+    lanes: bool = True,
+    connected: bool = False,
+    ports: int = 2,
+) -> Case:
+    """A random fabric with random tables over shortest paths; entries, lanes and ``lids`` spoilt where ``corrupt``."""
+    fabric = draw(fabrics(connected=connected, ports=ports))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     tables = shortest_path_tables(fabric, rng)
     if lanes and draw(st.booleans()):
@@ -155,9 +183,9 @@ def cases(draw: st.DrawFn, *, corrupt: bool = True, lanes: bool = True, connecte
         for _ in range(draw(st.integers(1, 12))):
             where = rng.integers(len(lft)), rng.integers(lft.shape[1])
             lft[where] = rng.choice([0, NO_PATH, rng.integers(1, 14), rng.integers(0, 256)])
-        if draw(st.booleans()):  # LIDs that are shared, missing, or beyond the tables
+        if lids and draw(st.booleans()):  # LIDs that are shared, missing, or beyond the tables
             lid[rng.integers(len(lid))] = rng.integers(0, lft.shape[1] + 2)
-        if draw(st.booleans()):
+        if lids and draw(st.booleans()):
             lft = lft[:, : rng.integers(1, lft.shape[1] + 1)]
             path_sl = tables.path_sl
             tables = replace(tables, path_sl=None if path_sl is None else path_sl[:, : lft.shape[1]])

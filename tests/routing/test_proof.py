@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case, cases, ring, shortest_path_tables, tree
+from strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
 
 from routing.proof import check_certificate, prove
 from routing.tables import RoutingTables
@@ -113,17 +113,10 @@ def test_a_ring_with_all_traffic_clockwise_has_a_credit_loop() -> None:
 
 
 def test_a_second_lane_for_paths_past_one_switch_breaks_the_loop_of_a_ring() -> None:
-    case = ring()
-    # A path keeps its lane from end to end: those that pass switch 0 take lane 5, where none turns at switch 2.
-    lid, n = case.tables.lid, 4
-    path_sl = np.zeros(case.tables.lft.shape, np.uint8)
-    for source in range(n):
-        for dest in range(n):
-            path_sl[source, lid[n + dest]] = 0 < dest < source
-    tables = replace(case.tables, path_sl=path_sl, sl2vl=(2, 5, *[0] * 14))
-    proof = prove(case.fabric, tables)
+    case = past_switch_0_on_lane_5(ring())
+    proof = prove(case.fabric, case.tables)
     assert (proof.missing, proof.credit_loops, proof.virtual_lanes, proof.lanes) == (0, 0, (2, 5), 2)
-    assert check_certificate(case.fabric, tables, proof)
+    assert check_certificate(case.fabric, case.tables, proof)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -171,14 +164,6 @@ def test_a_certificate_that_was_tampered_with_is_refused() -> None:
     assert not check_certificate(case.fabric, case.tables, backwards)
     assert not check_certificate(case.fabric, case.tables, replace(proof, virtual_lanes=(1,)))
     assert check_certificate(case.fabric, case.tables, proof)
-
-
-def spoil(case: Case, *entries: tuple[int, int, int]) -> Case:
-    """The case with other output ports: (switch, destination end port, port)."""
-    lft = case.tables.lft.copy()
-    for switch, end, port in entries:
-        lft[switch, case.tables.lid[end]] = port
-    return Case(case.fabric, replace(case.tables, lft=lft))
 
 
 # In a tree of 3: leaves are 0 to 2, spines 3 to 5, host j of leaf i is end port 6 + 3 i + j on port 1 + j.
