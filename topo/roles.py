@@ -1,0 +1,107 @@
+"""What the hosts of a discovered fabric are for: told by rules over node descriptions, or by lists of port GUIDs.
+
+A dump of a fabric does not say which host computes and which stores. Its operator knows: by how the hosts are called,
+or by the GUID files that OpenSM was given.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from pathlib import Path
+
+import numpy as np
+
+from topo.errors import FormatError
+from topo.fabric import Fabric, Kind, Role
+from topo.formats.lines import bounded_lines, read_lines
+from topo.nearest import did_you_mean
+
+__all__ = ["HOST_ROLES", "RoleRule", "apply_guids", "apply_rules", "parse_role_rules", "read_role_rules"]
+
+HOST_ROLES = {"compute": Role.COMPUTE, "storage": Role.STORAGE, "management": Role.MANAGEMENT}
+"""Roles that a host can have, by the words for them."""
+
+MAX_RULES = 1000
+MAX_PATTERN = 128
+
+
+@dataclass(frozen=True)
+class RoleRule:
+    """Hosts whose adapters' descriptions match a pattern have a role."""
+
+    pattern: str
+    """Shell pattern over the whole description, capitals told apart: ``st[0-9]* mlx5_?``. Such patterns need no more
+    than the product of both lengths to match; regular expressions, which may need for ever, are not taken."""
+    role: Role
+
+
+def apply_rules(fabric: Fabric, rules: Sequence[RoleRule]) -> Fabric:
+    """Return the fabric with the role of each HCA by the first rule that its description matches.
+
+    An HCA that matches none keeps its role, as do aggregation nodes, routers and switches.
+    """
+    matchers = [(re.compile(translate(rule.pattern)), rule.role) for rule in rules]
+    role = fabric.role.copy()
+    for node in np.flatnonzero(fabric.kind == Kind.HCA).tolist():
+        name = fabric.names[node]
+        role[node] = next((wanted for matcher, wanted in matchers if matcher.match(name)), role[node])
+    return replace(fabric, role=role)
+
+
+def apply_guids(fabric: Fabric, guids: Mapping[Role, Iterable[int]]) -> tuple[Fabric, tuple[int, ...]]:
+    """Return the fabric with the roles of the HCAs whose port GUIDs are listed, and the GUIDs that it does not hold.
+
+    An HCA of several ports has the role that is given to any of them; of two roles, the one that comes last.
+    """
+    first = fabric.first_adapter_port
+    owner = dict(zip(fabric.port_guid[first:].tolist(), fabric.port_node[first:].tolist(), strict=True))
+    role = fabric.role.copy()
+    unknown = []
+    for wanted, listed in guids.items():
+        for guid in listed:
+            node = owner.get(guid)
+            if node is None or fabric.kind[node] != Kind.HCA:
+                unknown.append(guid)
+            else:
+                role[node] = wanted
+    return replace(fabric, role=role), tuple(unknown)
+
+
+def parse_role_rules(text: str, path: str = "") -> tuple[RoleRule, ...]:
+    """Read rules: one a line, a role and then a pattern (``storage st* mlx5_*``); ``#`` begins a comment line.
+
+    Raises
+    ------
+    FormatError
+        At a line that is no rule, or when there are more rules than anyone needs.
+    """
+    return _rules(bounded_lines(io.StringIO(text, newline="\n"), path), path)
+
+
+def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
+    """Read a file as `parse_role_rules` does."""
+    return _rules(read_lines(path), str(path))
+
+
+def _rules(lines: Iterable[str], path: str) -> tuple[RoleRule, ...]:
+    rules = []
+    for number, line in enumerate(lines, 1):
+        word, _, pattern = line.strip().partition(" ")
+        pattern = pattern.strip()
+        if not word or word.startswith("#"):
+            continue
+        if word not in HOST_ROLES:
+            hint = did_you_mean(word, HOST_ROLES)
+            message = f"found the role {word[:40]!r}; expected one of {', '.join(HOST_ROLES)}. {hint}"
+            raise FormatError(message.rstrip(), path, number)
+        if not 1 <= len(pattern) <= MAX_PATTERN:
+            message = f"found a pattern of {len(pattern)} characters; expected 1 to {MAX_PATTERN}, such as st*"
+            raise FormatError(message, path, number)
+        rules.append(RoleRule(pattern, HOST_ROLES[word]))
+        if len(rules) > MAX_RULES:
+            raise FormatError(f"more than {MAX_RULES:,} rules", path, number)
+    return tuple(rules)
