@@ -6,7 +6,6 @@ Tables are read in order: those that ship, then those of the user, which add mod
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -119,6 +118,7 @@ class _Loading:
         # Table, values and sources of each model.
         self.models: dict[str, tuple[str, dict[str, Any], dict[str, Source]]] = {}
         self.first_row: dict[str, str] = {}
+        self.unreadable: set[tuple[str, str]] = set()
         self.prices: dict[str, dict[str, list[PricePoint]]] = {}
 
     def add_folder(self, folder: Path, shown: str) -> None:
@@ -135,14 +135,15 @@ class _Loading:
                 self.refuse(f"{shown}/{name}", f"the table {name}", "one of " + ", ".join(known), name, known)
         for table in KINDS:
             rows = self.read(folder / f"{table}.csv", shown, present, tuple(_field_types(table)))
-            twice = _twins(row.model for row in rows)
+            seen: set[str] = set()
             for row in rows:
-                if row.model in twice:
-                    self.refuse(row.source.where, f"the model {row.model} more than once", "one row a model")
+                if row.model in seen:
+                    self.refuse(row.source.where, f"the model {row.model} a second time", "one row a model")
                 elif self.models.get(row.model, (table,))[0] != table:
                     other = self.models[row.model][0]
                     self.refuse(row.source.where, f"the model {row.model}", f"a name that is not in {other}.csv")
                 else:
+                    seen.add(row.model)
                     self.models.setdefault(row.model, (table, {}, {}))
                     self.first_row.setdefault(row.model, row.source.where)
                     for column, text in row.cells.items():
@@ -168,12 +169,13 @@ class _Loading:
                 raise ValueError("one of " + ", ".join(CHOICES[column]))
         except ValueError as error:
             self.refuse(f"{row.source.where}, column {column}", f'"{text[:60]}" for {row.model}', str(error))
+            self.unreadable.add((row.model, column))
             return
         values[column] = value
         sources[column] = row.source
 
     def add_figures(self, rows: Sequence[Row]) -> None:
-        twice = _twins((row.model, row.cells.get("figure")) for row in rows)
+        seen: set[tuple[str, str]] = set()
         for row in rows:
             where, figure = row.source.where, row.cells.get("figure", "")
             if row.model not in self.models:
@@ -182,11 +184,12 @@ class _Loading:
             fields = _field_types(self.models[row.model][0])
             if figure not in fields:
                 self.refuse(where, f'the figure "{figure[:60]}"', "one of " + ", ".join(fields), figure, fields)
-            elif (row.model, figure) in twice:
-                self.refuse(where, f"{figure} of {row.model} more than once", "each figure once")
+            elif (row.model, figure) in seen:
+                self.refuse(where, f"{figure} of {row.model} a second time", "each figure once")
             elif "value" not in row.cells:
                 self.refuse(where, f"no value for {figure} of {row.model}", "a value; leave the row out if unknown")
             else:
+                seen.add((row.model, figure))
                 self.fill(row, figure, row.cells["value"])
 
     def add_prices(self, rows: Sequence[Row]) -> None:
@@ -228,9 +231,10 @@ class _Loading:
                 and item.default_factory is dataclasses.MISSING
                 and item.name not in ("name", *values)
             ]
-            if missing:
+            told = any((name, column) in self.unreadable for column in missing)
+            if missing and not told:
                 self.refuse(self.first_row[name], f"no {' and no '.join(missing)} for {name}", "a value for each")
-            else:
+            elif not missing:
                 built[table][name] = kind(name=name, sources=MappingProxyType(sources), **values)
         adapters = self.of_kind(built["hcas"], HcaModel)
         nodes = self.of_kind(built["nodes"], NodeModel)
@@ -260,10 +264,6 @@ class _Loading:
     def refuse(self, where: str, found: str, expected: str, word: str = "", names: Iterable[str] = ()) -> None:
         """Add a finding; ``word`` is a name that may be meant for one of ``names``."""
         self.findings.append(Finding(where, found, expected, did_you_mean(word, names)))
-
-
-def _twins(keys: Iterable[Any]) -> set[Any]:
-    return {key for key, times in Counter(keys).items() if times > 1}
 
 
 def _look_up(models: Mapping[str, Model], name: str, what: str) -> Model:

@@ -9,7 +9,7 @@ from itertools import takewhile
 __all__ = ["did_you_mean", "nearest"]
 
 
-def nearest(word: str, names: Iterable[str], *, at_least: float = 0.5) -> str | None:
+def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | None:
     """Return the name most like ``word``, or None when none is at least so like it (0 to 1).
 
     Likeness is difflib's ratio without regard to case; among equals the longer common beginning wins.

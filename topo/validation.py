@@ -99,7 +99,7 @@ def _finding(detail: ErrorDetails, document: Document, schema: Schema) -> tuple[
         start = place.start if kind == "missing" else place.node.keys.get(name, place.node)
     else:
         place = _locate(document.root, schema, path)
-        name, start = "", place.node
+        name, start = "", place.node if place.node.value is not None else place.start
     hint = str(context.get("hint", ""))
     if kind == "missing":
         found, expected = f"no `{name}`", _describe_property(place.schema, name, schema)

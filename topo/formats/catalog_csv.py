@@ -170,11 +170,9 @@ def _check_header(header: list[str], path: str, columns: Sequence[str]) -> None:
         for name in header
         if name not in known
     ]
-    findings += [
-        Finding(f"{path}:1", f"no column `{name}`", f"a header with model, {', '.join(CITATION)}")
-        for name in ("model", *CITATION)
-        if name not in header
-    ]
+    if missing := [name for name in ("model", *CITATION) if name not in header]:
+        expected = f"a header with model, {', '.join(CITATION)}"
+        findings.append(Finding(f"{path}:1", f"no column {', '.join(missing)}", expected))
     findings += [
         Finding(f"{path}:1", f"the column `{name[:60]}` twice", "each column once")
         for name in sorted({name for name in header if header.count(name) > 1})

@@ -7,7 +7,9 @@ once, and no tags, so a file can name nothing but text, numbers, true, false, nu
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,6 +53,8 @@ FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """What YAML 1.2.2, section 5.1, calls not printable, and byte order marks inside the text."""
+
+ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,12 @@ class _Composer:
             raise self.refusal(line, column, f"text that is not YAML ({found})", "YAML 1.2") from None
         except YAMLError as error:
             raise self.refusal(1, 1, f"text that is not YAML ({error})", "YAML 1.2") from None
+        except (OverflowError, ValueError) as error:  # from chr() and int(), on which ruamel relies
+            escapes = (found for found in ESCAPE.finditer(self.text) if int(found[1], 16) > sys.maxunicode)
+            if (escape := next(escapes, None)) is None:
+                raise self.refusal(1, 1, f"text that is not YAML ({error})", "YAML 1.2") from None
+            line, column = place(self.text, escape.start())
+            raise self.refusal(line, column, f"the escape {escape[0]}", "a character of Unicode") from None
 
     def close(self, opening: CollectionStartEvent, children: list[Node], keys: list[Node]) -> Node:
         line, column = opening.start_mark.line + 1, opening.start_mark.column + 1
@@ -217,6 +227,9 @@ class _Composer:
     def scalar(self, event: ScalarEvent, line: int, column: int) -> Scalar:
         """Resolve a scalar by the core schema; quoted and block scalars are text."""
         text: str = event.value
+        if (character := FORBIDDEN.search(text)) is not None:
+            found = f"an escape for the character U+{ord(character.group()):04X}"
+            raise self.refusal(line, column, found, "printable text", "Remove it.")
         if not event.implicit[0]:
             return text
         if NULL.fullmatch(text):
@@ -261,7 +274,7 @@ class _Composer:
         if documents > 1:
             raise self.refusal(line, column, "a second document", "one YAML document a file")
         if event.version is not None and tuple(event.version) != (1, 2):
-            version = ".".join(map(str, event.version))
+            version = ".".join(map(str, event.version))[:20]
             raise self.refusal(line, column, f"YAML {version}", "YAML 1.2", "Remove the %YAML line.")
 
     def check_node(self, event: NodeEvent, line: int, column: int) -> None:
@@ -286,7 +299,7 @@ def describe(node: Node) -> str:
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):
-        return f'the text "{value[:60]}{"..." if len(value) > 60 else ""}"'
+        return f"the text {json.dumps(value[:60] + '...' * (len(value) > 60), ensure_ascii=False)}"
     if isinstance(value, dict):
         return "a mapping"
     return f"a list of {len(value)}"
