@@ -39,12 +39,12 @@ class Power:
     @property
     def network_w(self) -> float:
         """Switches and their optics, typically."""
-        return self._sum(of_network=True, figure="typical_w")
+        return sum(row.line.count * (row.typical_w or 0.0) for row in self.lines if row.line.kind in NETWORK)
 
     @property
     def servers_w(self) -> float:
         """Servers, typically."""
-        return self._sum(of_network=False, figure="typical_w")
+        return sum(row.line.count * (row.typical_w or 0.0) for row in self.lines if row.line.kind not in NETWORK)
 
     @property
     def total_w(self) -> float:
@@ -52,14 +52,10 @@ class Power:
         return self.network_w + self.servers_w
 
     @property
-    def network_max_w(self) -> float:
-        """Switches and their optics, at most."""
-        return self._sum(of_network=True, figure="max_w")
-
-    @property
-    def servers_max_w(self) -> float:
-        """Servers, at most."""
-        return self._sum(of_network=False, figure="max_w")
+    def max_w(self) -> float | None:
+        """Everything, at most; None where that of any part is unknown."""
+        known = [row.line.count * row.max_w for row in self.lines if row.max_w is not None]
+        return sum(known) if len(known) == len(self.lines) else None
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -77,14 +73,9 @@ class Power:
             "network_w": self.network_w,
             "servers_w": self.servers_w,
             "total_w": self.total_w,
-            "network_max_w": self.network_max_w,
-            "servers_max_w": self.servers_max_w,
+            "max_w": self.max_w,
             "gaps": list(self.gaps),
         }
-
-    def _sum(self, *, of_network: bool, figure: str) -> float:
-        rows = (row for row in self.lines if (row.line.kind in NETWORK) == of_network)
-        return float(sum(row.line.count * (getattr(row, figure) or 0.0) for row in rows))
 
 
 def power_of(bill: Bill, catalog: Catalog) -> Power:

@@ -18,14 +18,19 @@ from costmodel.counts import Counts, count
 from costmodel.power import Power, power_of
 from costmodel.price import Cost, price_bill
 from plan.export.bom_csv import format_bom_csv
+from plan.export.bom_xlsx import format_bom_xlsx
+from plan.export.cable_schedule import format_cable_schedule
 from plan.folder import Content
 from routing.engines import choose, load_engine
 from routing.proof import Proof, prove
 from routing.quality import Quality, measure
 from routing.tables import RoutingTables, assign_lids
+from topo.cables import Cabling, choose_cables
+from topo.catalog import Catalog
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.racks import Layout, place_devices
 from topo.spec import ClusterSpec, SpecFile
 
 __all__ = ["Plan", "Subnet", "exceeded_budgets", "make_plan", "plan_document", "plan_files"]
@@ -54,6 +59,11 @@ class Plan:
     seed: int
     subnets: tuple[Subnet, ...]
     counts: Counts
+    catalog: Catalog
+    layout: Layout | None
+    """None where the spec gives no floor plan."""
+    cablings: tuple[Cabling, ...] | None
+    """Subnet by subnet; None likewise."""
     bill: Bill
     cost: Cost
     power: Power
@@ -91,14 +101,22 @@ def make_plan(source: SpecFile, seed: int = 0, step: Step = lambda text: None) -
         step(f"measuring{where}")
         quality = measure(fabric, tables, np.random.default_rng(seed))
         subnets.append(Subnet(fabric, tables, why, proof, quality))
+    layout, cablings = None, None
+    if source.spec.floor is not None:
+        step("placing")
+        layout = place_devices(fabrics, source.catalog, source.spec.floor)
+        cablings = choose_cables(fabrics, layout, source.catalog)
     step("pricing")
-    bill = make_bill(fabrics, source.catalog)
+    bill = make_bill(fabrics, source.catalog, layout, cablings)
     return Plan(
         spec=source.spec,
         spec_sha256=hashlib.sha256(source.document.text.encode()).hexdigest(),
         seed=seed,
         subnets=tuple(subnets),
         counts=count(fabrics, source.catalog),
+        catalog=source.catalog,
+        layout=layout,
+        cablings=cablings,
         bill=bill,
         cost=price_bill(bill, source.catalog),
         power=power_of(bill, source.catalog),
@@ -156,9 +174,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def plan_files(plan: Plan) -> Mapping[str, Content]:
     """Return the files of the output folder, by path relative to it."""
+    fabrics = [subnet.fabric for subnet in plan.subnets]
     files: dict[str, Content] = {
         "plan.json": json.dumps(plan_document(plan), indent=2) + "\n",
         "bom.csv": format_bom_csv(plan.cost),
+        "bom.xlsx": format_bom_xlsx(plan.cost, plan.power),
+        "cables.csv": format_cable_schedule(fabrics, plan.catalog, plan.layout, plan.cablings),
     }
     traffic = [TrafficClass(**item.model_dump()) for item in plan.spec.traffic]
     for subnet, folder in zip(plan.subnets, _folders(plan.subnets), strict=True):

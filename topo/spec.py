@@ -18,6 +18,7 @@ from topo.errors import Finding, SpecError
 from topo.fabric import Role
 from topo.formats.spec_yaml import Document, describe, read_yaml
 from topo.nearest import did_you_mean
+from topo.racks import FloorPlan
 from topo.shapes import Shape
 from topo.spec_model import SpecModel
 from topo.spec_names import EngineName, GroupKey, Name, NodeName
@@ -109,6 +110,8 @@ class ClusterSpec(SpecModel):
     """Groups of servers; a server is called after its group: ``gpu0042``."""
     network: Shape
     """Shape of the network."""
+    floor: FloorPlan | None = None
+    """The room; without one there are no racks, and cables have no lengths."""
     routing: Routing = Routing()
     """How it is routed."""
     traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()

@@ -12,7 +12,7 @@ def test_fire_flyer_2(catalog: Catalog) -> None:
     assert power.network_w == 122 * 250 + 4.5 * (2 * 1_640 + 1_560)
     assert power.servers_w == 1_200 * 2_500 + 180 * 700
     assert power.total_w == power.network_w + power.servers_w
-    assert power.network_max_w == 122 * 490
+    assert power.max_w is None  # that of the servers is not known
     assert power.gaps == (
         "1,200 x pcie-a100 (node, compute): maximal power unknown",
         "180 x storage-3fs (node, storage): maximal power unknown",
@@ -31,4 +31,14 @@ def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog
 def test_what_is_unknown_is_named(catalog: Catalog) -> None:
     power = power_of(Bill((Line("switch", "QM9790", 3, "leaf"), Line("switch", "unknown", 1, "leaf"))), catalog)
     assert power.total_w == 0
+    assert power.max_w is None
     assert len(power.gaps) == 4
+
+
+def test_the_most_holds_the_optics_of_a_switch_once(catalog: Catalog) -> None:
+    lines = (
+        Line("switch", "QM8700", 2, "leaf"),
+        Line("node", "dgx-a100", 3, "compute"),
+        Line("cable", "4xHDR", 9, "leaf - spine"),
+    )
+    assert power_of(Bill(lines), catalog).max_w == 2 * 490 + 3 * 6_500
