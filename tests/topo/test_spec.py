@@ -161,7 +161,7 @@ def junk() -> st.SearchStrategy[Any]:
         "joints",
         "traffic",
     ]
-    words = st.sampled_from([*keys, "sl", "roles", "pcie-a100", "fat-tree", "QM8700"])
+    words = st.sampled_from([*keys, "traffic", "sl", "roles", "pcie-a100", "fat-tree", "QM8700"])
     scalars = words | st.none() | st.booleans() | st.integers(-5, 50_000) | st.floats() | st.text(max_size=5)
     return st.recursive(
         scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=5), max_leaves=20
