@@ -13,8 +13,9 @@ from simulate.collectives import ALGORITHMS
 from topo.fabric import Role
 from topo.formats.spec_yaml import Document, read_yaml
 from topo.nearest import did_you_mean
-from topo.spec import Name, ServerRole
+from topo.spec import ServerRole
 from topo.spec_model import SpecModel
+from topo.spec_names import Name
 from topo.units import Bytes, Seconds
 from topo.validation import validate
 
