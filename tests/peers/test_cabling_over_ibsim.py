@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from plan.opensm_over_ibsim import simulated
 from topo.builder import FabricBuilder
 from topo.discovery import Discovery
 from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import read_fabric
-from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.formats.ibnetdiscover import parse_ibnetdiscover
 from topo.speeds import LinkSpeed
 
-LIBRARY = "usr/lib/*/umad2sim/libumad2sim.so"
-pytestmark = pytest.mark.peer("ibsim", "ibnetdiscover", "opensm", LIBRARY)
+pytestmark = pytest.mark.peer("ibsim", "ibnetdiscover", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 
 SPEEDS = ("4xSDR", "4xDDR", "4xQDR", "4xFDR10", "4xFDR", "1xEDR", "2xHDR", "4xHDR")
 """What ibsim 0.10 simulates; it takes NDR and XDR for SDR."""
@@ -44,66 +40,19 @@ def planned() -> Fabric:
             host = builder.adapter(f"n{i}-{j}", "mlx5_0", model="", host_model="", role=Role.COMPUTE, ports=1 + j)
             builder.link(host, 1 + j, leaf, 1 + j, LinkSpeed(4, "HDR"))
     builder.link(leaves[0], 39, leaves[0], 40, LinkSpeed(4, "HDR"))  # a loop-back cable
-    return builder.build()
-
-
-@contextmanager
-def simulated(text: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Run ibsim on a fabric; yield the environment in which programs see it."""
-    path = folder / "fabric.ibnetdiscover"
-    path.write_text(text)
-    environment = os.environ | {
-        "IBSIM_SOCKNAME": f"heddle-cabling-{os.getpid()}",
-        "OSM_CACHE_DIR": str(folder),
-        "OSM_TMP_DIR": str(folder),
-        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
-    }
-    log = folder / "ibsim.log"
-    with log.open("w") as output:
-        command = ["ibsim", "-n", "-s", "-N", "8000", "-S", "1000", "-P", "80000", str(path)]
-        simulator = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
-        try:
-            for _ in range(300):
-                if "Network simulator ready" in log.read_text():
-                    break
-                assert simulator.poll() is None, log.read_text()
-                time.sleep(0.1)
-            library = next(str(found) for found in Path("/").glob(LIBRARY))
-            yield environment | {"LD_PRELOAD": library}
-        finally:
-            simulator.terminate()
-            simulator.wait(10)
+    fabric = builder.build()
+    lids = np.zeros(fabric.n_end_ports, np.uint16)
+    plugged = fabric.end_switch >= 0
+    lids[plugged] = np.arange(1, plugged.sum() + 1) * 7
+    return replace(fabric, discovered_lid=lids)
 
 
 @pytest.fixture(scope="module")
 def found(planned: Fabric, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Discovery]:
-    folder = tmp_path_factory.mktemp("cabling")
-    lids = np.zeros(planned.n_end_ports, np.uint16)
-    plugged = planned.end_switch >= 0
-    lids[plugged] = np.arange(1, plugged.sum() + 1) * 7
-    with simulated(format_ibnetdiscover(planned, lids), folder) as environment:
-        discover = subprocess.run(["ibnetdiscover"], env=environment, capture_output=True, timeout=60, check=True)
-        (folder / "found.ibnetdiscover").write_bytes(discover.stdout)
-        manager = [
-            "opensm",
-            "-o",
-            "-e",
-            "-f",
-            "osm.log",
-            "-D",
-            "0x43",
-            "--dump_files_dir",
-            ".",
-            "-n",
-            "8",
-            "-R",
-            "minhop",
-        ]
-        subprocess.run(manager, env=environment, cwd=folder, capture_output=True, timeout=120, check=True)
-    return {
-        "ibnetdiscover": read_fabric(folder / "found.ibnetdiscover"),
-        "opensm": read_fabric(folder / "opensm-subnet.lst"),
-    }
+    with simulated(planned, tmp_path_factory.mktemp("cabling")) as subnet:
+        text = subnet.ibnetdiscover()
+        run = subnet.opensm("minhop")
+    return {"ibnetdiscover": parse_ibnetdiscover(text), "opensm": read_fabric(run.folder / "opensm-subnet.lst")}
 
 
 def channels(fabric: Fabric) -> set[tuple[int, ...]]:
@@ -135,3 +84,13 @@ def test_names_guids_and_lids_come_back(planned: Fabric, found: dict[str, Discov
     lids = dict(zip(fabric.end_guid.tolist(), fabric.discovered_lid.tolist(), strict=True))
     plugged = np.flatnonzero(planned.end_switch >= 0)
     assert [lids[int(guid)] for guid in planned.end_guid[plugged]] == [7 * (i + 1) for i in range(len(plugged))]
+
+
+@pytest.mark.parametrize("name", ["tartu_fdr10_2014", "kr_dual_cs8500_2021", "cs8500_frame_factory_2019"])
+def test_a_real_fabric_that_is_written_again_comes_back(fabrics_folder: Path, tmp_path: Path, name: str) -> None:
+    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric
+    with simulated(fabric, tmp_path) as subnet:
+        found = parse_ibnetdiscover(subnet.ibnetdiscover())
+    assert found.skipped == ()
+    assert channels(found.fabric) == channels(fabric)
+    assert sorted(found.fabric.names) == sorted(fabric.names)
