@@ -49,6 +49,17 @@ class ChannelClass:
     mean: float
     """Pairs over a used one."""
 
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        return {
+            "levels": [self.level, self.next_level],
+            "role": "all" if self.role is None else self.role.name.lower(),
+            "channels": self.channels,
+            "used": self.used,
+            "max": self.max,
+            "mean": self.mean,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Proof:
@@ -122,17 +133,7 @@ class Proof:
             "load": {
                 "max": max((item.max for item in total), default=0),
                 "mean": carried / used if used else 0.0,
-                "classes": [
-                    {
-                        "levels": [item.level, item.next_level],
-                        "role": "all" if item.role is None else item.role.name.lower(),
-                        "channels": item.channels,
-                        "used": item.used,
-                        "max": item.max,
-                        "mean": item.mean,
-                    }
-                    for item in self.classes
-                ],
+                "classes": [item.summary() for item in self.classes],
             },
         }
 
@@ -364,11 +365,11 @@ def _classes(
     ports = np.flatnonzero(between_switches(fabric))
     level, next_level = fabric.level[fabric.port_node[ports]], fabric.level[fabric.peer_node[ports]]
     found = []
-    for pair in np.unique(np.stack([level, next_level], axis=1), axis=0):
-        inside = ports[(level == pair[0]) & (next_level == pair[1])]
+    for near, far in sorted(set(zip(level.tolist(), next_level.tolist(), strict=True))):
+        inside = ports[(level == near) & (next_level == far)]
         for role, carried in [(None, load), *load_by_role.items()]:
             part = carried[inside]
             used = int(np.count_nonzero(part))
             mean = float(part.sum() / used) if used else 0.0
-            found.append(ChannelClass(int(pair[0]), int(pair[1]), role, len(inside), used, int(part.max()), mean))
+            found.append(ChannelClass(near, far, role, len(inside), used, int(part.max()), mean))
     return tuple(found)

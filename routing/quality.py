@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from routing.endpoints import delivery_channels, select_endpoints
 from routing.kernels.congestion import NOWHERE, phase_congestion
-from routing.proof import between_switches, prove
+from routing.proof import ChannelClass, between_switches, prove
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
 
@@ -83,6 +83,8 @@ class Quality:
     """The same over one in use."""
     unused: int
     """Channels between switches that no pair uses."""
+    classes: tuple[ChannelClass, ...]
+    """Load of channels between switches by level, and by role of the destination."""
     uplinks: tuple[UplinkShare, ...]
     """For all destinations, and for those of each role."""
 
@@ -102,7 +104,8 @@ class Quality:
             {**asdict(share), "role": "all" if share.role is None else share.role.name.lower()}
             for share in self.uplinks
         ]
-        return {"ebb": self.ebb, "balance": self.balance, **asdict(self), "uplinks": uplinks}
+        classes = [item.summary() for item in self.classes]
+        return {"ebb": self.ebb, "balance": self.balance, **asdict(self), "classes": classes, "uplinks": uplinks}
 
 
 def measure(
@@ -133,7 +136,8 @@ def measure(
     """
     ranks = select_endpoints(fabric, tables) if ranks is None else frozen(ranks)
     n = len(ranks)
-    load = prove(fabric, tables, ranks).load[between_switches(fabric)]
+    proof = prove(fabric, tables, ranks)
+    load = proof.load[between_switches(fabric)]
     used = np.count_nonzero(load)
 
     def play(partners: NDArray[np.int32]) -> Congestion:
@@ -152,6 +156,7 @@ def measure(
         max_load=int(load.max(initial=0)),
         mean_load=float(load.sum() / used) if used else 0.0,
         unused=int(np.count_nonzero(load == 0)),
+        classes=proof.classes,
         uplinks=_uplink_shares(fabric, tables, ranks),
     )
 

@@ -60,7 +60,7 @@ def _lay_flows(
                 if number == 0:
                     port = -1 if goal == -1 and node == switch[to] else -2
                     break
-                port = int(before_first[np.uint32(node)]) + number
+                port = int(before_first[np.uint32(node)]) + int(number)
                 node = following[np.uint32(port)]
                 if node < 0:
                     break

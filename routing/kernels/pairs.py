@@ -214,7 +214,7 @@ def walk_pairs(
                         order[placed] = node
                         placed += 1
             sl = path_sl[0 if one_sl else source, lid]
-            lane = sl2vl[sl] if sl < 16 else _DATA_LANES
+            lane = int(sl2vl[sl]) if sl < 16 else _DATA_LANES
             if hops[source] == _LOST or lane >= _DATA_LANES:
                 if hops[source] != _LOST and fault_dest[source, NO_LANE] < 0:
                     fault_dest[source, NO_LANE] = d
