@@ -4,7 +4,7 @@
 
     with simulated(fabric, folder) as subnet:
         run = subnet.opensm("file", {"lfts": format_lfts(fabric, tables)})
-        verdict = run_ibdmchk(run)
+        report = run_ibdmchk(run)
         text = subnet.ibnetdiscover()
 
 Tried with Debian's opensm 3.3.23, ibsim-utils 0.10, libumad2sim0, infiniband-diags 44 and ibutils 1.5.7. The tables
@@ -21,7 +21,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from routing.formats.ibdmchk import IbdmchkReport, parse_report
 from routing.formats.lfts import read_lfts
 from routing.tables import RoutingTables
 from topo.errors import ToolError
@@ -40,10 +41,8 @@ from topo.formats.ibnetdiscover import format_ibnetdiscover
 __all__ = [
     "OpensmRun",
     "SimulatedSubnet",
-    "Verdict",
     "as_simulated",
     "missing_tools",
-    "parse_ibdmchk",
     "run_ibdmchk",
     "run_opensm",
     "simulated",
@@ -95,19 +94,6 @@ class OpensmRun:
     def errors(self) -> tuple[str, ...]:
         """What the log reports as errors."""
         return _errors(self.log)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What ibdmchk says of the tables of a run: hosts with aggregation nodes, one data lane."""
-
-    paths: int
-    """Paths from adapter to adapter that it walked."""
-    missing: int
-    """Paths that end nowhere."""
-    credit_loops: bool | None
-    """None where paths are missing: then it does not look."""
-    text: str
 
 
 def missing_tools() -> tuple[str, ...]:
@@ -238,7 +224,7 @@ class SimulatedSubnet:
     def opensm(
         self,
         engine: str = "minhop",
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, bytes | Iterable[bytes]] | None = None,
         *,
         options: Sequence[str] = (),
         timeout_s: float = 600.0,
@@ -250,7 +236,7 @@ class SimulatedSubnet:
         engine : str
             Routing engine; without a fallback, so a run that returns has its tables from this engine.
         files : mapping of str to bytes
-            Files for OpenSM, under their names in `OPTION`; ``guid2lid`` goes into its cache.
+            Files for OpenSM, whole or in chunks, under their names in `OPTION`; ``guid2lid`` goes into its cache.
         options : sequence of str
             More of OpenSM's options.
         timeout_s : float
@@ -267,12 +253,11 @@ class SimulatedSubnet:
             folder.mkdir()
         given: list[str] = []
         for name, content in (files or {}).items():
-            if name == "guid2lid":
-                (folders["cache"] / name).write_bytes(content)
-                given.append("--honor_guid2lid")
-                continue
-            (folders["files"] / name).write_bytes(content)
-            given += [OPTION[name], str(folders["files"] / name)] if name in OPTION else []
+            path = folders["cache" if name == "guid2lid" else "files"] / name
+            with path.open("wb") as file:
+                file.writelines([content] if isinstance(content, bytes) else content)
+            if name in OPTION:
+                given += [OPTION[name], str(path)]
         log = self.folder / "opensm.log"
         log.unlink(missing_ok=True)
         environment = {"OSM_CACHE_DIR": f"{folders['cache']}/", "OSM_TMP_DIR": f"{folders['dumps']}/"}
@@ -330,7 +315,7 @@ def run_opensm(
     fabric: Fabric,
     folder: Path,
     engine: str = "minhop",
-    files: Mapping[str, bytes] | None = None,
+    files: Mapping[str, bytes | Iterable[bytes]] | None = None,
     *,
     options: Sequence[str] = (),
     timeout_s: float = 600.0,
@@ -363,7 +348,7 @@ def _seconds(stamp: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(micros) / 1e6
 
 
-def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> Verdict:
+def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> IbdmchkReport:
     """Let ibdmchk walk all paths of a run and look for credit loops on one lane.
 
     Raises
@@ -388,8 +373,7 @@ def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> Verdict:
     deadline.start()
     try:
         # It writes two lines for every missing path: gigabytes, of which the first few say enough.
-        told = 0
-        report = []
+        told, report = 0, []
         for line in process.stdout or ():
             lost = line.startswith(("-E- Unassigned", "-E- Fail to find"))
             told += lost
@@ -402,15 +386,7 @@ def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> Verdict:
         _end(process)
     if late:
         raise ToolError(f"ibdmchk has not finished after {timeout_s:g} s")
-    return parse_ibdmchk("".join(report))
-
-
-def parse_ibdmchk(text: str) -> Verdict:
-    """Read the report of ibdmchk."""
-    if lost := re.search(r"-E- Found (\d+) missing paths out of:(\d+) paths", text):
-        return Verdict(int(lost.group(2)), int(lost.group(1)), None, text)
-    scanned = re.search(r"-I- Scanned:(\d+) CA to CA paths", text)
-    loops = re.search(r"-I- (no credit loops found)|-E- credit loops in routing", text)
-    if scanned is None or loops is None:
-        raise ToolError(f"ibdmchk gives no verdict: {' / '.join(text.strip().splitlines()[-3:])}")
-    return Verdict(int(scanned.group(1)), 0, loops.group(1) is None, text)
+    try:
+        return parse_report("".join(report))
+    except ValueError as error:
+        raise ToolError(str(error)) from None
