@@ -60,6 +60,10 @@ class FabricBuilder:
         guid = stable_guid(f"{self.name}/{name}")
         return self._add(name, Kind.HCA, role, 0, zone, model, self._hosts[host], guid, ports)
 
+    def zone_of(self, key: int) -> int:
+        """Zone of a node that was added."""
+        return self._nodes[key][4]
+
     def link(self, a: int, a_port: int, b: int, b_port: int, speed: LinkSpeed) -> None:
         """Plug a cable between two ports (panel numbers, from 1).
 

@@ -9,7 +9,14 @@ from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hosts import HostGroup
+from topo.shapes.bigraph import BiGraph, compile_bigraph
+from topo.shapes.dragonfly import Dragonfly, DragonflyPlus, compile_dragonfly, compile_dragonfly_plus
 from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hyperx import HyperX, Torus, compile_grid
+from topo.shapes.pgft import KaryTree, Pgft, compile_kary_tree, compile_pgft
+from topo.shapes.planes import Planes, compile_planes
+from topo.shapes.rail import Rail, compile_rail
+from topo.shapes.slim_fly import SlimFly, compile_slim_fly
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones, compile_zones
 from topo.spec import ClusterSpec
@@ -18,7 +25,20 @@ __all__ = ["compile_cluster", "resolve_groups"]
 
 Compile = Callable[[Any, Sequence[HostGroup], Catalog, str], tuple[Fabric, ...]]
 
-COMPILERS: dict[type, Compile] = {FatTree: compile_fat_tree, Zones: compile_zones}
+COMPILERS: dict[type, Compile] = {
+    BiGraph: compile_bigraph,
+    Dragonfly: compile_dragonfly,
+    DragonflyPlus: compile_dragonfly_plus,
+    FatTree: compile_fat_tree,
+    HyperX: compile_grid,
+    KaryTree: compile_kary_tree,
+    Pgft: compile_pgft,
+    Planes: compile_planes,
+    Rail: compile_rail,
+    SlimFly: compile_slim_fly,
+    Torus: compile_grid,
+    Zones: compile_zones,
+}
 """The function that compiles each family of `topo.shapes`."""
 
 

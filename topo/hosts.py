@@ -43,7 +43,7 @@ def host_names(group: HostGroup) -> list[str]:
 
 def each_adapter(group: HostGroup) -> list[HostGroup]:
     """One group an adapter, for servers that hang with all their adapters in the same tree."""
-    return [replace(group, device=device) for device in range(group.adapters)]
+    return [replace(group, device=group.device + number) for number in range(group.adapters)]
 
 
 def deal(group: HostGroup, parts: int) -> list[HostGroup]:

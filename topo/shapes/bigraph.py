@@ -49,8 +49,8 @@ def compile_bigraph(shape: BiGraph, groups: Sequence[HostGroup], catalog: Catalo
     down = ports.radix - across
     if down < 1:
         raise DesignError(
-            f"{shape.side} switches of the other side x {shape.parallel} links = {across} ports, and a {shape.switch} has "
-            f"{ports.radix}: at most {(ports.radix - 1) // shape.parallel} switches a side leave a port for hosts"
+            f"{shape.side} switches of the other side x {shape.parallel} links = {across} ports, and a {shape.switch} "
+            f"has {ports.radix}: at most {(ports.radix - 1) // shape.parallel} switches a side leave a port for hosts"
         )
     rails = [rail for group in groups for rail in each_adapter(group)]
     refuse_overflow(rails, 2 * shape.side, down)

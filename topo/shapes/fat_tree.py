@@ -74,7 +74,7 @@ def plant_tree(
     spine_ports = switch_ports(catalog, tree.spine_switch or tree.switch, split=tree.split)
     leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", role=Role.LEAF, level=1, zone=zone)
     spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=2, zone=zone)
-    seat(builder, leaves, size.down - kept, groups, leaf_ports.speed, zone=zone, placed=placed)
+    seat(builder, leaves, size.down - kept, groups, leaf_ports.speed, placed=placed)
     speed = slower(leaf_ports.speed, spine_ports.speed)
     for leaf, key in enumerate(leaves):
         pod, place = divmod(leaf, size.leaves_per_pod)

@@ -102,7 +102,7 @@ def compile_pgft(tree: Pgft, groups: Sequence[HostGroup], catalog: Catalog, name
         for label, key in keys[level - 1].items():
             child = label[position]
             for parent in range(w[level]):
-                above = label[:position] + (parent,) + label[position + 1 :]
+                above = (*label[:position], parent, *label[position + 1 :])
                 upper = keys[level][above]
                 for link in range(p[level]):
                     up = m[level - 1] * p[level - 1] + parent * p[level] + link + 1
@@ -120,6 +120,7 @@ def _check(m: Sequence[int], w: Sequence[int], p: Sequence[int], radix: int, swi
         up = w[level + 1] * p[level + 1] if level + 1 < len(m) else 0
         if down + up > radix:
             raise DesignError(
-                f"a switch of level {level + 1} has {m[level]} children x {p[level]} + {up} uplinks = {down + up} ports, "
-                f"and a {switch} has {radix}: take m{level + 1} = {max((radix - up) // p[level], 0)}, or fewer parents"
+                f"a switch of level {level + 1} has {m[level]} children x {p[level]} + {up} uplinks = {down + up} "
+                f"ports, and a {switch} has {radix}: take m{level + 1} = {max((radix - up) // p[level], 0)}, "
+                "or fewer parents"
             )

@@ -1,7 +1,7 @@
 """Multi-plane networks: as many separate fat-trees as a node has adapters, or a part of them; each is its own subnet.
 
-DeepSeek-V3 runs on eight planes (arXiv 2505.09343, section 5.1: adapter r of each node in plane r, each plane two levels
-of 64-port switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (SC'24, section IX).
+DeepSeek-V3 runs on eight planes (arXiv 2505.09343, section 5.1: adapter r of each node in plane r, each plane two
+levels of 64-port switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (SC'24, section IX).
 """
 
 from __future__ import annotations

@@ -68,11 +68,11 @@ def compile_rail(shape: Rail, groups: Sequence[HostGroup], catalog: Catalog, nam
     fabric = _rails(shape, nodes, rails, units, beside, catalog, name)
     if not shape.storage:
         return (fabric,)
-    compute = replace_all(nodes, catalog)
+    compute = storage_side(nodes, catalog)
     return (fabric, *compile_fat_tree(shape.storage, [*compute, *others], catalog, f"{name}-storage"))
 
 
-def replace_all(nodes: Sequence[HostGroup], catalog: Catalog) -> list[HostGroup]:
+def storage_side(nodes: Sequence[HostGroup], catalog: Catalog) -> list[HostGroup]:
     """Return the compute nodes with their storage adapters instead, numbered after those of the rails."""
     return [
         replace(group, adapters=catalog.node(group.model).storage_adapters, device=group.adapters)
@@ -93,7 +93,7 @@ def _rails(
     n_leaves = rails * units
     fixed: dict[str, object] = {"leaves": n_leaves}
     if shape.tree.levels == 3:
-        fixed["leaves_per_pod"] = units
+        fixed["leaves_per_pod"] = _pod_size(shape.tree, units, catalog)
     tree = shape.tree.model_copy(update=fixed)
     size = size_tree(tree, 0, catalog)
     if shape.unit_nodes > size.down:
@@ -118,8 +118,8 @@ def _rails(
     wanted = sum(group.count for group in beside)
     if wanted > room.sum():
         raise DesignError(
-            f"{ports_wanted(beside)} = {wanted} more ports, and the {n_leaves} leaves have {int(room.sum())} left: give "
-            "the storage a fabric of its own with `storage`, or take smaller units"
+            f"{ports_wanted(beside)} = {wanted} more ports, and the {n_leaves} leaves have {int(room.sum())} left: "
+            "give the storage a fabric of its own with `storage`, or take smaller units"
         )
     for group in beside:
         counts = apportion(group.count, room)
@@ -131,6 +131,13 @@ def _rails(
     return builder.build()
 
 
+def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
+    """Leaves of a pod: a rail, or an equal part of one where a spine has not as many ports."""
+    radix = catalog.switch(tree.spine_switch or tree.switch).radix
+    fits = int(radix * tree.spine_oversubscription / (1 + tree.spine_oversubscription)) // (tree.parallel or 1)
+    return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
+
+
 def _fill(count: int, unit: int, units: int) -> NDArray[np.int64]:
     """Return (units,) nodes of each unit: all full but the last."""
     return np.minimum(np.maximum(count - np.arange(units) * unit, 0), unit)
@@ -139,4 +146,5 @@ def _fill(count: int, unit: int, units: int) -> NDArray[np.int64]:
 def _take(room: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return how many of ``count`` nodes each unit takes, filling one after the other."""
     before = np.concatenate([[0], np.cumsum(room)[:-1]])
-    return np.clip(count - before, 0, room)
+    taken: NDArray[np.int64] = np.minimum(np.maximum(count - before, 0), room)
+    return taken

@@ -75,7 +75,6 @@ def seat(
     groups: Sequence[HostGroup],
     speed: LinkSpeed,
     *,
-    zone: int = 0,
     placed: Sequence[NDArray[np.int64]] | None = None,
 ) -> None:
     """Hang servers on leaves, from port 1 up.
@@ -105,7 +104,7 @@ def seat(
                 model=group.adapter_model,
                 host_model=group.model,
                 role=group.role,
-                zone=zone,
+                zone=builder.zone_of(leaves[leaf]),
             )
             builder.link(key, 1, leaves[leaf], int(next_port[leaf]), link_speed)
             next_port[leaf] += 1

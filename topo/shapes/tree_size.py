@@ -173,11 +173,15 @@ def _spines(tree: FatTree, leaves: int, up: int, down: int, radix: int) -> tuple
 def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int, int, int]) -> TreeSize:
     """Size a tree of three levels: pods of leaves and spines, and cores above them."""
     leaf_radix, spine_radix, core_radix = radix
+    spine_up = _up(spine_radix, tree.spine_oversubscription)
     parallel = tree.parallel or (up // tree.spines if tree.spines else 1)
     spines = tree.spines or up // parallel
+    if tree.leaves_per_pod and not tree.spines and not tree.parallel:  # as few as carry the uplinks of a pod
+        least = -(-tree.leaves_per_pod * up // max(spine_radix - spine_up, 1))
+        spines = next((count for count in range(least, up) if up % count == 0), up)
+        parallel = up // spines
     if spines * parallel != up:
         raise DesignError(f"{up} uplinks of a leaf do not divide over {spines} spines with {parallel} links to each")
-    spine_up = _up(spine_radix, tree.spine_oversubscription)
     fitting = (spine_radix - spine_up) // parallel
     if tree.leaves_per_pod and tree.leaves_per_pod > fitting:
         raise DesignError(
