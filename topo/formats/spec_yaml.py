@@ -36,6 +36,8 @@ __all__ = ["MAX_BYTES", "Document", "Node", "Scalar", "parse_yaml", "read_yaml"]
 
 MAX_BYTES = 1_000_000
 """A spec of 100 to 300 lines has some 10 kB."""
+MAX_LINE = 10_000
+"""Characters of a line: some scanners of ruamel take time that grows with its square."""
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
 """Scalars, lists and mappings in one file, those that aliases repeat included."""
@@ -133,6 +135,9 @@ class _Composer:
             raise self.refusal(
                 line, column, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it."
             )
+        for line, content in enumerate(self.text.splitlines(), start=1):
+            if len(content) > MAX_LINE:
+                raise self.refusal(line, 1, f"a line of {len(content):,} characters", f"at most {MAX_LINE:,}")
         root: Node | None = None
         documents = 0
         # A collection that is not closed yet: its opening event, its finished children, for mappings its keys.
