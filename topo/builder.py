@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import blake2b
 
 import numpy as np
@@ -140,7 +141,6 @@ class FabricBuilder:
     def _refuse_twins(self, names: tuple[str, ...], guids: tuple[int, ...]) -> None:
         for what, values in (("name", names), ("GUID", guids)):
             if len(set(values)) < len(values):
-                seen: set[object] = set()
-                twin = next(value for value in values if value in seen or seen.add(value))
+                twin = Counter[str | int](values).most_common(1)[0][0]
                 shown = f"0x{twin:016x}" if isinstance(twin, int) else twin
                 raise DesignError(f"two nodes of {self.name} have the {what} {shown}; each must have its own")
