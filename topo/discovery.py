@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +17,15 @@ from topo.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
 
-__all__ = ["MAX_UNICAST_LID", "CableEnd", "Discovery", "FoundNode", "NodeKey", "assemble"]
+__all__ = ["CableEnd", "Discovery", "FoundNode", "NodeKey", "Records"]
 
 MAX_NODES = 100_000
 """Nodes of one dump: a subnet has 49,151 unicast LIDs, and a node needs at least one."""
+
+MAX_TOTAL_PORTS = 4_000_000
+MAX_CABLE_ENDS = 2_000_000
+MAX_SKIPPED = 10_000
+"""What a dump may hold of each, several times what the largest subnet has; a hostile one could hold far more."""
 
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
@@ -101,32 +105,76 @@ class _Ports:
     lid: list[int]
 
 
-def assemble(
-    name: str,
-    nodes: list[FoundNode],
-    cables: Iterable[CableEnd],
-    skipped: list[tuple[int, str]],
-    path: str = "",
-) -> Discovery:
-    """Build the fabric that the records describe: switches first, otherwise in the order of ``nodes``.
+class Records:
+    """What a dump says, as its reader comes to it."""
 
-    Raises
-    ------
-    FormatError
-        When there are no nodes, too many of them, or a port that its node does not have.
-    """
-    if not nodes:
-        raise FormatError("no switch, adapter or router in it; expected a dump of a fabric", path)
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.nodes: dict[NodeKey, FoundNode] = {}
+        self.cables: list[CableEnd] = []
+        self.skipped: list[tuple[int, str]] = []
+
+    def refuse(self, message: str, line: int = 0) -> FormatError:
+        """Return the error that a line is not what it should be."""
+        return FormatError(message, self.path, line)
+
+    def skip(self, line: int, reason: str) -> None:
+        """Count something that is left out."""
+        self.skipped.append((line, reason))
+        if len(self.skipped) > MAX_SKIPPED:
+            raise self.refuse(f"more than {MAX_SKIPPED:,} lines of no use; expected a dump of one fabric", line)
+
+    def node(self, node: FoundNode) -> bool:
+        """Add a node; return whether it is new.
+
+        Raises
+        ------
+        FormatError
+            When it has a number of ports that no node has, or another one than before; or when nodes are too many.
+        """
+        if not 1 <= node.ports <= MAX_PORTS:
+            raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
+        known = self.nodes.setdefault(node.key, node)
+        if known.ports != node.ports:
+            found = f"found {node.ports} ports of a node that has {known.ports} in line {known.line}"
+            raise self.refuse(f"{found}; expected one number", node.line)
+        if len(self.nodes) > MAX_NODES:
+            raise self.refuse(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", node.line)
+        return known is node
+
+    def cable(self, cable: CableEnd) -> None:
+        """Add one end of a cable."""
+        self.cables.append(cable)
+        if len(self.cables) > MAX_CABLE_ENDS:
+            raise self.refuse(f"more than {MAX_CABLE_ENDS:,} cable ends; a subnet has 49,151 LIDs", cable.line)
+
+    def assemble(self, name: str) -> Discovery:
+        """Build the fabric: switches first, otherwise in the order of the records.
+
+        Raises
+        ------
+        FormatError
+            When there are no nodes, too many ports, a port that its node does not have, or two cables in one port.
+        """
+        if not self.nodes:
+            raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
+        if sum(node.ports for node in self.nodes.values()) > MAX_TOTAL_PORTS:
+            raise self.refuse(f"more than {MAX_TOTAL_PORTS:,} ports; a subnet has 49,151 LIDs")
+        return _assemble(name, self)
+
+
+def _assemble(name: str, records: Records) -> Discovery:
+    nodes = list(records.nodes.values())
     nodes = sorted(nodes, key=lambda node: node.key[0] != "S")  # stable: file order otherwise
     place = {node.key: index for index, node in enumerate(nodes)}
     offset = np.concatenate([[0], np.cumsum([node.ports for node in nodes])]).astype(np.int32)
     n_switches = sum(node.key[0] == "S" for node in nodes)
-    ports = _plug(nodes, place, offset.tolist(), cables, skipped, path)
+    ports = _plug(nodes, place, offset.tolist(), records)
 
     kinds = [_kind(node) for node in nodes]
     models: dict[str, int] = {}
     hosts, host = _hosts(nodes, kinds)
-    lid = _lids(nodes, n_switches, ports.lid[offset[n_switches] :], skipped)
+    lid = _lids(nodes, n_switches, ports.lid[offset[n_switches] :], records)
     plugged = np.array(ports.peer[offset[n_switches] :], np.int64) >= 0
     complete = bool(np.all(lid[:n_switches] > 0) and np.all(lid[n_switches:][plugged] > 0))
     fabric = Fabric(
@@ -149,25 +197,18 @@ def assemble(
         port_guid=np.array(ports.guid, np.uint64),
         discovered_lid=lid if complete else np.zeros(0, np.uint16),
     )
-    return Discovery(fabric, fabric.discovered_lid if complete else lid, tuple(sorted(skipped)))
+    return Discovery(fabric, fabric.discovered_lid if complete else lid, tuple(sorted(records.skipped)))
 
 
-def _plug(
-    nodes: list[FoundNode],
-    place: dict[NodeKey, int],
-    offset: list[int],
-    cables: Iterable[CableEnd],
-    skipped: list[tuple[int, str]],
-    path: str,
-) -> _Ports:
+def _plug(nodes: list[FoundNode], place: dict[NodeKey, int], offset: list[int], records: Records) -> _Ports:
     total = offset[-1]
     ports = _Ports([-1] * total, [4] * total, [0] * total, [0] * total, [0] * total)
     described: dict[int, CableEnd] = {}
-    for cable in cables:
+    for cable in records.cables:
         near = place[cable.node]
         if cable.number > nodes[near].ports:
             found = f"port {cable.number} of {_show(cable.node)}, which has {nodes[near].ports}"
-            raise FormatError(f"{found}; expected a port that exists", path, cable.line)
+            raise records.refuse(f"{found}; expected a port that exists", cable.line)
         port = offset[near] + cable.number - 1
         ports.guid[port] = ports.guid[port] or cable.guid
         ports.lid[port] = ports.lid[port] or cable.lid
@@ -175,26 +216,26 @@ def _plug(
             twin = described[port]
             if (twin.far, twin.far_number) != (cable.far, cable.far_number):
                 was = f"port {cable.number} of {_show(cable.node)}, which holds another cable in line {twin.line}"
-                raise FormatError(f"found a second cable in {was}", path, cable.line)
-            skipped.append((cable.line, f"the cable that line {twin.line} describes too"))
+                raise records.refuse(f"found a second cable in {was}", cable.line)
+            records.skip(cable.line, f"the cable that line {twin.line} describes too")
             continue
         far = place.get(cable.far)
         if far is None:
-            skipped.append((cable.line, f"a cable to {_show(cable.far)}, which has no record"))
+            records.skip(cable.line, f"a cable to {_show(cable.far)}, which has no record")
             continue
         if cable.far_number > nodes[far].ports:
             found = f"a cable to port {cable.far_number} of {_show(cable.far)}, which has {nodes[far].ports}"
-            raise FormatError(f"{found}; expected a port that exists", path, cable.line)
+            raise records.refuse(f"{found}; expected a port that exists", cable.line)
         peer = offset[far] + cable.far_number - 1
         if peer == port:
-            skipped.append((cable.line, f"port {cable.number} of {_show(cable.node)} plugged into itself"))
+            records.skip(cable.line, f"port {cable.number} of {_show(cable.node)} plugged into itself")
             continue
         described[port] = cable
         ports.peer[port], ports.width[port], ports.speed[port] = peer, cable.width, cable.speed
         ports.guid[peer] = ports.guid[peer] or cable.far_guid
         ports.lid[peer] = ports.lid[peer] or cable.far_lid
 
-    _settle(described, ports, skipped)
+    _settle(described, ports, records)
     for index, node in enumerate(nodes):
         for port in range(offset[index], offset[index + 1]):
             if node.key[0] == "S":
@@ -204,7 +245,7 @@ def _plug(
     return ports
 
 
-def _settle(described: dict[int, CableEnd], ports: _Ports, skipped: list[tuple[int, str]]) -> None:
+def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> None:
     """Make both ends of each cable agree: complete what one end describes, leave out what they contradict."""
     wanted: dict[int, list[int]] = defaultdict(list)  # ports that say they are plugged into a port
     for port in described:
@@ -222,19 +263,18 @@ def _settle(described: dict[int, CableEnd], ports: _Ports, skipped: list[tuple[i
             completed.append(port)
     for port, line in dropped:
         ports.peer[port], ports.width[port], ports.speed[port] = -1, 4, 0
-        skipped.append((described[port].line, f"a cable that line {line} contradicts"))
+        records.skip(described[port].line, f"a cable that line {line} contradicts")
     for port in completed:
         peer = ports.peer[port]
         ports.peer[peer], ports.width[peer], ports.speed[peer] = port, described[port].width, described[port].speed
 
 
-def _lids(
-    nodes: list[FoundNode], n_switches: int, adapter_lids: list[int], skipped: list[tuple[int, str]]
-) -> NDArray[np.uint16]:
+def _lids(nodes: list[FoundNode], n_switches: int, adapter_lids: list[int], records: Records) -> NDArray[np.uint16]:
     lids = [node.lid for node in nodes[:n_switches]] + adapter_lids
     owners = Counter(lids)
     shared = {lid for lid, count in owners.items() if count > 1 and 0 < lid <= MAX_UNICAST_LID}
-    skipped.extend((0, f"LID {lid}, which {owners[lid]} end ports have") for lid in sorted(shared))
+    for lid in sorted(shared):
+        records.skip(0, f"LID {lid}, which {owners[lid]} end ports have")
     return np.array([lid if 0 < lid <= MAX_UNICAST_LID and lid not in shared else 0 for lid in lids], np.uint16)
 
 

@@ -87,7 +87,7 @@ class Fabric:
     """(N,) NodeDescriptions: ``MF0;leaf01:MQM8700/U1`` for a managed switch, ``gpu0001 mlx5_0`` for an adapter."""
 
     host: NDArray[np.int32]
-    """(N,) index into `hosts` of the server that an adapter sits in, -1 for switches."""
+    """(N,) index into `hosts` of the server that an adapter sits in, -1 for what sits in none."""
     hosts: tuple[str, ...]
     """(H,) names of the servers."""
     host_model: NDArray[np.int16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -343,6 +344,28 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(FormatError, match=message):
             read_ibnetdiscover(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[1] "S-0000000000000010"[2] # "x" lid' + " " * 4000 + '"',
+        '[1] "S-0000000000000010"[2] #' + ' " lid' * 600 + '"',
+        'Switch 40 "S-0000000000000010" # "x"' + " " * 2000 + '"' + " " * 2000 + "\x00",
+        "Switch 40" + " " * 4000,
+        "[1]" + " " * 4000,
+        "[" + "1" * 4000,
+    ],
+)
+def test_a_line_made_to_take_for_ever_does_not(line: str) -> None:
+    for text in (line, DUMP + line, DUMP.partition("[1]")[0] + line):
+        with suppress(FormatError):
+            parse_ibnetdiscover(text)
+
+
+def test_more_lines_of_no_use_than_any_terminal_adds_are_refused() -> None:
+    with pytest.raises(FormatError, match="more than 10,000 lines of no use"):
+        parse_ibnetdiscover("log\n" * 10_002)
 
 
 def test_more_text_than_any_subnet_needs_is_refused(tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ def test_speeds_are_those_of_a_lane(word: str, generation: str) -> None:
         (LIST.replace("PN:15", "PN:01"), 2, "which holds another cable in line 1"),
         (LIST.replace("Ports:02", "Ports:03", 1), 3, "2 ports of a node that has 3 in line 2"),
         (LIST.replace("Ports:28", "Ports:FFF"), 1, "4095 ports"),
-        (LIST.replace("PN:15", "PN:00"), 1, "port 0"),
         ("", 0, "no switch, adapter or router"),
     ],
 )
@@ -80,6 +79,9 @@ def test_what_can_be_left_out_is_counted() -> None:
     found = parse_subnet_lst("# made by hand\nhello\n" + LIST.replace("SPD=50", "SPD=warp", 1))
     assert [line for line, _ in found.skipped] == [2, 3]
     assert len(found.fabric.links) == 2
+    found = parse_subnet_lst(LIST.replace("PN:15", "PN:00"))
+    assert found.skipped == ((1, "port 0, which is a switch's own and holds no cable"),)
+    assert found.fabric.links.tolist() == [[0, 80]]
 
 
 def test_the_format_of_a_fabric_shows_in_its_text(tmp_path: Path) -> None:

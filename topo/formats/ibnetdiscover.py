@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
-from topo.discovery import MAX_NODES, MAX_PORTS, CableEnd, Discovery, FoundNode, NodeKey, assemble
-from topo.errors import FormatError
+from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.formats.lines import bounded_lines, read_lines
 from topo.speeds import SPEEDS, parse_link_speed
@@ -137,19 +136,21 @@ class _Writer:
         )
 
 
+# Runs of blanks are possessive (*+): a line made of them would otherwise take ages to be refused.
 NODE = re.compile(
-    r'\s*(Switch|Ca|Hca|Rt|Router)\s*(\d{1,4})\s*"([SHR])-([0-9a-f]{1,16})"\s*(?:#\s*"(.*)"\s*([^"]*))?', re.IGNORECASE
+    r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,4})\s*+"([SHR])-([0-9a-f]{1,16})"\s*+(?:#\s*+"(.*)"\s*+([^"]*+))?',
+    re.IGNORECASE,
 )
 """``Switch 41 "S-0c42a10300a9b026" # "description" base port 0 lid 15 lmc 0``"""
 PORT = re.compile(
-    r"\s*\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*"
-    r'"([SHR])-([0-9a-f]{1,16})"\s*\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*(?:#\s*(.*))?',
+    r"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+"
+    r'"([SHR])-([0-9a-f]{1,16})"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+(?:#\s*+(.*))?',
     re.IGNORECASE,
 )
 """``[1](guid) "S-0c42a10300cf2b68"[3] # ...``; ibdiagnet has the port number again where the GUID could be."""
-SWITCH_PORT_TAIL = re.compile(r'(?:".*")?\s*lid\s*(-?\d*)\s*(\w*)[^"]*')
+SWITCH_PORT_TAIL = re.compile(r'(?:".*")?\s*+lid\s*+(-?\d*+)\s*+(\w*+)[^"]*+')
 """``"far description" lid 4 4xHDR s=4 w=2 v=4 e=4``"""
-ADAPTER_PORT_TAIL = re.compile(r'lid\s*(-?\d*)\s*lmc\s*-?\d*\s*(?:".*")?\s*lid\s*(-?\d*)\s*(\w*)[^"]*')
+ADAPTER_PORT_TAIL = re.compile(r'lid\s*+(-?\d*+)\s*+lmc\s*+-?\d*+\s*+(?:".*")?\s*+lid\s*+(-?\d*+)\s*+(\w*+)[^"]*+')
 """``lid 728 lmc 0 "far description" lid 193 4xHDR``"""
 ASSIGNMENT = re.compile(
     r"\s*(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(?:0x)?([0-9a-f]{1,16})\b", re.IGNORECASE
@@ -188,38 +189,28 @@ def parse_ibnetdiscover(text: str, path: str = "") -> Discovery:
 
 def discover(lines: Iterable[str], path: str) -> Discovery:
     """Build the fabric out of the lines of a dump."""
-    nodes: dict[NodeKey, FoundNode] = {}
-    cables: list[CableEnd] = []
-    skipped: list[tuple[int, str]] = []
+    records = Records(path)
     name = Path(path).name.partition(".")[0] or "fabric"
     current: FoundNode | None = None
     facts: dict[str, int] = {}  # what was assigned since the last record
     for number, line in enumerate(lines, 1):
         if match := PORT.fullmatch(line):
             if current is None:
-                raise FormatError("found a port outside a record; expected Switch, Ca or Rt before it", path, number)
-            cable = _cable(match, current, number, path, skipped)
-            if cable is not None:
-                cables.append(cable)
+                raise records.refuse("found a port outside a record; expected Switch, Ca or Rt before it", number)
+            _add_cable(records, match, current, number)
         elif match := NODE.fullmatch(line):
-            current = _node(match, facts, number, path)
+            current = _node(records, match, facts, number)
             facts = {}
-            twin = nodes.setdefault(current.key, current)
-            if twin is not current:
-                if twin.ports != current.ports:
-                    was = f"{current.ports} ports of a node that has {twin.ports} in line {twin.line}"
-                    raise FormatError(f"found {was}; expected one record a node", path, number)
-                skipped.append((number, f"a second record of the node in line {twin.line}"))
-            if len(nodes) > MAX_NODES:
-                raise FormatError(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", path, number)
+            if not records.node(current):
+                twin = records.nodes[current.key]
+                records.skip(number, f"a second record of the node in line {twin.line}")
         elif match := ASSIGNMENT.match(line):
             current = None
             facts[match.group(1).lower()] = int(match.group(2), 16)
         elif RECORD_START.match(line):
-            raise FormatError(
+            raise records.refuse(
                 f"cannot read {line.strip()[:100]!r}; expected a line as ibnetdiscover prints it, such as "
                 '[1] "S-0c42a10300cf2b68"[3] # "leaf01" lid 7 4xHDR',
-                path,
                 number,
             )
         elif not line.strip():
@@ -227,17 +218,15 @@ def discover(lines: Iterable[str], path: str) -> Discovery:
         elif match := NAME.fullmatch(line):
             name = match.group(1)
         elif not HEADING.match(line):
-            skipped.append((number, f"{line.strip()[:60]!r}, which is no part of a record"))
-    return assemble(name, list(nodes.values()), cables, skipped, path)
+            records.skip(number, f"{line.strip()[:60]!r}, which is no part of a record")
+    return records.assemble(name)
 
 
-def _node(match: re.Match[str], facts: dict[str, int], number: int, path: str) -> FoundNode:
+def _node(records: Records, match: re.Match[str], facts: dict[str, int], number: int) -> FoundNode:
     word, ports, letter, guid, description, tail = match.groups()
     if LETTER[word.lower()] != letter.upper():
-        raise FormatError(f'found {word} "{letter}-{guid}"; expected S for Switch, H for Ca, R for Rt', path, number)
-    if not 1 <= int(ports) <= MAX_PORTS:
-        raise FormatError(f"found {ports} ports; expected 1 to {MAX_PORTS}", path, number)
-    lid = re.search(r"lid\s*(-?\d*)", tail or "")
+        raise records.refuse(f'found {word} "{letter}-{guid}"; expected S for Switch, H for Ca, R for Rt', number)
+    lid = re.search(r"lid\s*+(-?\d*+)", tail or "")
     return FoundNode(
         key=(letter.upper(), int(guid, 16)),
         ports=int(ports),
@@ -249,36 +238,36 @@ def _node(match: re.Match[str], facts: dict[str, int], number: int, path: str) -
     )
 
 
-def _cable(
-    match: re.Match[str], node: FoundNode, number: int, path: str, skipped: list[tuple[int, str]]
-) -> CableEnd | None:
+def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: int) -> None:
     port, guid, letter, far, far_port, far_guid, tail = match.groups()
-    if port == "0" or far_port == "0":
-        skipped.append((number, "port 0, which is a switch's own and holds no cable"))
-        return None
+    if int(port) == 0 or int(far_port) == 0:
+        records.skip(number, "port 0, which is a switch's own and holds no cable")
+        return
     lid = far_lid = rate = ""
     if tail:
         adapter = node.key[0] != "S"
         parts = (ADAPTER_PORT_TAIL if adapter else SWITCH_PORT_TAIL).fullmatch(tail)
         if parts is None:
-            raise FormatError(f'cannot read {tail[:100]!r}; expected "description" lid 7 4xHDR', path, number)
+            raise records.refuse(f'cannot read {tail[:100]!r}; expected "description" lid 7 4xHDR', number)
         lid, far_lid, rate = parts.groups() if adapter else ("", *parts.groups())
     speed = _speed(rate)
     if speed is None:
-        skipped.append((number, f"link speed {rate!r}, which is not known: taken as 4xSDR"))
+        records.skip(number, f"link speed {rate[:20]!r}, which is not known: taken as 4xSDR")
     width, generation = speed or (4, 0)
-    return CableEnd(
-        line=number,
-        node=node.key,
-        number=int(port),
-        far=(letter.upper(), int(far, 16)),
-        far_number=int(far_port),
-        guid=int(guid, 16) if guid and node.key[0] != "S" else 0,
-        far_guid=int(far_guid, 16) if far_guid and letter not in "Ss" else 0,
-        lid=_lid(lid),
-        far_lid=_lid(far_lid),
-        width=width,
-        speed=generation,
+    records.cable(
+        CableEnd(
+            line=number,
+            node=node.key,
+            number=int(port),
+            far=(letter.upper(), int(far, 16)),
+            far_number=int(far_port),
+            guid=int(guid, 16) if guid and node.key[0] != "S" else 0,
+            far_guid=int(far_guid, 16) if far_guid and letter not in "Ss" else 0,
+            lid=_lid(lid),
+            far_lid=_lid(far_lid),
+            width=width,
+            speed=generation,
+        )
     )
 
 

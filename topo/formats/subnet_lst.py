@@ -17,8 +17,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from topo.discovery import MAX_NODES, MAX_PORTS, CableEnd, Discovery, FoundNode, NodeKey, assemble
-from topo.errors import FormatError
+from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.formats.lines import bounded_lines, read_lines
 from topo.speeds import SPEEDS, WIDTHS
 
@@ -27,7 +26,7 @@ __all__ = ["parse_subnet_lst", "read_subnet_lst"]
 END = (
     r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"
     r"PortGUID:([0-9A-F]{1,16})\s+VenID:[0-9A-F]+\s+DevID:([0-9A-F]{1,8})\s+Rev:[0-9A-F]+\s+"
-    r"\{(.{0,256}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
+    r"\{(.{0,64}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
 )
 LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
 LETTER = {"CA": "H", "SW": "S", "RT": "R"}
@@ -53,33 +52,28 @@ def parse_subnet_lst(text: str, path: str = "") -> Discovery:
 
 def discover(lines: Iterable[str], path: str) -> Discovery:
     """Build the fabric out of the lines of a link list."""
-    nodes: dict[NodeKey, FoundNode] = {}
-    cables: list[CableEnd] = []
-    skipped: list[tuple[int, str]] = []
+    records = Records(path)
     for number, line in enumerate(lines, 1):
         match = LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):
-                raise FormatError(
+                raise records.refuse(
                     f"cannot read {line.strip()[:100]!r}; expected {{ CA Ports:.. .. PN:01 }} {{ SW .. }} PHY=4x "
                     "LOG=ACT SPD=50 in one line",
-                    path,
                     number,
                 )
             if line.strip() and not line.startswith("#"):
-                skipped.append((number, f"{line.strip()[:60]!r}, which describes no cable"))
+                records.skip(number, f"{line.strip()[:60]!r}, which describes no cable")
             continue
         fields = match.groups()
-        near, far = (_node(fields[at : at + 9], number, path) for at in (0, 9))
-        for node in (near, far):
-            known = nodes.setdefault(node.key, node)
-            if known.ports != node.ports:
-                found = f"{node.ports} ports of a node that has {known.ports} in line {known.line}"
-                raise FormatError(f"found {found}; expected one number", path, number)
-        if len(nodes) > MAX_NODES:
-            raise FormatError(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", path, number)
-        width, speed = _rate(fields[18], fields[19], number, skipped)
-        cables.append(
+        near, far = _node(fields[:9], number), _node(fields[9:18], number)
+        records.node(near)
+        records.node(far)
+        if int(fields[8], 16) == 0 or int(fields[17], 16) == 0:
+            records.skip(number, "port 0, which is a switch's own and holds no cable")
+            continue
+        width, speed = _rate(records, fields[18], fields[19], number)
+        records.cable(
             CableEnd(
                 line=number,
                 node=near.key,
@@ -94,15 +88,11 @@ def discover(lines: Iterable[str], path: str) -> Discovery:
                 speed=speed,
             )
         )
-    return assemble(Path(path).name.partition(".")[0] or "fabric", list(nodes.values()), cables, skipped, path)
+    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
 
 
-def _node(fields: tuple[str, ...], number: int, path: str) -> FoundNode:
-    word, ports, system, guid, _, device, description, lid, port = fields
-    if not 1 <= int(ports, 16) <= MAX_PORTS:
-        raise FormatError(f"found {int(ports, 16)} ports; expected 1 to {MAX_PORTS}", path, number)
-    if int(port, 16) == 0:
-        raise FormatError("found a cable in port 0; expected a port from 1", path, number)
+def _node(fields: tuple[str, ...], number: int) -> FoundNode:
+    word, ports, system, guid, _, device, description, lid, _ = fields
     return FoundNode(
         key=(LETTER[word.upper()], int(guid, 16)),
         ports=int(ports, 16),
@@ -115,10 +105,10 @@ def _node(fields: tuple[str, ...], number: int, path: str) -> FoundNode:
     )
 
 
-def _rate(width: str, speed: str, number: int, skipped: list[tuple[int, str]]) -> tuple[int, int]:
-    lanes = int(width[:-1]) if width[:-1].isdigit() and width.endswith("x") else 0
+def _rate(records: Records, width: str, speed: str, number: int) -> tuple[int, int]:
+    lanes = int(width[:-1]) if re.fullmatch(r"[0-9]{1,2}x", width) else 0
     generation = SPEED.get(speed, speed)
     if lanes not in WIDTHS or generation not in SPEEDS:
-        skipped.append((number, f"link speed {width} {speed!r}, which is not known: taken as 4xSDR"))
+        records.skip(number, f"link speed {width[:20]} {speed[:20]!r}, which is not known: taken as 4xSDR")
         return 4, 0
     return lanes, SPEEDS.index(generation)
