@@ -54,9 +54,8 @@ class Discovery:
     """A fabric that was found, and what of its dump could not be used."""
 
     fabric: Fabric
-    """Without levels and zones (`topo.levels` finds them); its `discovered_lid` is set when every LID is valid."""
-    lid: NDArray[np.uint16]
-    """(E,) LIDs of the end ports, 0 where the dump gives none, one out of range or one of another end port."""
+    """Without levels and zones (`topo.levels` finds them). Its `discovered_lid` has 0 where the dump gives no LID, one
+    out of range, or one that two end ports share; it is empty when there is none at all."""
     skipped: tuple[tuple[int, str], ...]
     """Line and reason of everything that was left out."""
 
@@ -175,8 +174,6 @@ def _assemble(name: str, records: Records) -> Discovery:
     models: dict[str, int] = {}
     hosts, host = _hosts(nodes, kinds)
     lid = _lids(nodes, n_switches, ports.lid[offset[n_switches] :], records)
-    plugged = np.array(ports.peer[offset[n_switches] :], np.int64) >= 0
-    complete = bool(np.all(lid[:n_switches] > 0) and np.all(lid[n_switches:][plugged] > 0))
     fabric = Fabric(
         name=name,
         kind=np.array(kinds, np.uint8),
@@ -195,9 +192,9 @@ def _assemble(name: str, records: Records) -> Discovery:
         width=np.array(ports.width, np.uint8),
         speed=np.array(ports.speed, np.uint8),
         port_guid=np.array(ports.guid, np.uint64),
-        discovered_lid=lid if complete else np.zeros(0, np.uint16),
+        discovered_lid=lid if lid.any() else np.zeros(0, np.uint16),
     )
-    return Discovery(fabric, fabric.discovered_lid if complete else lid, tuple(sorted(records.skipped)))
+    return Discovery(fabric, tuple(sorted(records.skipped)))
 
 
 def _plug(nodes: list[FoundNode], place: dict[NodeKey, int], offset: list[int], records: Records) -> _Ports:

@@ -19,6 +19,7 @@ from topo.fabric import Role
 from topo.formats.spec_yaml import Document, describe, read_yaml
 from topo.nearest import did_you_mean
 from topo.racks import FloorPlan
+from topo.roles import HOST_ROLES
 from topo.shapes import Shape
 from topo.spec_model import SpecModel
 from topo.spec_names import EngineName, GroupKey, Name, NodeName
@@ -36,23 +37,21 @@ __all__ = [
     "validate_spec",
 ]
 
-ROLES = {"compute": Role.COMPUTE, "storage": Role.STORAGE, "management": Role.MANAGEMENT}
-
 
 def _role(value: Any) -> Role:
     if isinstance(value, Role):
         return value
-    if not isinstance(value, str) or value not in ROLES:
-        context = {"expected": f"one of {', '.join(ROLES)}", "hint": did_you_mean(str(value), ROLES)}
+    if not isinstance(value, str) or value not in HOST_ROLES:
+        context = {"expected": f"one of {', '.join(HOST_ROLES)}", "hint": did_you_mean(str(value), HOST_ROLES)}
         raise PydanticCustomError("role", "{expected}", context)
-    return ROLES[value]
+    return HOST_ROLES[value]
 
 
 ServerRole = Annotated[
     Role,
     BeforeValidator(_role),
     PlainSerializer(lambda role: role.name.lower(), when_used="json"),
-    WithJsonSchema({"enum": list(ROLES)}),
+    WithJsonSchema({"enum": list(HOST_ROLES)}),
 ]
 """What servers are for: ``compute``, ``storage`` or ``management``."""
 

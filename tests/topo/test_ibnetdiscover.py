@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_real_fabrics_have_the_counts_of_their_readme(fabrics_folder: Path, name
 def test_a_raw_dump_reads_as_its_normalised_form(fabrics_folder: Path, raw: str, normalised: str) -> None:
     ours, theirs = read_ibnetdiscover(fabrics_folder / raw), read_ibnetdiscover(fabrics_folder / normalised)
     assert_same_cabling(ours.fabric, theirs.fabric)
-    assert np.array_equal(ours.lid, theirs.lid)
+    assert np.array_equal(ours.fabric.discovered_lid, theirs.fabric.discovered_lid)
 
 
 def test_links_trained_at_another_speed_are_seen(fabrics_folder: Path) -> None:
@@ -86,12 +87,15 @@ def test_a_guid_that_is_none_is_refused_with_its_line(fabrics_folder: Path, name
     assert caught.value.line == line
 
 
-@pytest.mark.parametrize("name", ["edr_12ca_null_lids.txt", "azure_sat11_2021/ibnetdiscover.gz"])
-def test_lids_that_are_no_lids_leave_the_fabric_without(fabrics_folder: Path, name: str) -> None:
-    found = read_ibnetdiscover(fabrics_folder / ("" if "/" in name else "tiny_and_broken") / name)
-    assert len(found.fabric.discovered_lid) == 0
-    assert len(found.lid) == found.fabric.n_end_ports
-    assert found.lid.any() and found.lid.max() <= 0xBFFF
+def test_lids_that_are_no_lids_count_as_unknown(fabrics_folder: Path) -> None:
+    found = read_ibnetdiscover(fabrics_folder / "tiny_and_broken/edr_12ca_null_lids.txt").fabric
+    lids = dict(zip(found.end_guid.tolist(), found.discovered_lid.tolist(), strict=True))
+    assert lids[0x4444444444444444] == 0  # "lid  lmc 0"
+    assert lids[0x1111111111111111] == 0  # "lid 65335"
+    assert lids[0x2222222222222222] == 5
+    azure = read_ibnetdiscover(fabrics_folder / "azure_sat11_2021/ibnetdiscover.gz").fabric
+    assert np.count_nonzero(azure.discovered_lid == 0) == 632  # "lid 65535"
+    assert azure.discovered_lid.max() <= 0xBFFF
 
 
 def test_a_cable_to_a_node_without_a_record_is_left_out_and_counted(fabrics_folder: Path) -> None:
@@ -168,6 +172,24 @@ def test_lids_read_back() -> None:
     lids[used] = np.arange(0xBFFF - used.sum(), 0xBFFF) + 1
     found = parse_ibnetdiscover(format_ibnetdiscover(fabric, lids))
     assert np.array_equal(found.fabric.discovered_lid, lids)
+
+
+def test_lines_are_of_the_forms_that_topograph_reads() -> None:
+    node = re.compile(r'(Ca|Switch)\s+\d+\s+"([^"]+)"\s+# "([^"]+)".*')
+    cable = re.compile(r'\[\d+\]\s+"([^"]+)"\[\d+\](\([0-9a-f]+\))?\s+# "([^"]+)".*')
+    text = format_ibnetdiscover(planned())
+    seen = {word: sum(line.startswith(word) for line in text.splitlines()) for word in ("Ca", "Switch", "[")}
+    assert seen == {"Ca": 6, "Switch": 5, "[": 24}
+    for record in text.split("\n\n")[1:-1]:
+        lines = [line for line in record.splitlines() if line.startswith(("Ca", "Switch", "["))]
+        head = node.fullmatch(lines[0])
+        assert head is not None
+        if head.group(1) == "Switch":
+            assert re.fullmatch(r"[^;:]+;([^;:]+):[^;:]+", head.group(3))
+            assert all(cable.fullmatch(line) for line in lines[1:])
+        else:
+            assert re.fullmatch(r"(\S+)\s\S+", head.group(3))
+    assert text.endswith("\n\n")  # it closes a switch at an empty line
 
 
 def test_writing_is_deterministic_and_starts_with_a_plugged_adapter() -> None:
