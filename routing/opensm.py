@@ -1,0 +1,191 @@
+"""Everything that OpenSM needs to load a plan: its files, by the names that they are installed as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.formats.guid2lid import format_guid2lid
+from routing.formats.lfts import lfts_sections
+from routing.formats.node_name_map import format_node_name_map
+from routing.formats.opensm_conf import format_opensm_conf, qos_options
+from routing.formats.opensm_readme import format_readme
+from routing.formats.partitions_conf import format_partitions
+from routing.formats.qos_policy import MatchRule, PortGroup, QosPolicy, format_qos_policy
+from routing.qos import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.tables import RoutingTables, lid_owners
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
+from topo.formats.guid_list import format_guid_list
+
+__all__ = ["DIRECTORY", "opensm_files"]
+
+DIRECTORY = "/etc/opensm"
+"""Where OpenSM's files are on Debian and with NVIDIA's packages."""
+
+CACHE = "/var/cache/opensm"
+"""OpenSM's cache folder, unless OSM_CACHE_DIR names another."""
+
+MAX_RULES = 4096
+"""OpenSM tries the rules one by one for every path that a host asks for."""
+
+
+def opensm_files(
+    fabric: Fabric, tables: RoutingTables, traffic: Sequence[TrafficClass] = (), *, directory: str = DIRECTORY
+) -> dict[str, bytes | Iterable[bytes]]:
+    """Return the files of the folder ``opensm/``, by name.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    tables : RoutingTables
+        Proven: OpenSM believes whatever they say.
+    traffic : sequence of TrafficClass
+    directory : str
+        Where the files will be installed, for the paths in ``opensm.conf``.
+
+    Returns
+    -------
+    dict
+        ``lfts`` comes in chunks that can be taken once: those of the largest subnets do not fit in memory.
+
+    Raises
+    ------
+    DesignError
+        When switches do not have the lanes that are asked for.
+    RoutingError
+        When OpenSM could not load the tables, or could not be told their service levels.
+    """
+    if tables.path_sl is not None and tables.path_sl.any():
+        if traffic:
+            raise RoutingError(
+                "these tables are free of credit loops only with a service level for each path, so traffic classes "
+                "cannot choose it; take an engine that needs one lane, or no traffic classes"
+            )
+        lanes, policy = lanes_of_levels(tables.sl2vl), _policy_of_paths(fabric, tables)
+    else:
+        lanes, policy = lanes_of_classes(traffic), _policy_of_classes(fabric, traffic)
+    with_lid = np.flatnonzero(tables.lid)
+    texts = {
+        "opensm.conf": _conf(fabric, tables, lanes, directory),
+        "guid2lid": format_guid2lid(
+            zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
+        ),
+        "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
+        "cn_guids": format_guid_list(_end_ports(fabric, Role.COMPUTE)),
+        "io_guids": format_guid_list(_end_ports(fabric, Role.STORAGE)),
+        "partitions.conf": format_partitions(),
+        "qos-policy.conf": format_qos_policy(policy),
+        "node-name-map": format_node_name_map(
+            (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
+        ),
+        "README.md": format_readme(fabric, traffic, directory, CACHE),
+    }
+    return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
+
+
+def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str) -> str:
+    options: dict[str, str | int | bool] = {
+        "routing_engine": "file,no_fallback",
+        "lfts_file": f"{directory}/lfts",
+        "reassign_lids": False,
+        "honor_guid2lid_file": True,
+        "lmc": 0,
+        "root_guid_file": f"{directory}/root_guids",
+        "cn_guid_file": f"{directory}/cn_guids",
+        "io_guid_file": f"{directory}/io_guids",
+        "partition_config_file": f"{directory}/partitions.conf",
+        "node_name_map_name": f"{directory}/node-name-map",
+        "qos_policy_file": f"{directory}/qos-policy.conf",
+    }
+    options |= qos_options(lanes) if lanes.lanes > 1 else {"qos": False}
+    return format_opensm_conf(
+        options,
+        f"Options of OpenSM for {fabric.name}, routed by {tables.engine or 'an unknown engine'}.\n"
+        "Without no_fallback OpenSM would route by minhop, unasked, if it could not load the tables.\n"
+        "Only the exact word TRUE is true.",
+    )
+
+
+def _roots(fabric: Fabric) -> NDArray[np.intp]:
+    """Return the switches at the top of their tree, for engines that go up and down: no joint, and none above them."""
+    switch = np.arange(fabric.n_switches)
+    in_tree = (fabric.role[switch] != Role.JOINT) & (fabric.level[switch] > 0)
+    peer = fabric.peer_node
+    inner = (fabric.port_node < fabric.n_switches) & (peer >= 0) & (peer < fabric.n_switches)
+    low, high = fabric.port_node[inner], peer[inner]
+    below = in_tree[low] & in_tree[high] & (fabric.level[low] < fabric.level[high])
+    covered = np.zeros(fabric.n_switches, bool)
+    covered[low[below]] = True
+    # A leaf that lost all its uplinks has nothing above it either, and is no root for that.
+    top = fabric.level[switch] >= min(2, int(fabric.level[switch].max(initial=0)))
+    return np.flatnonzero(in_tree & top & ~covered)
+
+
+def _end_ports(fabric: Fabric, *roles: Role) -> list[tuple[int, str]]:
+    """Return port GUID and name of the plugged-in adapter ports of hosts with any of some roles."""
+    chosen = (fabric.end_switch >= 0) & np.isin(fabric.role[fabric.end_node], [int(role) for role in roles])
+    chosen[: fabric.n_switches] = False
+    ends = np.flatnonzero(chosen).tolist()
+    return [(int(fabric.end_guid[end]), fabric.names[int(fabric.end_node[end])]) for end in ends]
+
+
+def _policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
+    """Return the policy that answers queries from and to hosts of a role with the level of their class."""
+    groups, rules = [], []
+    for item in traffic:
+        name = f"class-{item.name}"
+        if guids := tuple(guid for guid, _ in _end_ports(fabric, *item.roles)):
+            groups.append(PortGroup(name, guids))
+            rules += [MatchRule(name, destination=(name,)), MatchRule(name, source=(name,))]
+    return QosPolicy(tuple((f"class-{item.name}", item.sl) for item in traffic), tuple(groups), tuple(rules))
+
+
+def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
+    """Return the policy that answers every query with the level that the tables need.
+
+    Switches whose hosts have the same levels towards everything make one source group, destinations that have the same
+    levels from everywhere one destination group.
+
+    Raises
+    ------
+    RoutingError
+        When that takes more rules than `MAX_RULES`.
+    """
+    assert tables.path_sl is not None
+    owner = lid_owners(tables)
+    lids = np.flatnonzero(owner >= fabric.n_switches)
+    attached = fabric.end_switch[fabric.n_switches :]
+    switches = np.unique(attached[attached >= 0])
+    levels = tables.path_sl[np.ix_(switches, lids)]
+    rows, row_of = np.unique(levels, axis=0, return_inverse=True)
+    columns, column_of = np.unique(rows, axis=1, return_inverse=True)
+    guid = fabric.end_guid
+    source = np.full(fabric.n_switches, -1)
+    source[switches] = row_of.reshape(-1)
+    home = np.where(attached >= 0, source[attached], -1)
+    groups = [
+        PortGroup(f"from-{row}", tuple(guid[fabric.n_switches + np.flatnonzero(home == row)].tolist()))
+        for row in range(len(rows))
+    ]
+    groups += [
+        PortGroup(f"to-{column}", tuple(guid[owner[lids[column_of.reshape(-1) == column]]].tolist()))
+        for column in range(columns.shape[1])
+    ]
+    rules = [
+        MatchRule(
+            f"level-{sl}", tuple(f"from-{row}" for row in np.flatnonzero(columns[:, column] == sl)), (f"to-{column}",)
+        )
+        for column in range(columns.shape[1])
+        for sl in np.unique(columns[:, column]).tolist()
+        if sl
+    ]
+    if len(rules) > MAX_RULES:
+        raise RoutingError(
+            f"{len(rules):,} rules would be needed to tell OpenSM the service level of each path, and it should not "
+            f"have to try more than {MAX_RULES:,} for a query; take an engine that needs one lane"
+        )
+    used = np.unique(levels).tolist()
+    return QosPolicy(tuple((f"level-{sl}", sl) for sl in used if sl), tuple(groups), tuple(rules))
