@@ -1,7 +1,7 @@
 """Quality of service: which lane a class of traffic travels on, and how lanes share a cable.
 
 A packet carries a service level (SL); each port maps it to a virtual lane (VL), with buffers and credits of its own,
-and serves the lanes in turn, by weight. Whether lanes deadlock is judged elsewhere (`routing.proof`): on tables that are
+and serves the lanes in turn, by weight. Whether lanes deadlock is judged elsewhere (`routing.proof`): where tables are
 free of loops on one lane, classes with lanes of their own are free of loops too, each on its own.
 """
 

@@ -68,8 +68,8 @@ CLASSES = """
 | class | service level | lane | weight | whose traffic |
 | --- | --- | --- | --- | --- |
 {rows}
-Hosts that ask OpenSM for a path are told the service level. Applications that do not ask set it themselves, as NCCL does
-with `NCCL_IB_SL`.
+Hosts that ask OpenSM for a path are told the service level. Applications that do not ask set it themselves, as NCCL
+does with `NCCL_IB_SL`.
 """
 
 
