@@ -35,12 +35,13 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
     """
     if path.suffix not in SPEC_SUFFIXES:
         from topo.formats.fabric_file import read_fabric
+        from topo.levels import find_levels
 
         discovery = read_fabric(path)
         passed = discovery.skipped
-        notes = tuple(f"{path}:{line}: passed over, {reason}" for line, reason in passed[:5])
+        notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])
         more = (f"{path}: {len(passed) - 5:,} more lines passed over",) if len(passed) > 5 else ()
-        return FabricInput(discovery.fabric, notes + more)
+        return FabricInput(find_levels(discovery.fabric), notes + more)
     from topo.compile import compile_cluster
     from topo.spec import read_spec
 
