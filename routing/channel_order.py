@@ -30,8 +30,9 @@ from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import breadth_first
 from topo.fabric import Fabric, Kind, frozen
+from topo.levels import find_levels
 
-__all__ = ["ChannelOrder", "order_channels"]
+__all__ = ["ChannelOrder", "order_channels", "switch_levels"]
 
 Ints = NDArray[np.int32]
 
@@ -69,6 +70,13 @@ class ChannelOrder:
             value = getattr(self, item.name)
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, item.name, frozen(value))
+
+
+def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
+    """Return (S,) the level of each switch: those of the fabric, or found from its wiring where some are not known."""
+    n = fabric.n_switches
+    known = fabric if (fabric.level[:n] > 0).all() else find_levels(fabric)
+    return known.level[:n].astype(np.int64)
 
 
 def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:

@@ -1,7 +1,10 @@
-"""Trees of any height with parallel cables, for tests of engines: extended generalised fat-trees (PGFT)."""
+"""Trees of any height with parallel cables (PGFT), and how their shifts fare: for tests of engines."""
 
+from collections import Counter
 from itertools import product
 
+from routing.endpoints import select_endpoints, tree_order
+from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.speeds import LinkSpeed
@@ -44,3 +47,23 @@ def grow_tree(below: tuple[int, ...], above: tuple[int, ...], cables: tuple[int,
                     ports[end] += 1
                 builder.link(key, ports[key], upper, ports[upper], HDR)
     return builder.build()
+
+
+def walk(fabric: Fabric, tables: RoutingTables, source: int, target: int) -> list[int]:
+    """Channels between switches on the path of two end ports."""
+    switch, channels = int(fabric.end_switch[source]), []
+    while switch != fabric.end_switch[target]:
+        channels.append(fabric.port_id(switch, int(tables.lft[switch, tables.lid[target]])))
+        switch = int(fabric.peer_node[channels[-1]])
+    return channels
+
+
+def worst_shift(fabric: Fabric, tables: RoutingTables) -> int:
+    """Flows on the most loaded channel of the worst shift permutation of the hosts in tree order."""
+    ends = tree_order(fabric, select_endpoints(fabric, tables)).tolist()
+    paths = {(a, b): walk(fabric, tables, a, b) for a in ends for b in ends}
+    worst = 0
+    for shift in range(1, len(ends)):
+        load = Counter(channel for i, a in enumerate(ends) for channel in paths[a, ends[(i + shift) % len(ends)]])
+        worst = max(worst, *load.values())
+    return worst

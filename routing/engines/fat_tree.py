@@ -19,14 +19,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.channel_order import ChannelOrder, order_channels
+from routing.channel_order import ChannelOrder, order_channels, switch_levels
 from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.kernels.modulo import fill_modulo
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
-__all__ = ["route"]
+__all__ = ["closed_form", "route"]
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:
@@ -48,7 +48,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     RoutingError
         When the fabric is no tree of levels, or has leaves without a common switch above them.
     """
-    level = fabric.level[: fabric.n_switches].astype(np.int64)
+    level = switch_levels(fabric)
     order = order_channels(fabric, level)
     flat = np.flatnonzero(np.abs(level[order.sender] - level[order.receiver]) != 1)
     if len(flat):
@@ -61,27 +61,56 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     goals = destinations_of(fabric, lids, level)
     hosts = (fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)
     leaf = (np.bincount(fabric.end_switch[hosts], minlength=len(level)) > 0) & (level == 1)
-    far = fill_modulo(
-        order.first,
-        order.sender,
-        order.receiver,
-        order.rank,
-        order.falling,
-        order.number,
-        frozen(level.astype(np.int32)),
-        goals.group,
-        goals.first,
-        goals.lid,
-        frozen(_quotients(order, goals, level)),
-        frozen(np.where(leaf, 2 * (level.max(initial=1) - 1), -1).astype(np.int32)),
-        lft,
-    )
+    limit = np.where(leaf, 2 * (level.max(initial=1) - 1), -1)
+    far = closed_form(order, goals, level, order.number, lft, limit)
     if far != (-1, -1):
         raise RoutingError(
             f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
             "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
         )
     return finish_tables(goals, lft, lids, "fat-tree")
+
+
+def closed_form(
+    order: ChannelOrder,
+    goals: Destinations,
+    level: NDArray[np.int64],
+    number: NDArray[np.int32],
+    lft: NDArray[np.uint8],
+    limit: NDArray[np.int64] | None = None,
+) -> tuple[int, int]:
+    """Fill tables by destination-modulo among legal channels.
+
+    Parameters
+    ----------
+    order, goals
+    level : (S,) int
+    number : (C,) int32
+        What the tables shall hold for each channel: its port number, or its place among its sender's.
+    lft : (S, T) uint8, out
+    limit : (S,) int, optional
+        For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
+
+    Returns
+    -------
+    tuple of int
+        The first two switches whose path is longer, or -1 twice.
+    """
+    return fill_modulo(
+        order.first,
+        order.sender,
+        order.receiver,
+        order.rank,
+        order.falling,
+        frozen(number),
+        frozen(np.maximum(level, 1).astype(np.int32)),
+        goals.group,
+        goals.first,
+        goals.lid,
+        frozen(_quotients(order, goals, level)),
+        frozen((np.full(len(level), -1) if limit is None else limit).astype(np.int32)),
+        lft,
+    )
 
 
 def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:

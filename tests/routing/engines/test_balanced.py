@@ -1,0 +1,126 @@
+"""The engine for any topology: complete and free of credit loops on whatever is wired, and better than it started."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import fabrics
+from trees import grow_tree, worst_shift
+
+from routing.engines import balanced
+from routing.proof import prove
+from routing.tables import RoutingTables
+from topo.builder import FabricBuilder
+from topo.fabric import Fabric, Role
+from topo.speeds import LinkSpeed
+
+HDR = LinkSpeed(4, "HDR")
+
+
+def dependencies(fabric: Fabric, tables: RoutingTables) -> nx.DiGraph:
+    """Channel dependencies of all delivered paths from any switch to any LID, by walking each one: the slow oracle."""
+    graph = nx.DiGraph()
+    for end in np.flatnonzero(tables.lid).tolist():
+        for switch in range(fabric.n_switches):
+            channels = []
+            while switch != fabric.end_switch[end] and (port := int(tables.lft[switch, tables.lid[end]])) != 255:
+                channels.append(fabric.port_id(switch, port))
+                switch = int(fabric.peer_node[channels[-1]])
+                assert len(channels) <= fabric.n_switches
+            graph.add_nodes_from(channels)
+            graph.add_edges_from(pairwise(channels))
+    return graph
+
+
+def mesh(edges: list[tuple[int, int]], n_switches: int, hosts: int = 2) -> Fabric:
+    """Switches wired as a graph says, each with hosts."""
+    builder = FabricBuilder("mesh")
+    keys = [builder.switch(f"s{i}", model="s", radix=64, role=Role.SWITCH, level=-1) for i in range(n_switches)]
+    ports = [hosts] * n_switches
+    for i, key in enumerate(keys):
+        for port in range(1, hosts + 1):
+            adapter = builder.adapter(f"h{i}-{port}", "mlx5_0", model="h", host_model="h", role=Role.COMPUTE)
+            builder.link(adapter, 1, key, port, HDR)
+    for a, b in edges:
+        ports[a] += 1
+        ports[b] += 1
+        builder.link(keys[a], ports[a], keys[b], ports[b], HDR)
+    return builder.build()
+
+
+@settings(max_examples=200)
+@given(fabrics(max_switches=12, max_adapters=14))
+def test_any_wiring_routes_completely_without_credit_loops_switches_included(fabric: Fabric) -> None:
+    tables = balanced.route(fabric)
+    proof = prove(fabric, tables, "all")
+    assert proof.missing == proof.disconnected
+    assert nx.is_directed_acyclic_graph(dependencies(fabric, tables))
+
+
+@given(st.integers(3, 20), st.integers(2, 4), st.integers(0, 2**32 - 1))
+def test_random_regular_graphs_are_no_trees_and_route_all_the_same(n: int, degree: int, seed: int) -> None:
+    degree = min(degree, n - 1)
+    graph = nx.random_regular_graph(degree, n + n * degree % 2, seed=seed)
+    fabric = mesh(sorted(graph.edges), len(graph))
+    tables = balanced.route(fabric)
+    proof = prove(fabric, tables, "all")
+    assert proof.missing == proof.disconnected
+    assert proof.credit_loops == 0
+    assert nx.is_directed_acyclic_graph(dependencies(fabric, tables))
+
+
+@pytest.mark.parametrize(
+    "shape", [((4, 8), (1, 4), (1, 1)), ((3, 3, 6), (1, 3, 3), (1, 1, 1)), ((4, 4, 4), (1, 4, 2), (1, 1, 2))]
+)
+def test_a_whole_tree_keeps_its_shifts_free_of_contention(shape: tuple[tuple[int, ...], ...]) -> None:
+    """Nothing can be gained there, so a placement that moved any host would have lost something."""
+    fabric = grow_tree(*shape)
+    assert worst_shift(fabric, balanced.route(fabric)) == 1
+
+
+def test_the_same_fabric_gives_the_same_bytes() -> None:
+    fabric = mesh(sorted(nx.random_regular_graph(4, 20, seed=1).edges), 20)
+    assert balanced.route(fabric).lft.tobytes() == balanced.route(fabric).lft.tobytes()
+
+
+def test_slow_cables_carry_their_share() -> None:
+    """A leaf with one cable of 4xHDR and one of 1xHDR to two spines: the slow one carries a fifth, not half."""
+    builder = FabricBuilder("slow")
+    leaves = [builder.switch(f"leaf{i}", model="s", radix=22, role=Role.LEAF, level=1) for i in range(2)]
+    spines = [builder.switch(f"spine{i}", model="s", radix=2, role=Role.SPINE, level=2) for i in range(2)]
+    for i, leaf in enumerate(leaves):
+        for port in range(1, 21):
+            adapter = builder.adapter(f"h{i}-{port}", "mlx5_0", model="h", host_model="h", role=Role.COMPUTE)
+            builder.link(adapter, 1, leaf, port, HDR)
+        builder.link(leaf, 21, spines[0], i + 1, HDR)
+        builder.link(leaf, 22, spines[1], i + 1, LinkSpeed(1, "HDR"))
+    fabric = builder.build()
+    load = prove(fabric, balanced.route(fabric)).load
+    fast, slow = (int(load[fabric.port_id(0, port)]) for port in (21, 22))
+    assert fast + slow == 400
+    assert slow == 400 // 5
+
+
+def test_islands_are_routed_each_for_itself() -> None:
+    fabric = mesh([(0, 1), (2, 3), (3, 4), (4, 2)], 6)
+    proof = prove(fabric, balanced.route(fabric), "all")
+    assert proof.missing == proof.disconnected > 0
+    assert proof.credit_loops == 0
+
+
+def test_hosts_on_spines_and_aggregation_nodes_reach_everything() -> None:
+    fabric = grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1))
+    peer = fabric.peer.copy()
+    spine = int(np.flatnonzero(fabric.level == 2)[0])
+    core_port = int(np.flatnonzero((fabric.port_node == spine) & (fabric.level[fabric.peer_node] == 3))[0])
+    host_port = fabric.first_adapter_port
+    for port in (core_port, host_port):  # the host moves from its leaf to the place of a core on a spine
+        peer[peer[port]] = -1
+    peer[core_port], peer[host_port] = host_port, core_port
+    fabric = replace(fabric, peer=peer)
+    proof = prove(fabric, balanced.route(fabric), "all")
+    assert proof.missing == 0 and proof.credit_loops == 0
