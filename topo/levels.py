@@ -14,8 +14,8 @@ those that leave the fewest cables, those of hosts too, between levels that are 
    at least half like some leaf, and more so than like another switch at its level. The same holds at every level (an
    unused line card of a frame among its spines). After each such find steps 2 and 3 are repeated.
 
-A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph): then every
-switch with HCAs is a leaf, the others are as high as they are far, and there is one zone.
+A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph), nor is a very
+tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
 
 **Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of their uplinks to
 the same switches. A switch of level 2 without a way further up, over a quarter of whose leaves belong elsewhere than
@@ -45,6 +45,12 @@ UNKNOWN = -1
 
 MOST_HCAS_AT_LEAVES = 0.9
 """Share of the HCAs that hang on leaves in anything that is called a tree here."""
+
+TALLEST = 16
+"""Levels of anything that is called a tree here; eight is what OpenSM's ftree takes."""
+
+HIGHEST = 127
+"""Level of what is as high or higher: levels are kept in a byte."""
 
 MISPLUGGED = 0.05
 """Share of the cables that may be taken for misplugged; if more are odd, they are meant so."""
@@ -104,8 +110,8 @@ def _levels(wiring: Wiring) -> Ints:
     leaf, tree = _leaves(wiring)
     anchored = np.where(leaf, 1, UNKNOWN)
     level = _climb(wiring.cables, anchored)
-    if not tree:
-        return level
+    if not tree or level.max(initial=0) > TALLEST:
+        return np.minimum(level, HIGHEST)
     level = _settle(wiring, level)
     while (empty := _empty(wiring, level) & (anchored == UNKNOWN)).any():
         anchored[empty] = level[empty] - 2
@@ -170,7 +176,7 @@ def _settle(wiring: Wiring, level: Ints) -> Ints:
 def _empty(wiring: Wiring, level: Ints) -> Bools:
     """Return the switches that are taken for two levels higher than they are: those of the lowest such level."""
     found = np.zeros(len(level), np.bool_)
-    for height in range(1, int(level.max()) - 1):
+    for height in range(1, int(level.max(initial=0)) - 1):
         above = level == height + 1
         up = wiring.cables[level == height][:, above].tocsr()
         suspects = np.flatnonzero((level == height + 2) & (wiring.hcas == 0))

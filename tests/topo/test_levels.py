@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,51 @@ def test_a_torus_is_no_tree(n: int) -> None:
     assert set(found.zone.tolist()) == {0}
 
 
+@pytest.mark.parametrize("hosts", [2, 12])
+def test_a_bigraph_is_one_zone(hosts: int) -> None:
+    builder = FabricBuilder("bigraph")
+    sides = [
+        [builder.switch(f"{side}{i}", model="", radix=20, role=Role.SWITCH, level=-1) for i in range(6)]
+        for side in ("upper", "lower")
+    ]
+    for i, upper in enumerate(sides[0]):
+        for j, lower in enumerate(sides[1]):
+            builder.link(upper, 1 + j, lower, 1 + i, HDR)
+    for key in (*sides[0], *sides[1]):
+        for i in range(hosts):
+            host = builder.adapter(f"h{key}-{i}", "mlx5_0", model="", host_model="", role=Role.COMPUTE)
+            builder.link(host, 1, key, 7 + i, HDR)
+    found = find_levels(builder.build())
+    assert found.level[:12].tolist() == [1] * 12
+    assert set(found.zone.tolist()) == {0}
+
+
+def test_slow_leaves_with_few_uplinks_are_leaves() -> None:
+    fabric = zoned("border")
+    slow = np.flatnonzero(fabric.role == Role.LEAF)[[3, 17, 60]]
+    up = np.flatnonzero(np.isin(fabric.port_node, slow) & (fabric.peer_node >= 0) & (fabric.peer_node < 122))
+    assert_found(unplug(fabric, up[fabric.port_number[up] % 5 != 0]), fabric)
+
+
+def test_a_line_of_switches_is_as_high_as_it_is_long() -> None:
+    builder = FabricBuilder("line")
+    keys = [builder.switch(f"s{i}", model="", radix=3, role=Role.SWITCH, level=-1) for i in range(300)]
+    for near, far in pairwise(keys):
+        builder.link(near, 2, far, 1, HDR)
+    for i in range(2):
+        host = builder.adapter(f"h{i}", "mlx5_0", model="", host_model="", role=Role.COMPUTE)
+        builder.link(host, 1, keys[0], 1 + 2 * i, HDR)
+    found = find_levels(builder.build())
+    assert found.level[:300].tolist() == [min(i + 1, 127) for i in range(300)]
+
+
+def test_adapters_without_a_switch_have_no_zone() -> None:
+    builder = FabricBuilder("back to back")
+    hosts = [builder.adapter(f"h{i}", "mlx5_0", model="", host_model="", role=Role.COMPUTE) for i in range(2)]
+    builder.link(hosts[0], 1, hosts[1], 1, HDR)
+    assert find_levels(builder.build()).zone.tolist() == [-1, -1]
+
+
 def test_an_empty_pod_is_a_pod() -> None:
     fabric = grow_tree((4, 4, 3), (1, 4, 4), (1, 1, 1))
     leaves = np.flatnonzero(fabric.level[: fabric.n_switches] == 1)[-4:]
@@ -239,15 +285,17 @@ def test_an_empty_pod_is_a_pod() -> None:
 def test_any_wiring_gets_levels(fabric: Fabric) -> None:
     found = find_levels(fabric)
     n = fabric.n_switches
-    level, role = found.level[:n], found.role[:n]
+    level, zone, role = found.level[:n], found.zone[:n], found.role[:n]
     assert np.array_equal(level == -1, role == Role.SWITCH)
-    assert np.array_equal(role == Role.JOINT, (found.zone[:n] == -1) & (level > 0) & (role == Role.JOINT))
-    near = found.peer_node[: fabric.first_adapter_port]
-    hosts = np.bincount(near_switch(fabric), minlength=n)
-    assert not np.any((hosts > 0) & (level == -1))
-    assert near.shape == (fabric.first_adapter_port,)
+    assert np.all((zone >= 0) | (role == Role.JOINT) | (role == Role.SWITCH) | hangs_on_joints_alone(found))
+    hung = fabric.end_switch[n:]
+    assert np.all(level[hung[hung >= 0]] > 0)
+    assert np.array_equal(found.role[n:], fabric.role[n:])
 
 
-def near_switch(fabric: Fabric) -> np.ndarray:
-    hung = fabric.end_switch[fabric.n_switches :]
-    return hung[hung >= 0]
+def hangs_on_joints_alone(fabric: Fabric) -> np.ndarray:
+    n = fabric.n_switches
+    near, far = fabric.port_node, fabric.peer_node
+    links = (near < n) & (far >= 0) & (far < n)
+    placed = fabric.zone[far[links]] >= 0
+    return np.bincount(near[links], weights=placed, minlength=n) == 0
