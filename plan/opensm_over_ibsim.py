@@ -384,6 +384,8 @@ def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> IbdmchkReport:
         late = not deadline.is_alive()
         deadline.cancel()
         _end(process)
+        if process.stdout:
+            process.stdout.close()
     if late:
         raise ToolError(f"ibdmchk has not finished after {timeout_s:g} s")
     try:

@@ -1,0 +1,141 @@
+"""`plan build`: one road from a spec to a folder, the same bytes each time, and nothing lost when it fails."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from topo.catalog import config_root
+
+FIRE_FLYER = config_root() / "fire-flyer-2.yaml"
+LAB = config_root() / "lab-20.yaml"
+
+KEYS = {
+    "counts": [
+        "switches",
+        "leaf",
+        "spine",
+        "core",
+        "joint",
+        "gpu_nodes",
+        "gpus",
+        "storage_nodes",
+        "host_ports",
+        "links",
+    ],
+    "proof": ["pairs", "missing", "credit_loops", "max_hops", "lanes"],
+    "quality": ["max_load", "ebb", "balance"],
+    "cost": ["network", "servers", "total", "unit"],
+    "power": ["network_w", "servers_w", "total_w"],
+}
+"""What others rely on in plan.json."""
+
+OPENSM = [
+    "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
+    "node-name-map",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fire_flyer(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("fire-flyer") / "out"
+    assert run(["build", str(FIRE_FLYER), "-o", str(out)]) == 0
+    return out
+
+
+def test_plan_json_holds_what_others_rely_on(fire_flyer):
+    plan = json.loads((fire_flyer / "plan.json").read_text())
+
+    assert {key: [name for name in names if name in plan[key]] for key, names in KEYS.items()} == KEYS
+    assert plan["counts"] == {
+        "switches": 122, "leaf": 80, "spine": 40, "core": 0, "joint": 2, "gpu_nodes": 1200, "gpus": 9600,
+        "storage_nodes": 180, "management_nodes": 0, "host_ports": 1560, "links": 3200, "cables": 3200,
+    }  # fmt: skip
+    assert plan["proof"] == {"pairs": 2_432_040, "missing": 0, "credit_loops": 0, "max_hops": 7, "lanes": 1}
+    assert plan["quality"]["max_load"] == 30_420
+    assert plan["cost"]["network"] == pytest.approx(350, rel=0.05), "Table III"
+    assert 3e6 < plan["power"]["total_w"] < 4e6, "just over 3 MW, below 4"
+
+
+def test_every_file_of_the_folder_is_there(fire_flyer):
+    names = {path.name for path in (fire_flyer / "opensm").iterdir()}
+
+    assert set(OPENSM) <= names
+    assert {"plan.json", "fabric.ibnetdiscover", "bom.csv"} <= {path.name for path in fire_flyer.iterdir()}
+
+
+def test_verify_agrees_with_what_was_built(fire_flyer, capsys):
+    for fabric in (FIRE_FLYER, fire_flyer / "fabric.ibnetdiscover"):
+        assert run(["verify", str(fabric), str(fire_flyer / "opensm" / "lfts"), "--json"]) == 0
+        verdict = json.loads(capsys.readouterr().out)
+        assert {key: verdict[key] for key in ("pairs", "missing", "credit_loops", "max_hops")} == {
+            "pairs": 2_432_040, "missing": 0, "credit_loops": 0, "max_hops": 7,
+        }  # fmt: skip
+        assert verdict["hops"] == {"1": 29_640, "3": 1_185_600, "7": 1_216_800}
+        assert verdict["load"]["max"] == 30_420
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_same_spec_gives_the_same_bytes(tmp_path):
+    for seed in ("0", "1"):
+        command = [sys.executable, "-m", "plan", "build", str(LAB), "-o", str(tmp_path / seed)]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+
+    assert digest(tmp_path / "0") == digest(tmp_path / "1")
+
+
+def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, capsys):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        FIRE_FLYER.read_text().replace("switches: 122", "switches: 100").replace("power: 4 MW", "power: 1 MW")
+    )
+
+    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 1
+
+    error = capsys.readouterr().err
+    assert "122 planned, 100 allowed" in error
+    assert "1.000 MW allowed" in error
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["holds"] is False
+
+
+def test_a_zone_that_does_not_close_writes_nothing(tmp_path, capsys):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(FIRE_FLYER.read_text().replace("count: 1200", "count: 1250"))
+
+    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 1
+
+    assert (
+        "625 gpu + 180 storage + 20 joint ports = 825 leaf ports, and 40 leaves x 20 = 800" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("spec", ["missing.yaml", "."])
+def test_a_spec_that_cannot_be_read_is_exit_2(tmp_path, capsys, spec):
+    assert run(["build", str(tmp_path / spec), "-o", str(tmp_path / "out")]) == 2
+
+    assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_half_written_folder_is_left_alone(tmp_path, capsys):
+    out = tmp_path / "out"
+    (out / "opensm").mkdir(parents=True)
+    (out / "opensm" / "lfts").write_text("half")
+
+    assert run(["build", str(LAB), "-o", str(out)]) == 2
+
+    assert "without plan.json" in capsys.readouterr().err
+    assert (out / "opensm" / "lfts").read_text() == "half"
