@@ -15,6 +15,8 @@ GUIDs a file whose LIDs are stale black-holes the subnet, and the log says nothi
 from __future__ import annotations
 
 import mmap
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +33,9 @@ __all__ = ["MAX_BYTES", "LftsRead", "format_lfts", "lfts_sections", "parse_lfts"
 
 MAX_BYTES = 8 << 30
 """Largest file that is read: 49,151 LIDs on 3,000 switches with long names take less."""
+
+MAX_PIPE = 1 << 30
+"""Bytes that are read of what has no size; they have to fit in memory."""
 
 ENTRY = b"0x0000 000 # portguid 0x0000000000000000:\n"
 LID_AT, PORT_AT, GUID_AT = slice(2, 6), slice(7, 10), slice(24, 40)
@@ -117,18 +122,24 @@ def _hex_digits(values: NDArray[np.uint64], digits: int) -> NDArray[np.uint8]:
 
 
 def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
-    """Read a file of forwarding tables; see `parse_lfts`."""
+    """Read a file of forwarding tables, or a pipe; see `parse_lfts`."""
     try:
         with path.open("rb") as file:
-            size = path.stat().st_size
-            if size > MAX_BYTES:
-                raise FormatError(f"{size:,} bytes; tables of one subnet are at most {MAX_BYTES:,}", str(path))
-            if size == 0:
-                return parse_lfts(b"", fabric, str(path))
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                text = file.read(MAX_PIPE + 1)
+                if len(text) > MAX_PIPE:
+                    raise FormatError(f"more than {MAX_PIPE:,} bytes from a pipe; write them to a file", str(path))
                 return parse_lfts(text, fabric, str(path))
-    except (OSError, ValueError) as error:
-        raise FormatError(f"cannot be read: {error}", str(path)) from error
+            if status.st_size > MAX_BYTES:
+                found = f"{status.st_size:,} bytes"
+                raise FormatError(f"{found}; tables of one subnet are at most {MAX_BYTES:,}", str(path))
+            if status.st_size == 0:
+                return parse_lfts(b"", fabric, str(path))
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+                return parse_lfts(pages, fabric, str(path))
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from None
 
 
 def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsRead:
