@@ -1,0 +1,258 @@
+"""The search for the cheapest network that does what is needed.
+
+Every design of `costmodel.families` is compiled as `plan build` would, priced by the same bill, and measured by maximum
+flows, which no routing can exceed. So nothing here knows a formula of a topology, and a design that wins also builds.
+How far the winner is from what could be had at all, a small integer program tells (`least_price`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+import networkx as nx
+import numpy as np
+
+from costmodel.bill import Bill, make_bill
+from costmodel.capacity import bisection, storage_gbps
+from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
+from costmodel.needs import Needs, grown, servers_of
+from costmodel.power import power_of
+from costmodel.price import NETWORK, price_bill
+from topo.catalog import Catalog
+from topo.compile import compile_cluster
+from topo.errors import DesignError
+from topo.fabric import Fabric, Role
+from topo.shapes.tree_size import FatTree
+from topo.shapes.zones import Zones
+from topo.spec import ClusterSpec
+
+__all__ = ["Design", "Search", "judge", "least_price", "search"]
+
+Step = Callable[[str], None]
+ROUNDING = 1e-9
+"""Shares are quotients of whole numbers: less than this is no difference."""
+MOST_FINER = 500
+"""Finer trees that are compiled at most; the search says so when it stops there."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design and what it is worth."""
+
+    name: str
+    spec: ClusterSpec
+    switches: int
+    cables: int
+    price: float | None
+    """Switches, cables and optics, the middle of their range; None where one of them has no price."""
+    power_w: float
+    """Of the network."""
+    job_bisection: float
+    bisection: float
+    """Of all compute nodes."""
+    storage_gbps: float
+    reasons: tuple[str, ...]
+    """Why it does not do; empty where it does."""
+
+    @property
+    def does(self) -> bool:
+        """Whether it does all that is needed."""
+        return not self.reasons
+
+
+@dataclass(frozen=True)
+class Search:
+    """All designs that were tried."""
+
+    needs: Needs
+    designs: tuple[Design, ...]
+    """Those that compile, cheapest first; of equal price, fewest switches and watts first."""
+    refused: Mapping[str, str]
+    """By name, why the others do not close, or cannot do by a bound that needs no compiling."""
+    bound: float | None
+    """What no network of these families and switches can undercut; None where a switch has no price."""
+
+    @property
+    def winner(self) -> Design | None:
+        """The cheapest design that does all that is needed."""
+        return next((design for design in self.designs if design.does and design.price is not None), None)
+
+    @property
+    def front(self) -> tuple[Design, ...]:
+        """Designs that do, and that no other beats in price, power and bisection at once, cheapest first."""
+        able = [design for design in self.designs if design.does and design.price is not None]
+        return tuple(design for design in able if not any(_beats(other, design) for other in able))
+
+    def why_not(self, design: Design) -> str:
+        """Say why a design did not win."""
+        winner = self.winner
+        if design is winner:
+            return ""
+        if design.reasons:
+            return "; ".join(design.reasons)
+        if design.price is None or winner is None or winner.price is None:
+            return f"a part of it has no price in {self.needs.currency}"
+        more = design.price - winner.price
+        if more > 0:
+            return f"dearer by {more:,.0f} {self.needs.currency} ({design.price / winner.price - 1:.0%})"
+        watts = design.power_w - winner.power_w
+        return f"as dear, with {design.switches - winner.switches:+d} switches and {watts:+,.0f} W"
+
+
+def search(needs: Needs, catalog: Catalog, step: Step = lambda name: None) -> Search:
+    """Try every landmark, and the finer trees that are cheaper than the best of them until one of those does.
+
+    Parameters
+    ----------
+    step : callable
+        Is told the name of each design before it is tried.
+    """
+    designs: list[Design] = []
+    refused: dict[str, str] = {}
+
+    def attempt(name: str, shape: AnyShape) -> Design | None:
+        reason = out_of_reach(shape, needs, catalog)
+        if reason:
+            refused[name] = reason
+            return None
+        step(name)
+        try:
+            designs.append(judge(name, shape, needs, catalog))
+        except DesignError as error:
+            refused[name] = str(error)
+            return None
+        return designs[-1]
+
+    for name, shape in landmarks(needs, catalog):
+        attempt(name, shape)
+    able = [design.price for design in designs if design.does and design.price is not None]
+    for name, shape in finer_trees(needs, catalog, below=min(able, default=float("inf")))[:MOST_FINER]:
+        design = attempt(name, shape)
+        if design is not None and design.does:
+            break  # all that follow have dearer switches
+    designs.sort(key=lambda d: (d.price is None, d.price or 0.0, d.switches, d.power_w, d.name))
+    return Search(needs, tuple(designs), refused, least_price(needs, catalog))
+
+
+def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
+    """Compile, price and measure one design, with the ports that growth will need.
+
+    Raises
+    ------
+    DesignError
+        When it does not close.
+    """
+    nodes = {key: grown(group, needs.growth) for key, group in needs.nodes.items()}
+    spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape, budget=needs.budget)
+    fabrics = compile_cluster(spec, catalog)
+    bill = make_bill(fabrics, catalog)
+    network = Bill(tuple(line for line in bill.lines if line.kind in NETWORK))
+    cost, power = price_bill(network, catalog, needs.currency), power_of(bill, catalog)
+    design = Design(
+        name=name,
+        spec=spec.model_copy(update={"nodes": needs.nodes, "network": _settled(shape, fabrics, catalog)}),
+        switches=sum(fabric.n_switches for fabric in fabrics),
+        cables=bill.count("cable"),
+        price=None if cost.gaps else cost.network.middle,
+        power_w=power.network_w,
+        job_bisection=bisection(fabrics, needs.job.nodes, with_storage=needs.job.with_storage),
+        bisection=bisection(fabrics),
+        storage_gbps=storage_gbps(fabrics),
+        reasons=(),
+    )
+    return replace(design, reasons=tuple(_reasons(design, fabrics, power.total_w, needs)))
+
+
+def least_price(needs: Needs, catalog: Catalog) -> float | None:
+    """Return what no design of the families can undercut, by an integer program over whole switches.
+
+    Each adapter takes a port of a leaf. At bisection b, a leaf needs b uplinks for each of its adapters in jobs, since
+    the other half of a job hangs on other leaves, except on the one leaf in the middle of each job; and an uplink ends
+    in a port of another switch. So x switches of each model must have ``n + 2 (b j - m r)`` ports in all, with n
+    adapters, j of them in m jobs, and leaves of at most r ports. Cables are left out.
+    """
+    import pulp
+
+    models = [catalog.switch(name) for name in needs.switches]
+    prices = [catalog.price(model.name, needs.currency) for model in models]
+    if any(price is None for price in prices):
+        return None
+    adapters = sum(servers.count * servers.adapters for servers in servers_of(needs, catalog))
+    compute = servers_of(needs, catalog, Role.COMPUTE)
+    jobs = sum(servers.count for servers in compute) // needs.job.nodes
+    least_adapters = min((servers.adapters for servers in compute), default=0)
+    radix = max(model.chip_radix or model.radix for model in models)
+    crossing = max(needs.job.bisection * jobs * needs.job.nodes * least_adapters - jobs * radix, 0)
+    problem = pulp.LpProblem("least_price", pulp.LpMinimize)
+    count = [pulp.LpVariable(f"switches_{index}", 0, cat="Integer") for index in range(len(models))]
+    problem += pulp.lpSum(
+        (price.low + price.high) / 2 * x for price, x in zip(prices, count, strict=True) if price is not None
+    )
+    ports = [(model.chip_radix or model.radix) * model.chips for model in models]
+    problem += pulp.lpSum(size * x for size, x in zip(ports, count, strict=True)) >= ceil(adapters + 2 * crossing)
+    problem.solve(pulp.HiGHS(msg=False, threads=1))
+    return float(pulp.value(problem.objective))
+
+
+def _settled(shape: AnyShape, fabrics: Sequence[Fabric], catalog: Catalog) -> AnyShape:
+    """Write the leaves into the shape, so that it keeps the ports for growth."""
+    tree = shape if isinstance(shape, FatTree) else shape.tree
+    if catalog.switch(tree.switch).chips > 1:
+        return shape
+    trees = shape.zones if isinstance(shape, Zones) else 1
+    leaves = int(np.count_nonzero(fabrics[0].role == Role.LEAF)) // trees
+    settled = tree.model_copy(update={"leaves": leaves})
+    return settled if isinstance(shape, FatTree) else shape.model_copy(update={"tree": settled})
+
+
+def _reasons(design: Design, fabrics: Sequence[Fabric], total_w: float, needs: Needs) -> list[str]:
+    """Say what a design does not do."""
+    reasons = []
+    if design.job_bisection < needs.job.bisection - ROUNDING:
+        reasons.append(
+            f"a job of {needs.job.nodes:,} nodes gets {design.job_bisection:.0%} of its rate, "
+            f"{needs.job.bisection:.0%} is needed"
+        )
+    if design.bisection < needs.bisection - ROUNDING:
+        reasons.append(f"bisection of the whole is {design.bisection:.1%}, {needs.bisection:.1%} is needed")
+    if design.storage_gbps < needs.storage * (1 - ROUNDING):
+        reasons.append(
+            f"storage reaches {design.storage_gbps / 8_000:.2f} TB/s, {needs.storage / 8_000:.2f} TB/s is needed"
+        )
+    cut = _cutting_switch(fabrics) if needs.survives_a_switch else ""
+    if cut:
+        reasons.append(f"the loss of {cut} cuts servers off from one another")
+    if needs.network_price is not None and design.price is not None and design.price > needs.network_price:
+        reasons.append(f"{design.price:,.0f} {needs.currency}, {needs.network_price:,.0f} allowed")
+    if needs.budget.power is not None and total_w > needs.budget.power:
+        reasons.append(f"{total_w / 1e6:.3f} MW with its servers, {needs.budget.power / 1e6:.3f} MW allowed")
+    if needs.budget.switches is not None and design.switches > needs.budget.switches:
+        reasons.append(f"{design.switches:,} switches, {needs.budget.switches:,} allowed")
+    return reasons
+
+
+def _cutting_switch(fabrics: Sequence[Fabric]) -> str:
+    """Name a switch whose loss parts servers that hang on other switches; nothing where there is none.
+
+    Servers that hang in several subnets keep the others.
+    """
+    if len(fabrics) > 1:
+        return ""
+    (fabric,) = fabrics
+    switches = fabric.to_networkx().subgraph(range(fabric.n_switches))
+    holds_servers = set(fabric.peer_node[fabric.first_adapter_port :].tolist())
+    for cut in sorted(nx.articulation_points(nx.Graph(switches))):
+        rest = nx.Graph(switches)
+        rest.remove_node(cut)
+        if sum(bool(part & holds_servers) for part in nx.connected_components(rest)) > 1:
+            return fabric.label(cut)
+    return ""
+
+
+def _beats(one: Design, other: Design) -> bool:
+    """Whether one design is as good in price, power and bisection, and better in one of them."""
+    mine = (one.price or 0.0, one.power_w, -one.bisection)
+    theirs = (other.price or 0.0, other.power_w, -other.bisection)
+    return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
