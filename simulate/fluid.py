@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulate.flows import Flows
 from simulate.kernels import events
 from simulate.kernels.order import followers
-from simulate.kernels.state import CLOCK_TIME, N_DONE, N_EVENTS, N_SOLVES, Moving, Routes, State, allocate
+from simulate.kernels.state import ROUTE, State, allocate
 from simulate.network import Network, RouteTable
 from simulate.outcome import Outcome, Timeline
 
@@ -54,65 +53,49 @@ def play(
     state = start(network, flows, routes, n_bins=n_bins, tie_s=tie_s)
     while events.advance(state, np.inf, EVENTS_A_CALL, False):
         if progress is not None:
-            progress(int(state.count[N_DONE]), float(state.clock[CLOCK_TIME]))
+            progress(int(state.now["done"][0]), float(state.now["time"][0]))
     return Outcome(
         network=network,
         flows=flows,
         routes=routes,
-        start_s=state.moving.begin,
-        finish_s=state.moving.end,
-        bottleneck=state.moving.limit,
-        n_events=int(state.count[N_EVENTS]),
-        n_solves=int(state.count[N_SOLVES]),
-        timeline=Timeline(float(state.bin_s[0]), state.bins / state.bin_s[0]) if n_bins else None,
+        start_s=state.begin[: len(flows)],
+        finish_s=state.end[: len(flows)],
+        bottleneck=state.limit[: len(flows)],
+        n_events=int(state.now["events"][0]),
+        n_solves=int(state.now["solves"][0]),
+        timeline=Timeline(float(state.now["bin_s"][0]), state.bins / state.now["bin_s"]) if n_bins else None,
     )
 
 
 def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, tie_s: float) -> State:
     """Return a state in which those flows that wait for no other are scheduled."""
-    n = len(flows)
-    waits, next_offset, following = followers(flows.dep_offset, flows.dep)
-    moving = Moving(
-        route=routes.route,
-        size=flows.size_bytes,
-        earliest=flows.start_s,
-        delay=flows.delay_s,
-        waits=waits,
-        next_offset=next_offset,
-        next=following,
-        begin=np.full(n, np.nan),
-        arrive=np.zeros(n),
-        end=np.full(n, np.nan),
-        limit=np.full(n, -1, np.int32),
-        goal=np.zeros(n),
-        left=np.zeros(n, np.int32),
-        right=np.zeros(n, np.int32),
-    )
-    least = float(flows.size_bytes.max(initial=1.0) / network.capacity_bytes_s.max(initial=1.0))
+    waits, next_offset, next_flow = followers(flows.dep_offset, flows.dep)
+    quick = float(flows.size_bytes.max(initial=1.0) / network.capacity_bytes_s.max(initial=1.0))
     state = allocate(
         capacity=network.capacity_bytes_s,
         room=np.bincount(routes.resource, minlength=len(network.capacity_bytes_s)),
-        routes=_kernel_routes(routes),
-        moving=moving,
-        n_slots=min(n, routes.n_routes),
+        n_routes=0,
+        n_slots=min(len(flows), routes.n_routes),
         n_hops=int(np.diff(routes.offset).max(initial=1)),
-        lane_weight=network.lane_weight,
-        n_bins=n_bins,
-        bin_s=least / max(n_bins, 1),
+        flows={
+            "flow_route": routes.route,
+            "size": flows.size_bytes,
+            "earliest": flows.start_s,
+            "delay": flows.delay_s,
+            "waits": waits,
+            "next_offset": next_offset,
+            "next_flow": next_flow,
+        },
         tie_s=tie_s,
+        n_bins=n_bins,
+        bin_s=quick / max(n_bins, 1),
+        lane_weight=network.lane_weight,
     )
+    table = np.zeros(routes.n_routes, ROUTE)
+    table["latency"], table["first"], table["hops"] = routes.latency_s, routes.offset[:-1], np.diff(routes.offset)
+    table["slot"], table["lane"] = -1, routes.lane
+    state = state._replace(routes=table, route_link=routes.resource, route_use=routes.use)
     roots = np.flatnonzero(waits == 0)
     begin = flows.start_s[roots] + flows.delay_s[roots] + routes.latency_s[routes.route[roots]]
     events.schedule_roots(state, roots[np.argsort(begin, kind="stable")])
     return state
-
-
-def _kernel_routes(routes: RouteTable) -> Routes:
-    return Routes(
-        offset=routes.offset,
-        resource=routes.resource,
-        use=routes.use,
-        latency=routes.latency_s,
-        lane=routes.lane,
-        slot=np.full(routes.n_routes, -1, np.int32),
-    )

@@ -67,9 +67,9 @@ class Outcome:
     def resource_bytes(self) -> NDArray[np.float64]:
         """(R,) bytes that crossed each resource (times their use of it)."""
         on_route = np.bincount(self.routes.route, self.flows.size_bytes, minlength=self.routes.n_routes)
-        weight = np.repeat(on_route, np.diff(self.routes.offset))
+        weight = np.repeat(on_route, np.diff(self.routes.offset)).astype(np.float64)
         if len(self.routes.use):
-            weight = weight * self.routes.use
+            weight *= self.routes.use
         total = np.bincount(self.routes.resource, weight, minlength=len(self.network.capacity_bytes_s))
         return frozen(total)
 

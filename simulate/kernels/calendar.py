@@ -3,135 +3,145 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from simulate.kernels.state import BLOCK, CLOCK_TIE, N_QUEUE_HEAD, N_QUEUE_TAIL, N_TIMERS, Calendar, State
+from simulate.kernels.compile import kernel
+from simulate.kernels.state import BLOCK, Records
 
-__all__ = ["ends_until", "next_begin", "next_end", "schedule", "set_end", "take_begin", "tie_at"]
-
-
-@njit(cache=True, nogil=True)
-def tie_at(state: State, time: float) -> float:
-    """Return the time until which events are simultaneous with one at a time."""
-    return time + max(state.clock[CLOCK_TIE], 1e-13 * time)  # type: ignore[no-any-return]
+__all__ = ["ends_until", "next_begin", "next_end", "schedule", "set_end", "take_begin"]
 
 
-@njit(cache=True, nogil=True)
-def set_end(calendar: Calendar, slot: int, time: float) -> None:
+@kernel
+def set_end(
+    now: Records,
+    ends: NDArray[np.float64],
+    stale: NDArray[np.int32],
+    is_stale: NDArray[np.bool_],
+    slot: int,
+    time: float,
+) -> None:
     """Say when the first flow of a class ends."""
-    calendar.end[slot] = time
+    ends[slot] = time
     block = slot // BLOCK
-    if not calendar.stale[block]:
-        calendar.stale[block] = True
-        calendar.stale_list[calendar.stale_count[0]] = block
-        calendar.stale_count[0] += 1
+    if not is_stale[block]:
+        is_stale[block] = True
+        stale[now[0].stale] = block
+        now[0].stale += 1
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def next_end(calendar: Calendar) -> float:
+@kernel
+def next_end(
+    now: Records,
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    stale: NDArray[np.int32],
+    is_stale: NDArray[np.bool_],
+) -> float:
     """Return the time at which the first flow of all ends, infinite when none moves."""
-    for at in range(calendar.stale_count[0]):
-        block = calendar.stale_list[at]
-        calendar.stale[block] = False
+    for at in range(now[0].stale):
+        block = stale[at]
+        is_stale[block] = False
         least = np.inf
         for slot in range(block * BLOCK, (block + 1) * BLOCK):
-            least = min(least, calendar.end[slot])
-        calendar.block[block] = least
-    for at in range(calendar.stale_count[0]):
-        top = calendar.stale_list[at] // BLOCK
-        if at > 0 and top == calendar.stale_list[at - 1] // BLOCK:
+            least = min(least, ends[slot])
+        blocks[block] = least
+    for at in range(now[0].stale):
+        top = stale[at] // BLOCK
+        if at > 0 and top == stale[at - 1] // BLOCK:
             continue
         least = np.inf
         for block in range(top * BLOCK, (top + 1) * BLOCK):
-            least = min(least, calendar.block[block])
-        calendar.top[top] = least
-    calendar.stale_count[0] = 0
+            least = min(least, blocks[block])
+        tops[top] = least
+    now[0].stale = 0
     least = np.inf
-    for top in range(len(calendar.top)):
-        least = min(least, calendar.top[top])
+    for top in range(len(tops)):
+        least = min(least, tops[top])
     return least
 
 
-@njit(cache=True, nogil=True)
-def ends_until(state: State, time: float) -> int:
-    """Write the classes with an end until a time into ``touched_list``, in order of slots; return how many."""
-    calendar, classes = state.calendar, state.classes
-    found = 0
-    for top in range(len(calendar.top)):
-        if calendar.top[top] > time:
+@kernel
+def ends_until(
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    found: NDArray[np.int32],
+    time: float,
+) -> int:
+    """Write the slots of classes with an end until a time into `found`, in order; return how many there are."""
+    n = 0
+    for top in range(len(tops)):
+        if tops[top] > time:
             continue
         for block in range(top * BLOCK, (top + 1) * BLOCK):
-            if calendar.block[block] > time:
+            if blocks[block] > time:
                 continue
             for slot in range(block * BLOCK, (block + 1) * BLOCK):
-                if calendar.end[slot] <= time:
-                    classes.touched_list[found] = slot
-                    classes.touched[slot] = True
-                    found += 1
-    return found
+                if ends[slot] <= time:
+                    found[n] = slot
+                    n += 1
+    return n
 
 
-@njit(cache=True, nogil=True)
-def schedule(state: State, flow: int) -> None:
-    """Put a flow down to begin at its ``arrive``."""
-    time = state.moving.arrive[flow]
-    calendar, count = state.calendar, state.count
-    size = len(calendar.queue)
-    head, tail = count[N_QUEUE_HEAD], count[N_QUEUE_TAIL]
-    if head == tail or state.moving.arrive[calendar.queue[(tail - 1) % size]] <= time:
-        calendar.queue[tail % size] = flow
-        count[N_QUEUE_TAIL] += 1
+@kernel
+def schedule(
+    now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], flow: int, time: float
+) -> None:
+    """Put a flow down to begin to move at a time."""
+    moves[flow].due = time
+    head, tail = now[0].queue_head, now[0].queue_tail
+    if head == tail or moves[queue[(tail - 1) % len(queue)]].due <= time:
+        queue[tail % len(queue)] = flow
+        now[0].queue_tail += 1
         return
-    at = count[N_TIMERS]
-    count[N_TIMERS] += 1
-    heap, arrive = calendar.timer, state.moving.arrive
-    while at > 0 and arrive[heap[(at - 1) >> 1]] > time:
-        heap[at] = heap[(at - 1) >> 1]
+    at = now[0].timers
+    now[0].timers += 1
+    while at > 0 and moves[timer[(at - 1) >> 1]].due > time:
+        timer[at] = timer[(at - 1) >> 1]
         at = (at - 1) >> 1
-    heap[at] = flow
+    timer[at] = flow
 
 
-@njit(cache=True, nogil=True)
-def next_begin(state: State) -> float:
+@kernel
+def next_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32]) -> float:
     """Return the time at which the next scheduled flow begins to move, infinite when none is."""
-    calendar, count, arrive = state.calendar, state.count, state.moving.arrive
     time = np.inf
-    if count[N_QUEUE_HEAD] < count[N_QUEUE_TAIL]:
-        time = arrive[calendar.queue[count[N_QUEUE_HEAD] % len(calendar.queue)]]
-    if count[N_TIMERS] > 0:
-        time = min(time, arrive[calendar.timer[0]])
+    if now[0].queue_head < now[0].queue_tail:
+        time = moves[queue[now[0].queue_head % len(queue)]].due
+    if now[0].timers > 0:
+        time = min(time, moves[timer[0]].due)
     return time
 
 
-@njit(cache=True, nogil=True)
-def take_begin(state: State, time: float) -> int:
+@kernel
+def take_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], time: float) -> int:
     """Remove the next flow that is scheduled until a time; return it, or -1 when there is none."""
-    calendar, count, arrive = state.calendar, state.count, state.moving.arrive
     queued = np.inf
-    if count[N_QUEUE_HEAD] < count[N_QUEUE_TAIL]:
-        queued = arrive[calendar.queue[count[N_QUEUE_HEAD] % len(calendar.queue)]]
-    if count[N_TIMERS] == 0 or queued <= arrive[calendar.timer[0]]:
+    if now[0].queue_head < now[0].queue_tail:
+        queued = moves[queue[now[0].queue_head % len(queue)]].due
+    if now[0].timers == 0 or queued <= moves[timer[0]].due:
         if queued > time:
             return -1
-        count[N_QUEUE_HEAD] += 1
-        return calendar.queue[(count[N_QUEUE_HEAD] - 1) % len(calendar.queue)]  # type: ignore[no-any-return]
-    heap = calendar.timer
-    first = heap[0]
-    if arrive[first] > time:
+        now[0].queue_head += 1
+        return queue[(now[0].queue_head - 1) % len(queue)]  # type: ignore[no-any-return]
+    first = timer[0]
+    if moves[first].due > time:
         return -1
-    count[N_TIMERS] -= 1
-    size = count[N_TIMERS]
-    flow = heap[size]
+    now[0].timers -= 1
+    size = now[0].timers
+    flow = timer[size]
+    due = moves[flow].due
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and arrive[heap[child + 1]] < arrive[heap[child]]:
+        if child + 1 < size and moves[timer[child + 1]].due < moves[timer[child]].due:
             child += 1
-        if arrive[heap[child]] >= arrive[flow]:
+        if moves[timer[child]].due >= due:
             break
-        heap[at] = heap[child]
+        timer[at] = timer[child]
         at = child
-    heap[at] = flow
+    timer[at] = flow
     return first  # type: ignore[no-any-return]

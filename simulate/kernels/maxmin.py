@@ -17,12 +17,12 @@ result is that of solving all. Equal levels are compared with a tolerance: a tie
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from simulate.kernels.state import N_STAMP, State
+from simulate.kernels.compile import inlined, kernel
+from simulate.kernels.state import Records
 
-__all__ = ["FREE", "FROZEN", "SETTLED", "TIE", "push", "pop", "solve"]
+__all__ = ["FREE", "FROZEN", "SETTLED", "TIE", "solve"]
 
 SETTLED, FREE, FROZEN = 0, 1, 2
 
@@ -30,195 +30,248 @@ TIE = 1e-12
 """Relative difference below which two levels are one."""
 
 
-@njit(cache=True, nogil=True)
-def push(keys: NDArray[np.float64], items: NDArray[np.int32], size: int, key: float, item: int) -> int:
-    """Add an item to a binary heap; return its new size."""
+@inlined
+def _push(heap: Records, size: int, key: float, link: int) -> int:
+    """Add an entry to a binary heap; return its new size."""
     at = size
     while at > 0:
         parent = (at - 1) >> 1
-        if keys[parent] <= key:
+        if heap[parent].key <= key:
             break
-        keys[at] = keys[parent]
-        items[at] = items[parent]
+        heap[at].key = heap[parent].key
+        heap[at].link = heap[parent].link
         at = parent
-    keys[at] = key
-    items[at] = item
+    heap[at].key = key
+    heap[at].link = link
     return size + 1
 
 
-@njit(cache=True, nogil=True)
-def pop(keys: NDArray[np.float64], items: NDArray[np.int32], size: int) -> int:
-    """Remove the first item of a binary heap; return its new size."""
+@inlined
+def _pop(heap: Records, size: int) -> int:
+    """Remove the first entry of a binary heap; return its new size."""
     size -= 1
-    key, item = keys[size], items[size]
+    key, link = heap[size].key, heap[size].link
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and keys[child + 1] < keys[child]:
+        if child + 1 < size and heap[child + 1].key < heap[child].key:
             child += 1
-        if keys[child] >= key:
+        if heap[child].key >= key:
             break
-        keys[at] = keys[child]
-        items[at] = items[child]
+        heap[at].key = heap[child].key
+        heap[at].link = heap[child].link
         at = child
-    keys[at] = key
-    items[at] = item
+    heap[at].key = key
+    heap[at].link = link
     return size
 
 
-@njit(cache=True, nogil=True)
-def _weigh(state: State, link: int) -> float:
-    """Sum a resource's members into `fixed` and `free`; return the least rate that names it as bottleneck."""
-    links, classes, shift = state.links, state.classes, state.shift
+@inlined
+def _weigh(links: Records, members: Records, rates: Records, link: int) -> float:
+    """Sum a resource's members into ``fixed`` and ``free``; return the least rate that names it as bottleneck."""
     fixed = 0.0
     free = 0.0
     own = np.inf
-    first = links.offset[link]
-    for at in range(first, first + links.count[link]):
-        slot = links.member[at] >> shift
-        if classes.free[slot] == FREE:
-            free += links.weight[at]
+    first = links[link].first
+    for at in range(first, first + links[link].count):
+        slot = members[at].slot
+        if rates[slot].free == FREE:
+            free += members[at].weight
         else:
-            rate = classes.rate[slot]
-            fixed += links.weight[at] * rate
-            if classes.free[slot] == SETTLED and classes.limit[slot] == link and rate < own:
-                own = rate
-    links.fixed[link] = fixed
-    links.free[link] = free
+            rate = rates[slot].rate
+            fixed += members[at].weight * rate
+            if rates[slot].limit == link and rates[slot].free == SETTLED:
+                own = min(own, rate)
+    links[link].fixed = fixed
+    links[link].free = free
     return own
 
 
-@njit(cache=True, nogil=True)
-def _level(state: State, link: int) -> float:
-    links = state.links
-    if links.free[link] <= 0.0:
-        return np.inf
-    return max(0.0, links.capacity[link] - links.fixed[link]) / links.free[link]
+@inlined
+def _level(links: Records, link: int) -> float:
+    """Return the rate that what a resource has left gives to each free class on it, infinite when it has none."""
+    free = links[link].free
+    return max(0.0, links[link].capacity - links[link].fixed) / free if free > 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
-def _look(state: State, link: int, n_heap: int, n_watched: int) -> tuple[int, int]:
-    """Look at a resource for the first time in this solve."""
-    links = state.links
-    links.seen[link] = state.count[N_STAMP]
-    own = _weigh(state, link)
-    links.watched[link] = own < np.inf
-    key = min(_level(state, link), own)
-    links.key[link] = key
-    if key < np.inf:
-        n_heap = push(state.heap_key, state.heap_link, n_heap, key, link)
-    return n_heap, n_watched + (own < np.inf)
+@inlined
+def _look(
+    links: Records, members: Records, rates: Records, classes: Records, heap: Records, n_heap: int, link: int
+) -> int:
+    """Look at a resource for the first time in a solve; return the new size of the heap."""
+    own = _weigh(links, members, rates, link)
+    links[link].watched = own < np.inf
+    key = min(_level(links, link), own)
+    links[link].key = key
+    wanted = key < np.inf
+    if wanted and links[link].count == 1 and own == np.inf:
+        # Of the resources that a free class has for itself only the least can be its bottleneck.
+        slot = members[links[link].first].slot
+        wanted = key < classes[slot].alone
+        if wanted:
+            classes[slot].alone = key
+        else:
+            links[link].key = np.inf
+    if wanted:
+        n_heap = _push(heap, n_heap, key, link)
+    return n_heap
 
 
-@njit(cache=True, nogil=True)
-def _release(state: State, slot: int, n_freed: int, n_heap: int, n_watched: int) -> tuple[int, int, int]:
-    """Make a settled class free, and look at every resource on its route."""
-    links, classes = state.links, state.classes
-    rate = classes.rate[slot]
-    classes.before[slot] = rate
-    classes.free[slot] = FREE
-    state.freed[n_freed] = slot
-    first = slot << state.shift
-    for hop in range(first, first + classes.hops[slot]):
-        link = classes.resource[hop]
-        if links.seen[link] != state.count[N_STAMP]:
-            n_heap, n_watched = _look(state, link, n_heap, n_watched)
+@inlined
+def _release(
+    links: Records,
+    members: Records,
+    rates: Records,
+    classes: Records,
+    hops: Records,
+    heap: Records,
+    n_heap: int,
+    stamp: int,
+    first_hop: int,
+    slot: int,
+) -> tuple[int, int]:
+    """Make a settled class free, and look at every resource on its route.
+
+    Returns
+    -------
+    tuple
+        New size of the heap; resources looked at for the first time that are watched.
+    """
+    rate = rates[slot].rate
+    classes[slot].before = rate
+    classes[slot].alone = np.inf
+    rates[slot].free = FREE
+    n_watched = 0
+    for hop in range(first_hop, first_hop + classes[slot].hops):
+        link = hops[hop].link
+        if links[link].stamp != stamp:
+            links[link].stamp = stamp
+            n_heap = _look(links, members, rates, classes, heap, n_heap, link)
+            n_watched += links[link].watched
             continue
-        weight = classes.use[hop] * classes.flows[slot]
-        links.fixed[link] -= weight * rate
-        links.free[link] += weight
-        level = _level(state, link)
-        if level < links.key[link]:
-            links.key[link] = level
-            n_heap = push(state.heap_key, state.heap_link, n_heap, level, link)
-    return n_freed + 1, n_heap, n_watched
+        weight = hops[hop].use * classes[slot].flows
+        links[link].fixed -= weight * rate
+        links[link].free += weight
+        level = _level(links, link)
+        if level < links[link].key:
+            links[link].key = level
+            n_heap = _push(heap, n_heap, level, link)
+    return n_heap, n_watched
 
 
-@njit(cache=True, nogil=True)
-def _freeze(state: State, link: int, level: float) -> int:
+@inlined
+def _freeze(
+    links: Records,
+    members: Records,
+    rates: Records,
+    classes: Records,
+    hops: Records,
+    shift: int,
+    link: int,
+    level: float,
+) -> int:
     """Give every free class on a resource its rate; return how many there were."""
-    links, classes = state.links, state.classes
     n_frozen = 0
-    first = links.offset[link]
-    for at in range(first, first + links.count[link]):
-        slot = links.member[at] >> state.shift
-        if classes.free[slot] != FREE:
+    first = links[link].first
+    for at in range(first, first + links[link].count):
+        slot = members[at].slot
+        if rates[slot].free != FREE:
             continue
-        classes.free[slot] = FROZEN
-        classes.rate[slot] = level
-        classes.limit[slot] = link
+        rates[slot].free = FROZEN
+        rates[slot].rate = level
+        rates[slot].limit = link
         n_frozen += 1
-        begin = slot << state.shift
-        for hop in range(begin, begin + classes.hops[slot]):
-            other = classes.resource[hop]
-            weight = classes.use[hop] * classes.flows[slot]
-            links.fixed[other] += weight * level
-            links.free[other] -= weight
+        first_hop = slot << shift
+        for hop in range(first_hop, first_hop + classes[slot].hops):
+            other = hops[hop].link
+            weight = hops[hop].use * classes[slot].flows
+            links[other].fixed += weight * level
+            links[other].free -= weight
     return n_frozen
 
 
-@njit(cache=True, nogil=True)
-def solve(state: State, n_freed: int, n_seeds: int) -> int:
+@kernel
+def solve(
+    links: Records,
+    members: Records,
+    rates: Records,
+    classes: Records,
+    hops: Records,
+    heap: Records,
+    freed: NDArray[np.int32],
+    n_freed: int,
+    seeds: NDArray[np.int32],
+    n_seeds: int,
+    stamp: int,
+    shift: int,
+) -> int:
     """Make the rates max-min fair again.
 
     Parameters
     ----------
-    n_freed
-        Classes that are new or have another number of flows: the first so many of ``state.freed``, marked `FREE`.
-    n_seeds
-        The resources that these, and the classes that have gone, cross: the first so many of ``state.seed``.
+    freed, n_freed
+        Classes that are new or have another number of flows, already marked `FREE`; more are added.
+    seeds, n_seeds
+        The resources that these, and the classes that have gone, cross.
+    stamp
+        A number that no solve before has had.
 
     Returns
     -------
     int
-        Length of ``state.freed`` now: the classes that were solved, left marked, with their old rate in `before`.
+        Length of `freed` now: the classes that were solved, left marked, with their old rate in ``before``.
     """
-    links, classes = state.links, state.classes
-    keys, items = state.heap_key, state.heap_link
-    state.count[N_STAMP] += 1
     n_heap = 0
     n_watched = 0
     for at in range(n_seeds):
-        link = state.seed[at]
-        if links.seen[link] != state.count[N_STAMP]:
-            n_heap, n_watched = _look(state, link, n_heap, n_watched)
+        link = seeds[at]
+        if links[link].stamp != stamp:
+            links[link].stamp = stamp
+            n_heap = _look(links, members, rates, classes, heap, n_heap, link)
+            n_watched += links[link].watched
     n_frozen = 0
     while n_heap > 0 and (n_frozen < n_freed or n_watched > 0):
-        key, link = keys[0], items[0]
-        n_heap = pop(keys, items, n_heap)
-        if key != links.key[link]:
+        key, link = heap[0].key, heap[0].link
+        n_heap = _pop(heap, n_heap)
+        if key != links[link].key:
             continue  # a lower entry has replaced this one
-        own = _weigh(state, link)
-        level = _level(state, link)
-        if links.watched[link] and own == np.inf:
-            links.watched[link] = False
+        own = _weigh(links, members, rates, link)
+        level = _level(links, link)
+        if links[link].watched and own == np.inf:
+            links[link].watched = False
             n_watched -= 1
-        at_level = min(level, own)
-        links.key[link] = at_level
-        if at_level == np.inf:
+        key_now = min(level, own)
+        links[link].key = key_now
+        if key_now == np.inf:
             continue
-        if n_heap > 0 and at_level > key and at_level > keys[0]:
-            n_heap = push(keys, items, n_heap, at_level, link)  # it has risen since it was pushed
+        if n_heap > 0 and key_now > key and key_now > heap[0].key:
+            n_heap = _push(heap, n_heap, key_now, link)  # it has risen since it was pushed
             continue
-        links.key[link] = np.inf
-        first = links.offset[link]
-        last = first + links.count[link]
+        links[link].key = np.inf
+        first = links[link].first
+        last = first + links[link].count
         n_before = n_freed
-        if level <= own * (1.0 + TIE):
+        fills = level <= own * (1.0 + TIE)
+        if fills or links[link].free > 0.0 or links[link].fixed < links[link].capacity * (1.0 - TIE):
             for at in range(first, last):
-                slot = links.member[at] >> state.shift
-                if classes.free[slot] == SETTLED and classes.rate[slot] > level * (1.0 + TIE):
-                    n_freed, n_heap, n_watched = _release(state, slot, n_freed, n_heap, n_watched)
-            if n_freed == n_before:
-                n_frozen += _freeze(state, link, level)
-        elif links.free[link] > 0.0 or links.fixed[link] < links.capacity[link] * (1.0 - TIE):
-            for at in range(first, last):
-                slot = links.member[at] >> state.shift
-                if classes.free[slot] == SETTLED and classes.limit[slot] == link:
-                    n_freed, n_heap, n_watched = _release(state, slot, n_freed, n_heap, n_watched)
-        if n_freed == n_before and links.watched[link]:
-            links.watched[link] = False
+                slot = members[at].slot
+                if rates[slot].free != SETTLED:
+                    continue
+                # A faster class must give way to a resource that fills; one that a resource held back can rise.
+                if (rates[slot].rate > level * (1.0 + TIE)) if fills else (rates[slot].limit == link):
+                    freed[n_freed] = slot
+                    n_freed += 1
+                    n_heap, n_new = _release(
+                        links, members, rates, classes, hops, heap, n_heap, stamp, slot << shift, slot
+                    )
+                    n_watched += n_new
+        if n_freed > n_before:
+            continue
+        if fills:
+            n_frozen += _freeze(links, members, rates, classes, hops, shift, link, level)
+        if links[link].watched:
+            links[link].watched = False
             n_watched -= 1
     return n_freed

@@ -19,7 +19,7 @@ def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.i
     place = (key * 0x9E3779B97F4A7C15 >> 32) & mask  # multiplicative hashing: Knuth, volume 3, 6.4
     while table[place] >= 0 and keys[first[table[place]]] != key:
         place = (place + 1) & mask
-    return place  # type: ignore[no-any-return]
+    return place
 
 
 @njit(cache=True, nogil=True)

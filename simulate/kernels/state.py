@@ -1,232 +1,224 @@
-"""The state of a fluid network: flat arrays that every kernel of the simulation reads and writes.
+"""The state of a fluid network: arrays of records that the kernels of the simulation read and write.
 
-A *resource* has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host. A
-*route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
+A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
+A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
 the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
 *slot* from its first flow to its last. A *hop* is one resource of a class, numbered ``slot << shift | place``.
+
+Kernels take arrays of records one by one, never a tuple of many: Numba passes an array as seven words, and what a tuple
+holds is copied at each call and counted at each use.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "CLOCK_TIE",
-    "CLOCK_TIME",
-    "N_DONE",
-    "N_EVENTS",
-    "N_FREE_SLOTS",
-    "N_QUEUE_HEAD",
-    "N_QUEUE_TAIL",
-    "N_SOLVES",
-    "N_STAMP",
-    "N_TIMERS",
-    "Calendar",
-    "Classes",
-    "Links",
-    "Moving",
-    "Routes",
+    "BLOCK",
+    "CLASS",
+    "ENTRY",
+    "HOP",
+    "LINK",
+    "MEMBER",
+    "MOVE",
+    "NOW",
+    "RATE",
+    "ROUTE",
+    "Records",
     "State",
     "allocate",
 ]
 
-N_FREE_SLOTS, N_QUEUE_HEAD, N_QUEUE_TAIL, N_TIMERS, N_DONE, N_EVENTS, N_SOLVES, N_STAMP = range(8)
-"""Places in `State.count`."""
-
-CLOCK_TIME, CLOCK_TIE = range(2)
-"""Places in `State.clock`: the time now, and the time within which events count as simultaneous, in seconds."""
+Records = NDArray[Any]
+"""An array of records; its type is named where it is described."""
 
 BLOCK = 32
 """Ends of classes are kept as a tree of minima with this many children a node."""
 
+NOW = np.dtype(
+    [
+        ("time", "f8"),  # seconds
+        ("tie", "f8"),  # seconds within which events count as simultaneous
+        ("bin_s", "f8"),  # width of a bin of the timeline
+        ("shift", "i8"),  # a class has room for ``1 << shift`` hops
+        ("stamp", "i8"),  # solves, those of no consequence included
+        ("events", "i8"),  # instants played
+        ("solves", "i8"),  # instants at which rates were solved
+        ("done", "i8"),  # flows in ``done``
+        ("spare", "i8"),  # slots in ``spare``
+        ("stale", "i8"),  # blocks in ``stale``
+        ("queue_head", "i8"),  # flows that have left ``queue``
+        ("queue_tail", "i8"),  # flows that have entered it
+        ("timers", "i8"),  # flows in ``timer``
+        ("members", "i8"),  # places of ``members`` that are part of a room, or were
+    ]
+)
+"""One record of single values."""
 
-class Links(NamedTuple):
-    """Resources, R of them, each with the classes that cross it."""
+LINK = np.dtype(
+    [
+        ("capacity", "f8"),  # bytes a second
+        ("first", "i4"),  # room of the resource in ``members``
+        ("room", "i4"),  # places in it
+        ("count", "i4"),  # classes that cross the resource now: the first so many places
+        ("watched", "i4"),  # in a solve: whether classes that are not solved name it as their bottleneck
+        ("stamp", "i8"),  # the last solve that looked at it, whose are the next three
+        ("fixed", "f8"),  # bytes a second of the classes with a rate
+        ("free", "f8"),  # weight of the classes without one
+        ("key", "f8"),  # level at which it must be looked at next: its entry in the heap
+        ("padding", "f8"),  # to one line of the cache
+    ]
+)
+"""A resource."""
 
-    capacity: NDArray[np.float64]
-    """(R,) bytes a second."""
-    offset: NDArray[np.int64]
-    """(R + 1,) room of each resource in `member` and `weight`."""
-    count: NDArray[np.int32]
-    """(R,) classes that cross it now."""
-    member: NDArray[np.int32]
-    """Hops, one a class; the first ``count[r]`` of a resource's room are in use."""
-    weight: NDArray[np.float64]
-    """Beside `member`: flows of the class times its use of the resource."""
-    seen: NDArray[np.int64]
-    """(R,) stamp of the last solve that looked at the resource. What follows belongs to that solve."""
-    fixed: NDArray[np.float64]
-    """(R,) bytes a second of the classes with a rate."""
-    free: NDArray[np.float64]
-    """(R,) weight of the classes without one."""
-    key: NDArray[np.float64]
-    """(R,) level at which the resource must be looked at next; its entry in the heap."""
-    watched: NDArray[np.bool_]
-    """(R,) whether classes that are not being solved name it as their bottleneck."""
+MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
+"""A class on a resource; the weight is its number of flows times its use."""
 
+ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "i4"), ("lane", "i8")])
+"""A route: seconds of latency, where it begins in ``route_link``, the slot of the class on it or -1, its lane."""
 
-class Routes(NamedTuple):
-    """Routes, Q of them."""
+RATE = np.dtype([("rate", "f8"), ("limit", "i4"), ("free", "i4")])
+"""What a solve reads of a class: bytes a second of each of its flows; its bottleneck, the full resource on which no
+flow is faster; and whether it is being solved (`maxmin.SETTLED`, `FREE` or `FROZEN`)."""
 
-    offset: NDArray[np.int64]
-    """(Q + 1,) room of each route in `resource` and `use`."""
-    resource: NDArray[np.int32]
-    """Resources in the order in which bytes cross them."""
-    use: NDArray[np.float64]
-    """Beside `resource`: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
-    latency: NDArray[np.float64]
-    """(Q,) seconds from the begin of a flow to its first byte's arrival."""
-    lane: NDArray[np.uint8]
-    """(Q,) virtual lane."""
-    slot: NDArray[np.int32]
-    """(Q,) slot of the class that moves on the route, -1 when none does."""
+CLASS = np.dtype(
+    [
+        ("flows", "i4"),  # flows moving now
+        ("solved", "i4"),  # flows that moved when the rate was solved
+        ("before", "f8"),  # rate before the solve that goes on
+        ("alone", "f8"),  # in a solve: least level of the resources that no other class crosses
+        ("served", "f8"),  # bytes that a flow present since the class began has moved until ``since``
+        ("since", "f8"),  # seconds
+        ("drawn", "f8"),  # seconds until which the timeline has the load
+        ("route", "i4"),
+        ("first", "i4"),  # the flow that ends first, root of a heap in ``moves``
+        ("hops", "i4"),
+        ("lane", "i2"),
+        ("touched", "i2"),  # whether it is in ``touched``
+    ]
+)
+"""The rest of a class."""
 
+HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
+"""A resource of a class, and the place of the class among its members."""
 
-class Classes(NamedTuple):
-    """Slots, K of them, each for the flows that move on one route."""
+MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
+"""A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
+of the class)."""
 
-    route: NDArray[np.int32]
-    """(K,) the route."""
-    flows: NDArray[np.int32]
-    """(K,) flows moving now."""
-    solved: NDArray[np.int32]
-    """(K,) flows that moved when the rate was solved."""
-    rate: NDArray[np.float64]
-    """(K,) bytes a second of each flow."""
-    before: NDArray[np.float64]
-    """(K,) rate before the solve that goes on."""
-    limit: NDArray[np.int32]
-    """(K,) bottleneck: the full resource on which no flow is faster."""
-    served: NDArray[np.float64]
-    """(K,) bytes that each flow present since the class began has moved until `since`."""
-    since: NDArray[np.float64]
-    """(K,) seconds, time of `served`."""
-    first: NDArray[np.int32]
-    """(K,) the flow that ends first, root of a heap through `Moving.left` and `Moving.right`."""
-    hops: NDArray[np.int32]
-    """(K,) resources on the route."""
-    lane: NDArray[np.uint8]
-    """(K,) virtual lane."""
-    drawn: NDArray[np.float64]
-    """(K,) seconds up to which the timeline has the class's load."""
-    free: NDArray[np.int8]
-    """(K,) in a solve: `maxmin.SETTLED`, `FREE` or `FROZEN`."""
-    touched: NDArray[np.bool_]
-    """(K,) whether the class is in `touched_list`."""
-    touched_list: NDArray[np.int32]
-    """(K,) classes that won or lost flows at this instant."""
-    spare: NDArray[np.int32]
-    """(K,) stack of unused slots."""
-    resource: NDArray[np.int32]
-    """(K << shift,) resource of each hop."""
-    use: NDArray[np.float64]
-    """(K << shift,) use of each hop."""
-    place: NDArray[np.int32]
-    """(K << shift,) place of each hop in its resource's room of `Links.member`."""
+ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
+"""An entry of the heap of a solve."""
 
 
-class Moving(NamedTuple):
-    """Flows, F of them, and who waits for whom."""
+class State(NamedTuple):
+    """Everything. R resources, Q routes, K slots, F flows."""
 
-    route: NDArray[np.int32]
-    """(F,) route."""
+    now: Records
+    """(1,) `NOW`."""
+    links: Records
+    """(R,) `LINK`."""
+    members: Records
+    """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
+    routes: Records
+    """(Q,) `ROUTE`."""
+    route_link: NDArray[np.int32]
+    """Resources of the routes."""
+    route_use: NDArray[np.float64]
+    """Beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
+    rates: Records
+    """(K,) `RATE`."""
+    classes: Records
+    """(K,) `CLASS`."""
+    hops: Records
+    """(K << shift,) `HOP`."""
+
+    flow_route: NDArray[np.int32]
+    """(F,) route of each flow."""
     size: NDArray[np.float64]
     """(F,) bytes."""
     earliest: NDArray[np.float64]
-    """(F,) seconds before which the flow cannot begin."""
+    """(F,) seconds before which a flow cannot begin."""
     delay: NDArray[np.float64]
     """(F,) seconds between being ready and beginning."""
     waits: NDArray[np.int32]
     """(F,) flows that it still waits for."""
     next_offset: NDArray[np.int64]
-    """(F + 1,) the flows that wait for f are ``next[next_offset[f]:next_offset[f + 1]]``."""
-    next: NDArray[np.int32]
+    """(F + 1,) the flows that wait for f are ``next_flow[next_offset[f]:next_offset[f + 1]]``."""
+    next_flow: NDArray[np.int32]
     """Flows that wait."""
     begin: NDArray[np.float64]
     """(F,) seconds at which it began, NaN before."""
-    arrive: NDArray[np.float64]
-    """(F,) seconds at which its bytes begin to move: begin and latency."""
     end: NDArray[np.float64]
     """(F,) seconds at which it ended, NaN before."""
     limit: NDArray[np.int32]
     """(F,) bottleneck when it ended, -1 for flows that cross nothing."""
-    goal: NDArray[np.float64]
-    """(F,) value of `Classes.served` at which it ends."""
-    left: NDArray[np.int32]
-    """(F,) heap of a class: left child."""
-    right: NDArray[np.int32]
-    """(F,) heap of a class: right child."""
+    moves: Records
+    """(F,) `MOVE`."""
 
-
-class Calendar(NamedTuple):
-    """What happens next: ends of classes in a tree of minima, begins of flows in a queue and a heap."""
-
-    end: NDArray[np.float64]
-    """(K,) seconds at which the class's first flow ends, infinite for unused slots."""
-    block: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `end`."""
-    top: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `block`."""
-    stale: NDArray[np.bool_]
-    """Beside `block`: whether it must be computed again."""
-    stale_list: NDArray[np.int32]
-    """Blocks to compute again; the number of them is in ``stale_count[0]``."""
-    stale_count: NDArray[np.int64]
-    """(1,)"""
+    ends: NDArray[np.float64]
+    """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
+    blocks: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `ends`."""
+    tops: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `blocks`."""
+    stale: NDArray[np.int32]
+    """Blocks to compute again."""
+    is_stale: NDArray[np.bool_]
+    """Beside `blocks`: whether it is in `stale`."""
     queue: NDArray[np.int32]
-    """(F,) flows that were scheduled in the order of their times."""
+    """(F,) flows that were scheduled in the order of their times, as a ring."""
     timer: NDArray[np.int32]
     """(F,) heap of flows that were scheduled out of order."""
 
-
-class State(NamedTuple):
-    """Everything."""
-
-    links: Links
-    routes: Routes
-    classes: Classes
-    moving: Moving
-    calendar: Calendar
-    heap_key: NDArray[np.float64]
-    """Heap of a solve: levels."""
-    heap_link: NDArray[np.int32]
-    """Heap of a solve: resources."""
+    heap: Records
+    """`ENTRY`: heap of a solve."""
     freed: NDArray[np.int32]
-    """(K,) classes being solved."""
-    seed: NDArray[np.int32]
-    """Resources whose flows have changed."""
+    """(K,) classes in a solve."""
+    seeds: NDArray[np.int32]
+    """(K << shift,) resources whose flows have changed."""
+    touched: NDArray[np.int32]
+    """(K,) classes that won or lost flows, or changed their rate, at this instant."""
+    spare: NDArray[np.int32]
+    """(K,) stack of unused slots."""
     ready: NDArray[np.int32]
-    """(F,) flows to begin at this instant."""
+    """(F,) stack of flows to begin at this instant."""
     done: NDArray[np.int32]
     """(F,) flows in the order in which they ended."""
     lane_weight: NDArray[np.float64]
     """(L,) arbitration weight of each lane."""
-    shift: int
-    """A class has room for ``1 << shift`` hops."""
     bins: NDArray[np.float64]
-    """(R, B) bytes that crossed each resource in each bin of time; no bins, no timeline."""
-    bin_s: NDArray[np.float64]
-    """(1,) width of a bin; it doubles, and neighbours are joined, when time goes beyond the last."""
-    clock: NDArray[np.float64]
-    count: NDArray[np.int64]
+    """(R, B) bytes that crossed each resource in each bin of time. The width of a bin doubles, and neighbours are
+    joined, when time goes beyond the last."""
+
+
+FIRST_ROOM = 4
+"""Places in the first room of a resource."""
+
+
+def aligned(n: int, record: np.dtype[np.void]) -> Records:
+    """Return `n` records of zeros that begin at a line of the cache, so that one of 64 bytes lies in one line."""
+    memory = np.zeros(n * record.itemsize + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + n * record.itemsize].view(record)
 
 
 def allocate(
     capacity: NDArray[np.float64],
     room: NDArray[np.int64],
-    routes: Routes,
-    moving: Moving,
+    n_routes: int,
     n_slots: int,
     n_hops: int,
-    lane_weight: NDArray[np.float64],
+    flows: dict[str, NDArray[Any]],
+    *,
+    tie_s: float,
     n_bins: int,
     bin_s: float,
-    tie_s: float,
+    lane_weight: NDArray[np.float64],
 ) -> State:
-    """Return the state of a network on which nothing moves yet.
+    """Return the state of a network on which nothing moves yet, with routes still to be filled in.
 
     Parameters
     ----------
@@ -236,79 +228,49 @@ def allocate(
         Classes that may move at one time.
     n_hops
         Resources on the longest route.
+    flows
+        The arrays of `State` from ``flow_route`` to ``next_flow``.
     """
-    n_links, n_flows = len(capacity), len(moving.route)
+    n_flows = max(len(flows["size"]), 1)
     shift = max(0, int(n_hops - 1).bit_length())
     k = -(-max(n_slots, 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
-    offset = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
-
-    def ints(n: int) -> NDArray[np.int32]:
-        return np.zeros(n, np.int32)
-
-    def floats(n: int) -> NDArray[np.float64]:
-        return np.zeros(n, np.float64)
-
-    links = Links(
-        capacity=capacity,
-        offset=offset,
-        count=ints(n_links),
-        member=ints(int(offset[-1])),
-        weight=floats(int(offset[-1])),
-        seen=np.zeros(n_links, np.int64),
-        fixed=floats(n_links),
-        free=floats(n_links),
-        key=floats(n_links),
-        watched=np.zeros(n_links, np.bool_),
-    )
-    classes = Classes(
-        route=ints(k),
-        flows=ints(k),
-        solved=ints(k),
-        rate=floats(k),
-        before=floats(k),
-        limit=ints(k),
-        served=floats(k),
-        since=floats(k),
-        first=ints(k),
-        hops=ints(k),
-        lane=np.zeros(k, np.uint8),
-        drawn=floats(k),
-        free=np.zeros(k, np.int8),
-        touched=np.zeros(k, np.bool_),
-        touched_list=ints(k),
-        spare=np.arange(k - 1, -1, -1, dtype=np.int32),
-        resource=ints(k << shift),
-        use=floats(k << shift),
-        place=ints(k << shift),
-    )
-    calendar = Calendar(
-        end=np.full(k, np.inf),
-        block=np.full(k // BLOCK, np.inf),
-        top=np.full(k // (BLOCK * BLOCK), np.inf),
-        stale=np.zeros(k // BLOCK, np.bool_),
-        stale_list=ints(k // BLOCK),
-        stale_count=np.zeros(1, np.int64),
-        queue=ints(max(n_flows, 1)),
-        timer=ints(max(n_flows, 1)),
-    )
-    count = np.zeros(8, np.int64)
-    count[N_FREE_SLOTS] = k
+    now = np.zeros(1, NOW)
+    now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
+    now["members"] = FIRST_ROOM * len(capacity)
+    links = aligned(len(capacity), LINK)
+    links["capacity"] = capacity
+    links["first"] = FIRST_ROOM * np.arange(len(capacity))
+    links["room"] = FIRST_ROOM
     return State(
+        now=now,
         links=links,
-        routes=routes,
-        classes=classes,
-        moving=moving,
-        calendar=calendar,
-        heap_key=floats(n_links + (k << shift)),
-        heap_link=ints(n_links + (k << shift)),
-        freed=ints(k),
-        seed=ints(k << shift),
-        ready=ints(max(n_flows, 1)),
-        done=ints(max(n_flows, 1)),
+        # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
+        members=aligned(FIRST_ROOM * len(capacity) + 4 * int(room.sum()), MEMBER),
+        routes=np.zeros(n_routes, ROUTE),
+        route_link=np.zeros(0, np.int32),
+        route_use=np.zeros(0),
+        rates=aligned(k, RATE),
+        classes=aligned(k, CLASS),
+        hops=aligned(k << shift, HOP),
+        **flows,
+        begin=np.full(n_flows, np.nan),
+        end=np.full(n_flows, np.nan),
+        limit=np.full(n_flows, -1, np.int32),
+        moves=np.zeros(n_flows, MOVE),
+        ends=np.full(k, np.inf),
+        blocks=np.full(k // BLOCK, np.inf),
+        tops=np.full(k // (BLOCK * BLOCK), np.inf),
+        stale=np.zeros(k // BLOCK, np.int32),
+        is_stale=np.zeros(k // BLOCK, np.bool_),
+        queue=np.zeros(n_flows, np.int32),
+        timer=np.zeros(n_flows, np.int32),
+        heap=np.zeros(len(capacity) + (k << shift), ENTRY),
+        freed=np.zeros(k, np.int32),
+        seeds=np.zeros(k << shift, np.int32),
+        touched=np.zeros(k, np.int32),
+        spare=np.arange(k - 1, -1, -1, dtype=np.int32),
+        ready=np.zeros(n_flows, np.int32),
+        done=np.zeros(n_flows, np.int32),
         lane_weight=lane_weight,
-        shift=shift,
-        bins=np.zeros((n_links if n_bins else 0, n_bins)),
-        bin_s=np.array([bin_s]),
-        clock=np.array([0.0, tie_s]),
-        count=count,
+        bins=np.zeros((len(capacity) if n_bins else 0, n_bins)),
     )
