@@ -61,7 +61,9 @@ class ChannelOrder:
     rank: Ints
     """(C,) ranks; those along a legal path rise."""
     falling: Ints
-    """(C,) channels by falling rank."""
+    """(C,) channels by falling rank, those of one sender together."""
+    run: Ints
+    """(R + 1,) ``falling[run[i] : run[i + 1]]`` are the channels of one sender that have the same rank."""
     top: int
     """Ranks below are of channels that go up, ranks from here on of those in turning trees or going down."""
 
@@ -111,6 +113,8 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
         outward = first[parent] + np.flatnonzero(receiver[first[parent] : first[parent + 1]] == child)
         rank[outward] = 2 * n + position
         rank[at[fabric.peer[ports[outward]]]] = 2 * n - 1 - position
+    falling = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
+    starts = np.flatnonzero((np.diff(rank[falling], prepend=-1) != 0) | (np.diff(sender[falling], prepend=-1) != 0))
     return ChannelOrder(
         first=first,
         sender=sender,
@@ -118,7 +122,8 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
         number=fabric.port_number[ports],
         rate_gbps=fabric.rate_gbps[ports],
         rank=rank,
-        falling=np.argsort(-rank, kind="stable").astype(np.int32),
+        falling=falling,
+        run=np.append(starts, len(falling)).astype(np.int32),
         top=n,
     )
 

@@ -29,7 +29,7 @@ NEARNESS = 0.05
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
 
-def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int = 2, lines: int = 3) -> RoutingTables:
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int = 2) -> RoutingTables:
     """Forwarding tables of any fabric.
 
     Parameters
@@ -39,8 +39,6 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
         LIDs of the end ports; `assign_lids` when left out.
     rounds : int
         How often each destination is placed anew.
-    lines : int
-        Lines of descent that are tried for it each time.
 
     Returns
     -------
@@ -55,7 +53,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
     closed_form(order, goals, level, own, lft)
     if len(order.sender):
         hosts = _count(fabric, Kind.HCA)
-        improve_placement(_net(fabric, order, hosts), _goals(goals, hosts), rounds, lines, lft)
+        improve_placement(_net(fabric, order, hosts), _goals(goals, hosts), rounds, lft)
     for switch in range(fabric.n_switches):
         number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
         mine = order.number[order.first[switch] : order.first[switch + 1]]
@@ -77,7 +75,7 @@ def _net(fabric: Fabric, order: ChannelOrder, hosts: NDArray[np.int64]) -> Net:
         receiver=order.receiver,
         rank=order.rank,
         falling=order.falling,
-        top=order.top,
+        run=order.run,
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
         sources=frozen(HOST * hosts + AGGREGATION * _count(fabric, Kind.AGGREGATION) + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),

@@ -102,6 +102,7 @@ def closed_form(
         order.receiver,
         order.rank,
         order.falling,
+        order.run,
         frozen(number),
         frozen(np.maximum(level, 1).astype(np.int32)),
         goals.group,

@@ -42,10 +42,11 @@ def legal_choices(
     receiver: Int32s,
     rank: Int32s,
     falling: Int32s,
+    run: Int32s,
     hops: Int32s,
     order: Int32s,
-    start: Int32s,
     choice: Int32s,
+    ways: Int32s,
     scratch: Int32s,
 ) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.
@@ -61,15 +62,15 @@ def legal_choices(
     ----------
     target : int
         Switch to reach.
-    first, sender, receiver, rank, falling
+    first, sender, receiver, rank, falling, run
         As in `routing.channel_order.ChannelOrder`.
     hops : (S,) int32, out
         Channels to the target, -1 where no legal path leads.
     order : (S,) int32, out
         Switches that reach the target, nearest first; it starts with the target itself.
-    start : (S + 1,) int32, out
-        ``choice[start[i]:start[i + 1]]`` are the channels of ``order[i]``.
     choice : (C,) int32, out
+    ways : (S,) int32, out
+        The channels of switch s are ``choice[first[s] : first[s] + ways[s]]``, in ascending order.
     scratch : (4, S) int32
 
     Returns
@@ -77,67 +78,77 @@ def legal_choices(
     int
         Switches in ``order``.
     """
-    n = len(first) - 1
     label, relied, via, need = scratch[0], scratch[1], scratch[2], scratch[3]
     hops[:] = -1
     relied[:] = 0
     hops[target] = 0
     label[target] = 1 << 30
-    for channel in falling:
-        here, there = sender[channel], receiver[channel]
-        if here == target or hops[there] < 0 or rank[channel] >= label[there]:
+    relied[target] = 1
+    for r in range(len(run) - 1):
+        here = sender[falling[run[r]]]
+        if relied[here] > 0:
             continue
-        if hops[here] >= 0:
-            if hops[there] + 1 >= hops[here] or relied[here] > 0:
-                continue
-            relied[via[here]] -= 1
-        hops[here] = hops[there] + 1
-        label[here] = rank[channel]
-        via[here] = there
-        relied[there] += 1
+        nearest, after = hops[here] - 1 if hops[here] >= 0 else 1 << 30, -1
+        level = rank[falling[run[r]]]
+        for k in range(run[r], run[r + 1]):
+            there = receiver[falling[k]]
+            if 0 <= hops[there] < nearest and level < label[there]:
+                nearest, after = hops[there], there
+        if after >= 0:
+            if hops[here] >= 0:
+                relied[via[here]] -= 1
+            hops[here] = nearest + 1
+            label[here] = level
+            via[here] = after
+            relied[after] += 1
 
-    # Sort by distance, counting.
-    count = 0
-    for switch in range(n):
-        via[switch] = 0
-    farthest = 0
-    for switch in range(n):
-        if hops[switch] >= 0:
-            count += 1
-            via[hops[switch]] += 1
-            farthest = max(farthest, hops[switch])
-    total = 0
-    for distance in range(farthest + 1):
-        total += via[distance]
-        via[distance] = total - via[distance]
-    for switch in range(n):
-        if hops[switch] >= 0:
-            order[via[hops[switch]]] = switch
-            via[hops[switch]] += 1
-
-    for i in range(1, count):
-        here = order[i]
-        label[here] = -1
-        for channel in range(first[here], first[here + 1]):
-            there = receiver[channel]
-            if hops[there] == hops[here] - 1 and label[here] < rank[channel] < label[there]:
-                label[here] = rank[channel]
+    count = _sort_by_distance(hops, order, via)
+    lowest = relied
     need[:] = -1
+    ways[target] = 0
     for i in range(1, count):
         here = order[i]
+        nearer = hops[here] - 1
+        size = first[here]
+        low, high = 1 << 30, -1
         for channel in range(first[here], first[here + 1]):
             there = receiver[channel]
-            if hops[there] == hops[here] - 1 and need[there] < rank[channel] < label[there]:
-                need[there] = rank[channel]
-    size = 0
-    start[0] = 0
-    start[1] = 0
-    for i in range(1, count):
-        here = order[i]
-        for channel in range(first[here], first[here + 1]):
-            there = receiver[channel]
-            if hops[there] == hops[here] - 1 and need[here] < rank[channel] < label[there]:
+            if hops[there] == nearer and rank[channel] < label[there]:
                 choice[size] = channel
                 size += 1
-        start[i + 1] = size
+                low = min(low, rank[channel])
+                high = max(high, rank[channel])
+                need[there] = max(need[there], rank[channel])
+        ways[here] = size - first[here]
+        lowest[here] = low
+        label[here] = high
+    for i in range(1, count):
+        here = order[i]
+        if lowest[here] <= need[here]:
+            size = first[here]
+            for k in range(first[here], first[here] + ways[here]):
+                if rank[choice[k]] > need[here]:
+                    choice[size] = choice[k]
+                    size += 1
+            ways[here] = size - first[here]
     return count
+
+
+@njit(cache=True, nogil=True)
+def _sort_by_distance(hops: Int32s, order: Int32s, slot: Int32s) -> int:
+    """Write the switches that have a distance to `order`, nearest first; return how many."""
+    slot[:] = 0
+    farthest = 0
+    for distance in hops:
+        if distance >= 0:
+            slot[distance] += 1
+            farthest = max(farthest, distance)
+    total = 0
+    for distance in range(farthest + 1):
+        total += slot[distance]
+        slot[distance] = total - slot[distance]
+    for switch in range(len(hops)):
+        if hops[switch] >= 0:
+            order[slot[hops[switch]]] = switch
+            slot[hops[switch]] += 1
+    return total

@@ -20,6 +20,7 @@ def fill_modulo(
     receiver: Int32s,
     rank: Int32s,
     falling: Int32s,
+    run: Int32s,
     number: Int32s,
     level: Int32s,
     group: Int32s,
@@ -33,7 +34,7 @@ def fill_modulo(
 
     Parameters
     ----------
-    first, sender, receiver, rank, falling, number
+    first, sender, receiver, rank, falling, run, number
         As in `routing.channel_order.ChannelOrder`.
     level : (S,) int32
         Levels of the switches, from 1.
@@ -52,13 +53,12 @@ def fill_modulo(
     """
     n = len(first) - 1
     hops, order = np.empty(n, np.int32), np.empty(n, np.int32)
-    start = np.empty(n + 1, np.int32)
-    choice = np.empty(len(receiver), np.int32)
+    choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
     scratch = np.empty((4, n), np.int32)
     bundle = np.empty(len(receiver) + 1, np.int32)
     for g in range(n):
         target = group[g]
-        count = legal_choices(target, first, sender, receiver, rank, falling, hops, order, start, choice, scratch)
+        count = legal_choices(target, first, sender, receiver, rank, falling, run, hops, order, choice, ways, scratch)
         for i in range(1, count):
             here = order[i]
             if limit[target] >= 0 and limit[here] >= 0 and hops[here] > limit[target]:
@@ -67,15 +67,16 @@ def fill_modulo(
             bundles = 0
             previous = -1
             upper = level[here]
-            for k in range(start[i], start[i + 1]):
+            end = first[here] + ways[here]
+            for k in range(first[here], end):
                 there = receiver[choice[k]]
                 if there != previous:
                     bundle[bundles] = k
                     bundles += 1
                     previous = there
                     upper = max(upper, level[there])
-            bundle[bundles] = start[i + 1]
-            lower = max(level[receiver[choice[start[i]]]] - 2, 0)
+            bundle[bundles] = end
+            lower = max(level[receiver[choice[first[here]]]] - 2, 0)
             for d in range(first_goal[g], first_goal[g + 1]):
                 b = 0 if bundles == 1 else np.int32(quotient[lower, d] % np.uint32(bundles))
                 width = bundle[b + 1] - bundle[b]

@@ -4,16 +4,14 @@ Flows that meet
 ---------------
 Two flows *meet* when they share a channel, unless they go to the same destination. What slows a random matching of
 hosts down is how many others a flow meets on its way, each counted once: if two flows share a channel and then the
-next one too, they met once. So what a flow meets is the sum over its channels of the flows there, less those that came
-along over the channel before. (The load of the most loaded channel alone says little about the average: Hoefler,
-Schneider and Lumsdaine, Cluster 2008.)
+next one too, they met once. So what a flow meets is the sum over its channels of the flows there, less those that go on
+with it. (The load of the most loaded channel alone says little about the average: Hoefler, Schneider and Lumsdaine,
+Cluster 2008.)
 
-Given everything else, the cheapest tree to a destination is found nearest switch first, each taking the way on which
-it meets the fewest flows: Dijkstra's algorithm as in SSSP routing (Hoefler et al., HOTI 2009), but with the flows of
-the destination itself taken away beforehand, repeatedly, and among legal channels only. That alone spreads the last
-steps to a destination over many channels that its neighbours would want to themselves. So trees are tried too that
-gather above the destination and descend in one line: from the switches where most flows turn downwards, those with the
-fewest flows around.
+Given everything else, the best tree to a destination is found nearest switch first, each taking the way on which it
+meets the fewest flows. That is Dijkstra's algorithm as in SSSP routing (Hoefler et al., HOTI 2009), but among legal
+channels only, with the destination's own flows taken away beforehand, and repeatedly, from a start that is good
+already: SSSP places each destination once, and what comes first cannot know what will come later.
 
 Shifts
 ------
@@ -35,25 +33,21 @@ __all__ = ["Goals", "Net", "improve_placement"]
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Ways = NDArray[np.uint8]
 
 _NO_WAY = 255
 """As in the tables: at the target itself, and where no cable leads to it."""
 
-_ASTRAY = 1e15
-"""Cost of leaving the line of descent: far above all flows, so that only those leave it who must."""
-
 
 class Net(NamedTuple):
-    """Channels and sources; the first five as in `routing.channel_order.ChannelOrder`."""
+    """Channels and sources; the first six as in `routing.channel_order.ChannelOrder`."""
 
     first: Int32s
     sender: Int32s
     receiver: Int32s
     rank: Int32s
     falling: Int32s
-    top: int
+    run: Int32s
     scale: Floats
     """(C,) the fastest rate over that of the channel."""
     sources: Floats
@@ -79,18 +73,14 @@ class _Tree(NamedTuple):
 
     hops: Int32s
     order: Int32s
-    start: Int32s
     choice: Int32s
-    down: Bools
-    """(S,) whether a switch has no way up."""
+    ways: Int32s
     onward: Int32s
     """(S,) channel that each switch takes; -1 at the target."""
     met: Floats
     """(S,) flows met by one that starts there."""
     flow: Floats
     """(S,) weight of the sources behind each switch, its own included."""
-    clean: Bools
-    """(S,) whether the way keeps to the line of descent."""
 
 
 class _Traffic(NamedTuple):
@@ -114,27 +104,38 @@ def _meets(net: Net, traffic: _Traffic, channel: int, onward: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _prepare(net: Net, tree: _Tree, target: int, scratch: Int32s) -> tuple[int, int]:
-    """Find the legal paths to a target; return the switches there are, and how far most flows turn from it."""
-    count = legal_choices(
-        target, net.first, net.sender, net.receiver, net.rank, net.falling,
-        tree.hops, tree.order, tree.start, tree.choice, scratch,
-    )  # fmt: skip
-    turn = scratch[0]
-    turning = np.zeros(tree.hops[tree.order[count - 1]] + 1)
+def _find(net: Net, tree: _Tree, target: int, scratch: Int32s) -> int:
+    """Find the legal paths to a target; return how many switches have one."""
     tree.onward[target] = -1
     tree.met[target] = 0.0
-    tree.down[target] = True
-    tree.clean[target] = True
-    turn[target] = 0
+    return legal_choices(
+        target, net.first, net.sender, net.receiver, net.rank, net.falling, net.run,
+        tree.hops, tree.order, tree.choice, tree.ways, scratch,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _recall(net: Net, tree: _Tree, way: Ways, lid: int, count: int) -> None:
+    """Take the tree of a destination from the tables."""
     for i in range(1, count):
         here = tree.order[i]
-        channel = tree.choice[tree.start[i]]
-        tree.down[here] = net.rank[channel] >= net.top
-        turn[here] = tree.hops[here] if tree.down[here] else turn[net.receiver[channel]]
-        if not tree.down[here]:
-            turning[turn[here]] += net.sources[here]
-    return count, int(np.argmax(turning))
+        tree.onward[here] = net.first[here] + way[here, lid]
+
+
+@njit(cache=True, nogil=True)
+def _choose(net: Net, tree: _Tree, traffic: _Traffic, count: int) -> None:
+    """Let each switch take the way on which it meets the fewest flows."""
+    for i in range(1, count):
+        here = tree.order[i]
+        best, way = np.inf, -1
+        for k in range(net.first[here], net.first[here] + tree.ways[here]):
+            channel = tree.choice[k]
+            there = net.receiver[channel]
+            met = tree.met[there] + _meets(net, traffic, channel, tree.onward[there])
+            if met < best:
+                best, way = met, channel
+        tree.met[here] = best
+        tree.onward[here] = way
 
 
 @njit(cache=True, nogil=True)
@@ -168,90 +169,15 @@ def _add(net: Net, tree: _Tree, traffic: _Traffic, count: int, weight: float) ->
 @njit(cache=True, nogil=True)
 def _stand_near(net: Net, goals: Goals, way: Ways, near: Floats, goal: int, sign: float) -> None:
     """Add a destination to those that stand near, or take it away."""
-    lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
-    for here in net.leaves:
-        if way[here, lid] != _NO_WAY:
-            near[net.first[here] + way[here, lid]] += net.sources[here] * extra
+    if 0 <= goal < len(goals.lid):
+        lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
+        for here in net.leaves:
+            if way[here, lid] != _NO_WAY:
+                near[net.first[here] + way[here, lid]] += net.sources[here] * extra
 
 
 @njit(cache=True, nogil=True)
-def _choose_freely(net: Net, tree: _Tree, traffic: _Traffic, count: int) -> None:
-    """Let each switch take the way on which it meets the fewest flows."""
-    for i in range(1, count):
-        here = tree.order[i]
-        best, way = np.inf, -1
-        for k in range(tree.start[i], tree.start[i + 1]):
-            channel = tree.choice[k]
-            there = net.receiver[channel]
-            met = tree.met[there] + _meets(net, traffic, channel, tree.onward[there])
-            if met < best:
-                best, way = met, channel
-        tree.met[here] = best
-        tree.onward[here] = way
-
-
-@njit(cache=True, nogil=True)
-def _choose_in_line(net: Net, tree: _Tree, traffic: _Traffic, count: int, line: Bools) -> None:
-    """Choose likewise, but keep to a line of descent wherever that is possible."""
-    for i in range(1, count):
-        here = tree.order[i]
-        down = tree.down[here]
-        clean = False
-        for k in range(tree.start[i], tree.start[i + 1]):
-            clean |= line[tree.choice[k]] if down else tree.clean[net.receiver[tree.choice[k]]]
-        best, way = np.inf, -1
-        for k in range(tree.start[i], tree.start[i + 1]):
-            channel = tree.choice[k]
-            there = net.receiver[channel]
-            if clean and not (line[channel] if down else tree.clean[there]):
-                continue
-            met = tree.met[there] + _meets(net, traffic, channel, tree.onward[there])
-            if down and not line[channel]:
-                met += _ASTRAY
-            if met < best:
-                best, way = met, channel
-        tree.met[here] = best
-        tree.onward[here] = way
-        tree.clean[here] = clean
-
-
-@njit(cache=True, nogil=True)
-def _rate_turns(net: Net, tree: _Tree, traffic: _Traffic, count: int, turn: int, rating: Floats) -> None:
-    """Rate the switches where flows may turn downwards, `turn` hops from the target: by the flows above and below."""
-    climbing, channels = np.zeros(len(rating)), np.zeros(len(rating))
-    rating[:] = np.inf
-    for i in range(1, count):
-        here = tree.order[i]
-        if tree.hops[here] == turn + 1 and not tree.down[here]:
-            for k in range(tree.start[i], tree.start[i + 1]):
-                channel = tree.choice[k]
-                climbing[net.receiver[channel]] += traffic.load[channel] * net.scale[channel]
-                channels[net.receiver[channel]] += 1
-    for i in range(1, count):
-        here = tree.order[i]
-        if tree.hops[here] == turn and channels[here] > 0:
-            rating[here] = tree.met[here] + climbing[here] / channels[here]
-
-
-@njit(cache=True, nogil=True)
-def _draw_line(net: Net, tree: _Tree, line: Bools, top: int, drawn: bool) -> None:
-    """Mark the way from a switch down to the target, or wipe it out."""
-    switch = top
-    while tree.onward[switch] >= 0:
-        line[tree.onward[switch]] = drawn
-        switch = net.receiver[tree.onward[switch]]
-
-
-@njit(cache=True, nogil=True)
-def _take_ways(net: Net, tree: _Tree, way: Ways, lid: int, count: int) -> None:
-    """Read the tree of a destination from the tables."""
-    for i in range(1, count):
-        here = tree.order[i]
-        tree.onward[here] = net.first[here] + way[here, lid]
-
-
-@njit(cache=True, nogil=True)
-def improve_placement(net: Net, goals: Goals, rounds: int, lines: int, way: Ways) -> int:
+def improve_placement(net: Net, goals: Goals, rounds: int, way: Ways) -> int:
     """Place every destination anew, in turn, where that makes its flows meet fewer others.
 
     Parameters
@@ -259,8 +185,6 @@ def improve_placement(net: Net, goals: Goals, rounds: int, lines: int, way: Ways
     net, goals
     rounds : int
         How often each destination has its turn.
-    lines : int
-        Lines of descent that are tried for each.
     way : (S, T) uint8, in and out
         By switch and LID: which of its channels a switch takes. Legal ways for all destinations.
 
@@ -271,72 +195,50 @@ def improve_placement(net: Net, goals: Goals, rounds: int, lines: int, way: Ways
     """
     n, n_channels, n_goals = len(net.sources), len(net.receiver), len(goals.lid)
     tree = _Tree(
-        np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n + 1, np.int32), np.empty(n_channels, np.int32),
-        np.empty(n, np.bool_), np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.bool_),
+        np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_channels, np.int32), np.empty(n, np.int32),
+        np.empty(n, np.int32), np.empty(n), np.empty(n),
     )  # fmt: skip
     widest = 0
     for switch in range(n):
         widest = max(widest, net.first[switch + 1] - net.first[switch])
     traffic = _Traffic(np.zeros(n_channels), np.zeros((n_channels, widest)), np.zeros(n_channels))
     scratch = np.empty((4, n), np.int32)
-    line = np.zeros(n_channels, np.bool_)
-    rating = np.empty(n)
     kept = np.empty(n, np.int32)
-    target = count = turn = -1
+    target = count = -1
     for goal in range(n_goals):
         if goals.switch[goal] != target:
             target = goals.switch[goal]
-            count, turn = _prepare(net, tree, target, scratch)
-        _take_ways(net, tree, way, goals.lid[goal], count)
+            count = _find(net, tree, target, scratch)
+        _recall(net, tree, way, goals.lid[goal], count)
         _gather(net, tree, traffic, count)
         _add(net, tree, traffic, count, goals.weight[goal])
     moved = 0
     for _ in range(rounds):
         traffic.near[:] = 0.0
-        for goal in range(min(goals.window, n_goals)):
+        for goal in range(goals.window):
             _stand_near(net, goals, way, traffic.near, goal, 1.0)
         for goal in range(n_goals):
             if goals.switch[goal] != target:
                 target = goals.switch[goal]
-                count, turn = _prepare(net, tree, target, scratch)
-            if goal + goals.window < n_goals:
-                _stand_near(net, goals, way, traffic.near, goal + goals.window, 1.0)
-            if goal - goals.window > 0:
-                _stand_near(net, goals, way, traffic.near, goal - goals.window - 1, -1.0)
+                count = _find(net, tree, target, scratch)
+            _stand_near(net, goals, way, traffic.near, goal + goals.window, 1.0)
+            _stand_near(net, goals, way, traffic.near, goal - goals.window - 1, -1.0)
             _stand_near(net, goals, way, traffic.near, goal, -1.0)
             lid, weight = goals.lid[goal], goals.weight[goal]
-            _take_ways(net, tree, way, lid, count)
+            _recall(net, tree, way, lid, count)
             _gather(net, tree, traffic, count)
             _add(net, tree, traffic, count, -weight)
-            fewest = _gather(net, tree, traffic, count)
+            before = _gather(net, tree, traffic, count)
             kept[:] = tree.onward
-            better = False
-            for trial in range(1 + lines):
-                top = -1
-                if trial == 0:
-                    _choose_freely(net, tree, traffic, count)
-                else:
-                    if trial == 1:
-                        _rate_turns(net, tree, traffic, count, turn, rating)
-                    top = int(np.argmin(rating))
-                    if rating[top] == np.inf:
-                        break
-                    rating[top] = np.inf
-                    _draw_line(net, tree, line, top, True)
-                    _choose_in_line(net, tree, traffic, count, line)
-                    _draw_line(net, tree, line, top, False)
-                total = _gather(net, tree, traffic, count)
-                if total < fewest:
-                    fewest = total
-                    kept[:] = tree.onward
-                    better = True
-            tree.onward[:] = kept
-            _gather(net, tree, traffic, count)
-            _add(net, tree, traffic, count, weight)
-            if better:
+            _choose(net, tree, traffic, count)
+            if _gather(net, tree, traffic, count) < before:
                 moved += 1
                 for i in range(1, count):
                     here = tree.order[i]
                     way[here, lid] = tree.onward[here] - net.first[here]
+            else:
+                tree.onward[:] = kept
+                _gather(net, tree, traffic, count)
+            _add(net, tree, traffic, count, weight)
             _stand_near(net, goals, way, traffic.near, goal, 1.0)
     return moved
