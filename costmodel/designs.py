@@ -26,7 +26,7 @@ class Size:
     joint: int
     host_links: int
     switch_links: int
-    """Links between switches, those to joints included."""
+    """Links between switches, those between zones included."""
 
     @property
     def switches(self) -> int:
@@ -64,14 +64,15 @@ def size_zones(shape: Zones, host_ports: int, catalog: Catalog) -> Size:
     Raises
     ------
     DesignError
-        When a zone cannot hold the hosts and its joint ports.
+        When a zone cannot hold the hosts and what joins it to the others.
     """
-    zone = size_fat_tree(shape.tree, host_ports + shape.joints.ports, catalog)
+    given = shape.between.ports
+    zone = size_fat_tree(shape.tree, host_ports + given, catalog)
     return Size(
         leaf=shape.zones * zone.leaf,
         spine=shape.zones * zone.spine,
         core=shape.zones * zone.core,
-        joint=shape.joints.count,
+        joint=shape.joints.count if shape.joints else 0,
         host_links=shape.zones * host_ports,
-        switch_links=shape.zones * (zone.switch_links + shape.joints.ports),
+        switch_links=shape.zones * zone.switch_links + shape.zones * given // (1 if shape.joints else 2),
     )

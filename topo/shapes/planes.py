@@ -17,9 +17,8 @@ from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hosts import HostGroup
-from topo.shapes.fat_tree import plant_tree
-from topo.shapes.seating import refuse_overflow
-from topo.shapes.tree_size import FatTree, size_tree
+from topo.shapes.fat_tree import grow_tree
+from topo.shapes.tree_size import FatTree
 from topo.spec_model import SpecModel
 
 __all__ = ["Planes", "compile_planes"]
@@ -54,9 +53,7 @@ def compile_planes(shape: Planes, groups: Sequence[HostGroup], catalog: Catalog,
         rails = [
             replace(group, device=device) for group in groups for device in range(plane, group.adapters, shape.planes)
         ]
-        size = size_tree(shape.tree, sum(rail.count for rail in rails), catalog)
-        refuse_overflow(rails, size.leaves, size.down)
         builder = FabricBuilder(f"{name}-plane{plane}")
-        plant_tree(builder, shape.tree, size, rails, catalog, prefix=f"p{plane}-")
+        grow_tree(builder, shape.tree, rails, catalog, prefix=f"p{plane}-")
         fabrics.append(builder.build())
     return tuple(fabrics)

@@ -27,6 +27,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hosts import HostGroup, apportion, each_adapter
 from topo.shapes.fat_tree import compile_fat_tree, plant_tree
+from topo.shapes.graft import SizedGraft, links_onto, size_grafts
 from topo.shapes.seating import ports_wanted
 from topo.shapes.tree_size import FatTree, size_tree
 from topo.spec_model import SpecModel
@@ -56,8 +57,11 @@ def compile_rail(shape: Rail, groups: Sequence[HostGroup], catalog: Catalog, nam
     """
     if shape.tree.leaves or shape.tree.leaves_per_pod:
         raise DesignError("`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out")
-    nodes = [group for group in groups if group.role == Role.COMPUTE]
-    others = [group for group in groups if group.role != Role.COMPUTE]
+    rails_of_groups = [adapter for group in groups for adapter in each_adapter(group)]
+    _, grafts = size_grafts(shape.tree.grafts, rails_of_groups, catalog)
+    grafted = {rail.name for graft in grafts for rail in graft.rails}
+    nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in grafted]
+    others = [group for group in groups if group.role != Role.COMPUTE and group.name not in grafted]
     if not nodes:
         raise DesignError("rails are made of compute nodes, and there are none")
     rails = max(group.adapters for group in nodes)
@@ -65,7 +69,7 @@ def compile_rail(shape: Rail, groups: Sequence[HostGroup], catalog: Catalog, nam
         raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
     units = -(-sum(group.count for group in nodes) // shape.unit_nodes)
     beside = [] if shape.storage else [adapter for group in others for adapter in each_adapter(group)]
-    fabric = _rails(shape, nodes, rails, units, beside, catalog, name)
+    fabric = _rails(shape, nodes, rails, units, beside, grafts, catalog, name)
     if not shape.storage:
         return (fabric,)
     compute = storage_side(nodes, catalog)
@@ -87,6 +91,7 @@ def _rails(
     rails: int,
     units: int,
     beside: Sequence[HostGroup],
+    grafts: Sequence[SizedGraft],
     catalog: Catalog,
     name: str,
 ) -> Fabric:
@@ -95,7 +100,7 @@ def _rails(
     if shape.tree.levels == 3:
         fixed["leaves_per_pod"] = _pod_size(shape.tree, units, catalog)
     tree = shape.tree.model_copy(update=fixed)
-    size = size_tree(tree, 0, catalog)
+    size = size_tree(tree, 0, catalog, grafted=links_onto(grafts, "spines"))
     if shape.unit_nodes > size.down:
         raise DesignError(
             f"a unit of {shape.unit_nodes} nodes needs as many ports of each of its leaves, which have {size.down} of "
@@ -127,7 +132,7 @@ def _rails(
         placed.append(counts)
         groups.append(group)
     builder = FabricBuilder(name)
-    plant_tree(builder, tree, size, groups, catalog, placed=placed)
+    plant_tree(builder, tree, size, groups, catalog, grafts=grafts, placed=placed)
     return builder.build()
 
 

@@ -52,14 +52,15 @@ def add_switches(
     role: Role,
     level: int,
     zone: int = 0,
+    radix: int | None = None,
 ) -> list[int]:
-    """Add switches ``leaf00``, ``leaf01``, ... and return their keys."""
+    """Add switches ``leaf00``, ``leaf01``, ... and return their keys; ``radix`` where some ports only are split."""
     digits = len(str(max(count - 1, 0)))
     return [
         builder.switch(
             switch_name(f"{stem}{number:0{digits}d}", ports.name),
             model=ports.name,
-            radix=ports.radix,
+            radix=radix or ports.radix,
             role=role,
             level=level,
             zone=zone,
@@ -110,14 +111,15 @@ def seat(
             next_port[leaf] += 1
 
 
-def refuse_overflow(groups: Sequence[HostGroup], leaves: int, down: int) -> None:
-    """Refuse more adapters than there are ports for, with the arithmetic and the nearest design that closes."""
-    needed = sum(group.count for group in groups)
+def refuse_overflow(groups: Sequence[HostGroup], leaves: int, down: int, *, grafted: int = 0) -> None:
+    """Refuse more adapters, and links of grafts, than there are ports for, with the arithmetic and what would close."""
+    needed = sum(group.count for group in groups) + grafted
     if needed > leaves * down:
+        more = f" + {grafted} for grafts" if grafted else ""
         raise DesignError(
-            f"{ports_wanted(groups)} = {needed:,} leaf ports, and {leaves} leaves x {down} = {leaves * down:,}: short "
-            f"of {needed - leaves * down:,}. Take {-(-needed // down) if down else 'more'} leaves, a larger switch, or "
-            "fewer nodes"
+            f"{ports_wanted(groups)}{more} = {needed:,} leaf ports, and {leaves} leaves x {down} = {leaves * down:,}: "
+            f"short of {needed - leaves * down:,}. Take {-(-needed // down) if down else 'more'} leaves, a larger "
+            "switch, or fewer nodes"
         )
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from topo.catalog import Catalog
 from topo.errors import DesignError
+from topo.shapes.graft import Graft
 from topo.shapes.seating import switch_ports
 from topo.spec_model import SpecModel
 from topo.spec_names import SwitchName
@@ -49,6 +50,8 @@ class FatTree(SpecModel):
     """Ports of a leaf towards nodes for each uplink: 1.0 is non-blocking, 3.0 is 3:1."""
     spine_oversubscription: Ratio = 1.0
     """Ports of a spine towards leaves for each uplink, on three levels."""
+    grafts: Annotated[tuple[Graft, ...], Field(max_length=16, strict=False)] = ()
+    """Leaves of another kind on ports that the tree has free, for slower or older nodes."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,15 @@ class TreeSize:
         return self.cores * self.planes_per_group // self.spines_per_pod
 
 
-def size_tree(tree: FatTree, ports: int, catalog: Catalog) -> TreeSize:
+def size_tree(tree: FatTree, ports: int, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
     """Work out a tree that has at least ``ports`` leaf ports, where the spec leaves it open.
+
+    Parameters
+    ----------
+    ports : int
+        Leaf ports for nodes, joints and grafts.
+    grafted : int
+        Ports that spines of two levels shall have left for grafts.
 
     Raises
     ------
@@ -117,7 +127,7 @@ def size_tree(tree: FatTree, ports: int, catalog: Catalog) -> TreeSize:
         )
     leaves = tree.leaves or max(-(-ports // down), 1)
     if tree.levels == 2:
-        spines, parallel = _spines(tree, leaves, up, down, spine_radix)
+        spines, parallel = _spines(tree, leaves, up, down, spine_radix, grafted)
         return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
     return _size_three(tree, leaves, up, down, (leaf_radix, spine_radix, core_radix))
 
@@ -139,7 +149,7 @@ def _frame_size(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) ->
     return TreeSize(leaf_chips, leaf_chips, spine_chips, parallel, radix - spine_chips * parallel, radix, radix)
 
 
-def _spines(tree: FatTree, leaves: int, up: int, down: int, radix: int) -> tuple[int, int]:
+def _spines(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafted: int) -> tuple[int, int]:
     """Spines of two levels, and the links that each has to a leaf."""
     if tree.spines:
         parallel = tree.parallel or up // tree.spines
@@ -151,15 +161,15 @@ def _spines(tree: FatTree, leaves: int, up: int, down: int, radix: int) -> tuple
             )
         spines = tree.spines
     else:
-        wanted = -(-leaves * up // radix)
+        wanted = -(-(leaves * up + grafted) // radix)
         fits = [spines for spines in range(wanted, up + 1) if up % spines == 0]
         if tree.parallel:
             fits = [spines for spines in fits if up // spines == tree.parallel]
         if not fits:
+            links = f"{leaves} leaves x {up} uplinks" + (f" + {grafted} of grafts" if grafted else "")
             raise DesignError(
-                f"{leaves} leaves x {up} uplinks need at least {wanted} spines of {radix} ports, and a leaf reaches at "
-                f"most {up}: two levels hold {radix * down:,} nodes at most with these switches; take zones or "
-                "`levels: 3`"
+                f"{links} need at least {wanted} spines of {radix} ports, and a leaf reaches at most {up}: two levels "
+                f"hold {radix * down:,} nodes at most with these switches; take zones or `levels: 3`"
             )
         spines, parallel = fits[0], up // fits[0]
     if leaves * parallel > radix:

@@ -1,4 +1,4 @@
-"""Several fat-trees, each whole in itself, joined over ports of their leaves.
+"""Several fat-trees, each whole in itself, joined over ports of their leaves: by switches or by cables alone.
 
 ::
 
@@ -7,32 +7,38 @@
             hosts                         hosts
 
 High-Flyer's Fire-Flyer 2 (An et al., SC'24, section III-B) has two such zones. How its joining ports lie on the leaves
-is not published: `Joints.placement` offers both readings.
+is not published: `Joints.placement` offers both readings. Cables without a switch between (`Direct`) save the joints,
+and each pair of zones has its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from topo.builder import FabricBuilder
 from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hosts import HostGroup, deal, each_adapter
-from topo.shapes.fat_tree import PlantedTree, plant_tree
-from topo.shapes.seating import add_switches, ports_wanted, switch_ports
+from topo.shapes.fat_tree import base_level, plant_tree
+from topo.shapes.graft import links_onto, size_grafts
+from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, switch_ports
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
 from topo.spec_model import SpecModel
 from topo.spec_names import GroupName, SwitchName
-from topo.speeds import slower
+from topo.speeds import LinkSpeed, slower
 
-__all__ = ["Joints", "Zones", "compile_zones"]
+__all__ = ["Direct", "Joints", "Zones", "compile_zones"]
+
+
+Placement = Literal["border", "spread"]
 
 
 class Joints(SpecModel):
@@ -44,12 +50,21 @@ class Joints(SpecModel):
     """Joints; each is linked to every zone."""
     ports: Annotated[int, Field(gt=0, le=10_000)]
     """Leaf ports that each zone gives to the joints, in all."""
-    placement: Literal["border", "spread"] = "border"
+    placement: Placement = "border"
+    """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
+
+
+class Direct(SpecModel):
+    """Cables from leaves of one zone to leaves of another, with no switch between."""
+
+    ports: Annotated[int, Field(gt=0, le=10_000)]
+    """Leaf ports that each zone gives, in all; each other zone gets an equal part."""
+    placement: Placement = "border"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
 class Zones(SpecModel):
-    """Fat-trees side by side, nodes that hang in one of them or in all, and joints between them."""
+    """Fat-trees side by side, nodes that hang in one of them or in all, and joints or cables between them."""
 
     shape: Literal["zones"]
     zones: Annotated[int, Field(ge=2, le=100)]
@@ -58,8 +73,25 @@ class Zones(SpecModel):
     """What each zone is."""
     shared: tuple[GroupName, ...] = Field(default=(), strict=False)
     """Node groups with an adapter in every zone; the others are dealt over the zones evenly."""
-    joints: Joints
-    """How the zones are joined."""
+    joints: Joints | None = None
+    """Switches between the zones."""
+    direct: Direct | None = None
+    """Cables between the zones' leaves instead of joints."""
+
+    @model_validator(mode="after")
+    def _joined_in_one_way(self) -> Self:
+        if (self.joints is None) == (self.direct is None):
+            found = "neither `joints` nor `direct`" if self.joints is None else "both `joints` and `direct`"
+            context = {"found": found, "expected": "one of them, to say how the zones are joined"}
+            raise PydanticCustomError("joined", "{found}; expected {expected}", context)
+        return self
+
+    @property
+    def between(self) -> Joints | Direct:
+        """How the zones are joined."""
+        between = self.joints or self.direct
+        assert between is not None
+        return between
 
 
 def compile_zones(shape: Zones, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
@@ -70,21 +102,34 @@ def compile_zones(shape: Zones, groups: Sequence[HostGroup], catalog: Catalog, n
     DesignError
         When a zone does not close: the message holds its port budget.
     """
-    rails = _rails_by_zone(shape, groups)
-    joints = shape.joints
-    _check_joints(shape, catalog)
-    most = max(sum(rail.count for rail in zone) for zone in rails)
-    size = size_tree(shape.tree, most + joints.ports, catalog)
-    kept = _kept_ports(joints, size)
-    for zone, zone_rails in enumerate(rails):
-        _check_budget(zone, zone_rails, joints, size, kept)
+    between = shape.between
+    if shape.joints:
+        _check_joints(shape.zones, shape.joints, catalog)
+    else:
+        _check_division(between.ports, shape.zones - 1, "other zones")
+    zones = [size_grafts(shape.tree.grafts, rails, catalog) for rails in _rails_by_zone(shape, groups)]
+    most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
+    onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
+    size = size_tree(shape.tree, most + between.ports, catalog, grafted=onto_spines)
+    kept = _kept_ports(between, size)
+    for zone, (own, grafts) in enumerate(zones):
+        _check_budget(zone, own, links_onto(grafts, "leaves"), between, size, kept)
 
     builder = FabricBuilder(name)
     planted = [
-        plant_tree(builder, shape.tree, size, zone_rails, catalog, kept=kept, zone=zone, prefix=f"z{zone}-")
-        for zone, zone_rails in enumerate(rails)
+        plant_tree(builder, shape.tree, size, own, catalog, grafts=grafts, kept=kept, zone=zone, prefix=f"z{zone}-")
+        for zone, (own, grafts) in enumerate(zones)
     ]
-    _join(builder, joints, planted, catalog, shape.tree)
+    free = [
+        [(leaf, port) for leaf, ports in zip(trees.leaves, trees.free, strict=True) for port in ports][: between.ports]
+        for trees in planted
+    ]
+    leaf_speed = switch_ports(catalog, shape.tree.switch, split=shape.tree.split).speed
+    if shape.joints:
+        level = 1 + max(base_level(grafts) for _, grafts in zones)
+        _join(builder, shape.joints, free, switch_ports(catalog, shape.joints.switch), leaf_speed, level)
+    else:
+        _link_directly(builder, free, leaf_speed)
     return (builder.build(),)
 
 
@@ -106,62 +151,83 @@ def _rails_by_zone(shape: Zones, groups: Sequence[HostGroup]) -> list[list[HostG
     return rails
 
 
-def _check_joints(shape: Zones, catalog: Catalog) -> None:
-    joints = shape.joints
-    if joints.ports % joints.count:
-        below, above = joints.ports // joints.count * joints.count, -(-joints.ports // joints.count) * joints.count
+def _check_division(ports: int, parts: int, what: str) -> None:
+    if ports % parts:
+        below, above = ports // parts * parts, -(-ports // parts) * parts
         raise DesignError(
-            f"{joints.ports} leaf ports of a zone do not divide over {joints.count} joints: "
+            f"{ports} leaf ports of a zone do not divide over {parts} {what}: "
             f"take {f'{below} or ' if below else ''}{above}"
         )
+
+
+def _check_joints(zones: int, joints: Joints, catalog: Catalog) -> None:
+    _check_division(joints.ports, joints.count, "joints")
     radix = switch_ports(catalog, joints.switch).radix
-    wanted = shape.zones * joints.ports // joints.count
+    wanted = zones * joints.ports // joints.count
     if wanted > radix:
         raise DesignError(
-            f"each joint would hold {shape.zones} zones x {joints.ports // joints.count} = {wanted} links, and a "
-            f"{joints.switch} has {radix} ports: take {-(-shape.zones * joints.ports // radix)} joints or fewer ports"
+            f"each joint would hold {zones} zones x {joints.ports // joints.count} = {wanted} links, and a "
+            f"{joints.switch} has {radix} ports: take {-(-zones * joints.ports // radix)} joints or fewer ports"
         )
 
 
-def _kept_ports(joints: Joints, size: TreeSize) -> NDArray[np.int64]:
+def _kept_ports(between: Joints | Direct, size: TreeSize) -> NDArray[np.int64]:
     """Return (leaves,) how many ports of each leaf hosts may not use."""
     leaves = np.arange(size.leaves)
-    if joints.placement == "border":
-        borders = -(-joints.ports // size.down)
+    if between.placement == "border":
+        borders = -(-between.ports // size.down)
         return np.where(leaves >= size.leaves - borders, size.down, 0)
-    return np.diff(np.arange(size.leaves + 1) * joints.ports // size.leaves)
+    return np.diff(np.arange(size.leaves + 1) * between.ports // size.leaves)
 
 
 def _check_budget(
-    zone: int, rails: Sequence[HostGroup], joints: Joints, size: TreeSize, kept: NDArray[np.int64]
+    zone: int,
+    rails: Sequence[HostGroup],
+    grafted: int,
+    between: Joints | Direct,
+    size: TreeSize,
+    kept: NDArray[np.int64],
 ) -> None:
-    wanted = sum(rail.count for rail in rails)
+    wanted = sum(rail.count for rail in rails) + grafted
     room = int(np.maximum(size.down - kept, 0).sum())
-    if wanted <= room and joints.ports <= int(kept.sum()):
+    if wanted <= room and between.ports <= int(kept.sum()):
         return
     total = size.leaves * size.down
-    how = f"{joints.ports} joint ports"
-    if joints.placement == "border" and kept.sum() > joints.ports:
+    what = "joint" if isinstance(between, Joints) else "direct"
+    how = f"{between.ports} {what} ports"
+    if between.placement == "border" and kept.sum() > between.ports:
         how = f"{int(kept.sum())} ports of {int(kept.sum()) // size.down} border leaves"
-    short = max(wanted - room, joints.ports - int(kept.sum()))
+    short = max(wanted - room, between.ports - int(kept.sum()))
     raise DesignError(
-        f"zone {zone} does not close: {ports_wanted(rails)} + {how} = {wanted + int(max(kept.sum(), joints.ports))} "
-        f"leaf ports, and {size.leaves} leaves x {size.down} = {total}: short of {short}. "
-        f"Take at most {max(room, 0)} node ports a zone, fewer joint ports, or one more zone"
+        f"zone {zone} does not close: {ports_wanted(rails)} + {f'{grafted} for grafts + ' if grafted else ''}{how} = "
+        f"{wanted + int(max(kept.sum(), between.ports))} leaf ports, and {size.leaves} leaves x {size.down} = {total}: "
+        f"short of {short}. Take at most {max(room - grafted, 0)} node ports a zone, fewer {what} ports, or one more "
+        "zone"
     )
 
 
 def _join(
-    builder: FabricBuilder, joints: Joints, planted: Sequence[PlantedTree], catalog: Catalog, tree: FatTree
+    builder: FabricBuilder,
+    joints: Joints,
+    free: Sequence[Sequence[tuple[int, int]]],
+    ports: SwitchPorts,
+    leaf_speed: LinkSpeed,
+    level: int,
 ) -> None:
     """Cable the joints: consecutive kept ports of a zone go to the joints in turn."""
-    ports = switch_ports(catalog, joints.switch)
-    keys = add_switches(builder, ports, joints.count, "joint", role=Role.JOINT, level=2, zone=-1)
-    speed = slower(ports.speed, switch_ports(catalog, tree.switch, split=tree.split).speed)
+    keys = add_switches(builder, ports, joints.count, "joint", role=Role.JOINT, level=level, zone=-1)
     next_port = [1] * joints.count
-    for trees in planted:
-        free = [(leaf, port) for leaf, ports in zip(trees.leaves, trees.free, strict=True) for port in ports]
-        for index, (leaf, port) in enumerate(free[: joints.ports]):
+    for zone in free:
+        for index, (leaf, port) in enumerate(zone):
             joint = index % joints.count
-            builder.link(leaf, port, keys[joint], next_port[joint], speed)
+            builder.link(leaf, port, keys[joint], next_port[joint], slower(ports.speed, leaf_speed))
             next_port[joint] += 1
+
+
+def _link_directly(builder: FabricBuilder, free: Sequence[Sequence[tuple[int, int]]], speed: LinkSpeed) -> None:
+    """Cable leaves to leaves: consecutive kept ports of a zone go to the other zones in turn."""
+    others = len(free) - 1
+    for a in range(len(free)):
+        for b in range(a + 1, len(free)):
+            for k in range(len(free[a]) // others):  # a is the a-th of b's others, b the (b - 1)-th of a's
+                builder.link(*free[a][k * others + b - 1], *free[b][k * others + a], speed)

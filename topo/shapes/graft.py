@@ -1,0 +1,230 @@
+r"""Grafts: leaves of another kind on ports that a fast tree has free, for slower or older nodes.
+
+::
+
+    spine00 ... spine19                    spine00 ... spine19
+     |    \   /    \                        |    \    /    |
+    leaf00 ...   graft0-leaf0              leaf00  ...  leaf39
+     |  |           |  |  |                 |  |  \    /  |  |
+     gpu         HDR100, EDR, ...           gpu  graft0-leaf0
+                                                   |  |  |
+       onto: spines                          onto: leaves
+
+High-Flyer's own routing carries "low-speed subtrees" on its fat-tree (GTC 2023); how they are built is not published.
+A grafted leaf may be of another model and generation, split its node ports in two (HDR100), and have few uplinks.
+Neighbours agree on the lower generation and the smaller width, link by link.
+
+Grafted leaves must reach each other, too. Two of them that are linked to more than half of the spines of a pod each
+have a spine in common; where some are linked to fewer, all take the same spines, from the first one on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from topo.builder import FabricBuilder
+from topo.catalog import Catalog
+from topo.errors import DesignError
+from topo.fabric import Role
+from topo.hosts import HostGroup
+from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, seat, switch_ports
+from topo.spec_model import SpecModel
+from topo.spec_names import GroupName, SwitchName
+from topo.speeds import LinkSpeed, slower
+
+__all__ = ["Graft", "SizedGraft", "Sockets", "links_onto", "plant_grafts", "size_grafts"]
+
+
+class Graft(SpecModel):
+    """Leaves of another kind on free ports of a tree, and the nodes that hang on them."""
+
+    nodes: Annotated[tuple[GroupName, ...], Field(min_length=1, max_length=100, strict=False)]
+    """Node groups that hang here, and nowhere else on the tree."""
+    switch: SwitchName
+    """Model of the grafted leaves."""
+    uplinks: Annotated[int, Field(ge=1, le=253)]
+    """Uplinks of each grafted leaf, which stay whole where its other ports are split."""
+    onto: Literal["spines", "leaves"] = "spines"
+    """``spines``: on free ports of the spines, beside the leaves. ``leaves``: on leaf ports, in place of nodes."""
+    split: bool = False
+    """Whether each port towards nodes is split in two of half the width: HDR100 out of HDR."""
+    leaves: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Grafted leaves; as many as the nodes need when left out."""
+
+
+@dataclass(frozen=True)
+class SizedGraft:
+    """A graft in numbers."""
+
+    graft: Graft
+    number: int
+    """Which graft of its tree it is; switches are named after it."""
+    rails: tuple[HostGroup, ...]
+    leaves: int
+    down: int
+    """Ports of each leaf for nodes."""
+    speed: LinkSpeed
+    """Of each of those."""
+    ports: SwitchPorts
+    """The switch with whole ports."""
+
+    @property
+    def links(self) -> int:
+        """Uplinks of all its leaves."""
+        return self.leaves * self.graft.uplinks
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """Ports of a planted tree that grafts may take."""
+
+    spines: Sequence[Sequence[tuple[int, Sequence[int]]]]
+    """Pod by pod, spine by spine: key and free ports."""
+    spine_speed: LinkSpeed
+    leaves: Sequence[tuple[int, int]]
+    """Key and port of each leaf port that is kept for grafts, in the order in which they are to be taken."""
+    leaf_speed: LinkSpeed
+
+
+def size_grafts(
+    grafts: Sequence[Graft], rails: Sequence[HostGroup], catalog: Catalog
+) -> tuple[list[HostGroup], list[SizedGraft]]:
+    """Work out the grafts of a tree.
+
+    Returns
+    -------
+    tuple
+        What hangs on the tree itself, and the grafts with what hangs on them.
+
+    Raises
+    ------
+    DesignError
+        When a group would hang on two grafts, or a grafted leaf has too few ports.
+    """
+    owner: dict[str, int] = {}
+    for number, graft in enumerate(grafts):
+        for name in graft.nodes:
+            if name in owner:
+                raise DesignError(f"{name} hangs on graft {owner[name]} and on graft {number}: name it in one of them")
+            owner[name] = number
+    own = [rail for rail in rails if rail.name not in owner]
+    sized = []
+    for number, graft in enumerate(grafts):
+        mine = tuple(rail for rail in rails if owner.get(rail.name) == number)
+        sized.append(_size(graft, number, mine, catalog))
+    return own, sized
+
+
+def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) -> int:
+    """Count the links of grafts onto the spines or onto the leaves of their tree."""
+    return sum(graft.links for graft in grafts if graft.graft.onto == what)
+
+
+def plant_grafts(
+    builder: FabricBuilder, grafts: Sequence[SizedGraft], sockets: Sockets, *, zone: int, prefix: str, level: int
+) -> None:
+    """Add grafted leaves with their nodes and uplinks.
+
+    Parameters
+    ----------
+    level : int
+        Level of leaves on the spines; those on leaf ports are at level 1.
+
+    Raises
+    ------
+    DesignError
+        When the spines have too few free ports; the message holds the arithmetic.
+    """
+    on_spines = _deal_spines([graft for graft in grafts if graft.graft.onto == "spines"], sockets.spines)
+    on_leaves = iter(sockets.leaves)
+    for sized in grafts:
+        graft, ports = sized.graft, sized.ports
+        leaves = add_switches(
+            builder,
+            ports,
+            sized.leaves,
+            f"{prefix}graft{sized.number}-leaf",
+            role=Role.LEAF,
+            level=1 if graft.onto == "leaves" else level,
+            zone=zone,
+            radix=sized.down + graft.uplinks,
+        )
+        seat(builder, leaves, np.full(len(leaves), sized.down), sized.rails, sized.speed)
+        source = on_leaves if graft.onto == "leaves" else on_spines
+        speed = slower(ports.speed, sockets.leaf_speed if graft.onto == "leaves" else sockets.spine_speed)
+        for leaf in leaves:
+            for up in range(graft.uplinks):
+                key, port = next(source)
+                builder.link(leaf, sized.down + 1 + up, key, port, speed)
+
+
+def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Catalog) -> SizedGraft:
+    ports = switch_ports(catalog, graft.switch)
+    whole = ports.radix - graft.uplinks
+    if whole < 1:
+        raise DesignError(
+            f"graft {number}: a {graft.switch} has {ports.radix} ports, and {graft.uplinks} uplinks leave none for "
+            f"nodes: take at most {ports.radix - 1}"
+        )
+    node_ports = switch_ports(catalog, graft.switch, split=True) if graft.split else ports
+    down = whole * (node_ports.radix // ports.radix)
+    wanted = sum(rail.count for rail in rails)
+    leaves = graft.leaves or -(-wanted // down)
+    if wanted > leaves * down:
+        raise DesignError(
+            f"graft {number}: {ports_wanted(rails)} = {wanted:,} ports, and {leaves} leaves x {down} = "
+            f"{leaves * down:,}: short of {wanted - leaves * down:,}. Take {-(-wanted // down)} leaves or fewer uplinks"
+        )
+    return SizedGraft(graft, number, rails, leaves, down, node_ports.speed, ports)
+
+
+def _deal_spines(
+    grafts: Sequence[SizedGraft], pods: Sequence[Sequence[tuple[int, Sequence[int]]]]
+) -> Iterator[tuple[int, int]]:
+    """Deal free ports of spines to the uplinks of all grafted leaves, in order.
+
+    A leaf hangs in one pod, the one with most free ports. Its uplinks go to consecutive spines: from where the last
+    leaf ended, or from the first spine where leaves would else have none in common.
+    """
+    spines = len(pods[0])
+    wanted = [graft.graft.uplinks for graft in grafts for _ in range(graft.leaves)]
+    shared = 2 * min(wanted, default=spines) <= spines
+    used = [[0] * spines for _ in pods]
+    begin = [0] * len(pods)
+    dealt: list[tuple[int, int]] = []
+    for uplinks in wanted:
+        left = [sum(len(free) for _, free in pod) - sum(used[number]) for number, pod in enumerate(pods)]
+        pod = max(range(len(pods)), key=lambda number: (left[number], -number))
+        for up in range(uplinks):
+            spine = (begin[pod] + up) % spines
+            key, free = pods[pod][spine]
+            if used[pod][spine] == len(free):
+                raise DesignError(_no_port(grafts, pods, shared))
+            dealt.append((key, free[used[pod][spine]]))
+            used[pod][spine] += 1
+        begin[pod] = 0 if shared else (begin[pod] + uplinks) % spines
+    return iter(dealt)
+
+
+def _no_port(grafts: Sequence[SizedGraft], pods: Sequence[Sequence[tuple[int, Sequence[int]]]], shared: bool) -> str:
+    """Say why grafted leaves find no free port on the spines."""
+    spines = len(pods[0])
+    links = " + ".join(f"{graft.leaves} leaves x {graft.graft.uplinks}" for graft in grafts if graft.leaves)
+    free = [len(pod[0][1]) for pod in pods]
+    ports = " + ".join(f"{spines} spines x {count}" for count in sorted(free, reverse=True) if count) or "0"
+    text = (
+        f"grafts onto spines: {links} = {links_onto(grafts, 'spines')} links, and the spines have "
+        f"{ports}{f' = {spines * sum(free)}' if sum(free) else ''} ports free"
+    )
+    if shared:
+        few = min(graft.graft.uplinks for graft in grafts if graft.leaves)
+        text += (
+            f". Leaves with {few} uplinks to {spines} spines must all take the same ones to reach each other: "
+            f"{sum(free)} such leaves close, or give them more than {spines // 2} uplinks"
+        )
+    return f"{text}. Take fewer leaves in the tree, fewer uplinks, a larger spine, or `onto: leaves`"
