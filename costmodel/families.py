@@ -32,7 +32,7 @@ def landmarks(needs: Needs, catalog: Catalog) -> Iterator[tuple[str, AnyShape]]:
     for switch in needs.switches:
         frame = catalog.switch(switch).chips > 1
         for taper in (1.0,) if frame else TAPERS:
-            tree = FatTree(switch=switch, oversubscription=taper)
+            tree = FatTree(shape="fat-tree", switch=switch, oversubscription=taper)
             yield f"two levels of {switch}{_tapered(taper)}", tree
             yield from _planes(needs, catalog, tree)
             for joint in needs.switches:
@@ -40,7 +40,9 @@ def landmarks(needs: Needs, catalog: Catalog) -> Iterator[tuple[str, AnyShape]]:
                     yield from _zones(needs, catalog, tree, joint)
         if not frame:
             for leaf, spine in [(taper, 1.0) for taper in TAPERS] + [(1.0, taper) for taper in TAPERS[1:]]:
-                tree = FatTree(switch=switch, levels=3, oversubscription=leaf, spine_oversubscription=spine)
+                tree = FatTree(
+                    shape="fat-tree", switch=switch, levels=3, oversubscription=leaf, spine_oversubscription=spine
+                )
                 name = f"three levels of {switch}{_tapered(leaf)}"
                 yield (name if spine == 1 else f"{name}, spines {spine:g}:1"), tree
 
@@ -75,10 +77,11 @@ def finer_trees(needs: Needs, catalog: Catalog, below: float) -> list[tuple[str,
             for placement in ("spread", "border") if joints else ("",):
                 for leaves, spines, links in _trees(needs, catalog, model.radix, zones, ports, placement):
                     switches = zones * (leaves + spines) + joints
-                    if switches * each >= below or (spines < least and leaves > 1):
+                    too_many = needs.budget.switches is not None and switches > needs.budget.switches
+                    if too_many or switches * each >= below or (spines < least and leaves > 1):
                         continue
-                    tree = FatTree(switch=switch, leaves=leaves, spines=spines, parallel=links)
-                    name = f"{leaves} leaves x {spines} spines of {switch}, {links} links between each two"
+                    tree = FatTree(shape="fat-tree", switch=switch, leaves=leaves, spines=spines, parallel=links)
+                    name = f"{leaves} leaves x {spines} spines x {links} of {switch}"
                     shape: AnyShape = tree
                     if joints:
                         shape = _join(needs, catalog, tree, zones, switch, joints, ports, placement)
@@ -91,17 +94,17 @@ def finer_trees(needs: Needs, catalog: Catalog, below: float) -> list[tuple[str,
 
 def out_of_reach(shape: AnyShape, needs: Needs, catalog: Catalog) -> str:
     """Say why zones cannot carry the largest job, where it is larger than a zone and the joints are too few for it."""
-    if not isinstance(shape, Zones):
+    if not isinstance(shape, Zones) or shape.joints is None:
         return ""
     compute = servers_of(needs, catalog, Role.COMPUTE)
     in_a_zone = -(-sum(servers.count for servers in compute) // shape.zones)
     adapters = min((servers.adapters for servers in compute), default=1)
     # One half sends to the other at most what the joint ports of all zones take, and half a zone to its other half.
-    wanted, most = needs.job.bisection * (needs.job.nodes // 2) * adapters, shape.zones * shape.joints.ports
+    wanted, most = needs.job.bisection * (needs.job.nodes // 2) * adapters, shape.zones * shape.between.ports
     if in_a_zone >= needs.job.nodes or most + (in_a_zone + 1) // 2 * adapters >= wanted:
         return ""
     return (
-        f"a job of {needs.job.nodes:,} nodes spans zones of {in_a_zone:,}, and {shape.zones} x {shape.joints.ports} = "
+        f"a job of {needs.job.nodes:,} nodes spans zones of {in_a_zone:,}, and {shape.zones} x {shape.between.ports} = "
         f"{most:,} joint ports cannot carry what half of it sends, {wanted:,.0f} times a port"
     )
 

@@ -15,7 +15,7 @@ from topo.fabric import Role
 from topo.formats.spec_yaml import Document, read_yaml
 from topo.spec import Budget, NodeGroup
 from topo.spec_model import SpecModel
-from topo.spec_names import GroupKey, Name, SwitchName
+from topo.spec_names import GroupKey, Name, SwitchName, spelled
 from topo.units import GigabitsPerSecond
 from topo.validation import validate
 
@@ -54,7 +54,7 @@ class Needs(SpecModel):
     """Whether every server that is not on it must stay connected to all others when any one switch fails."""
     switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]
     """Models of switches to choose from."""
-    currency: Annotated[str, Field(pattern=r"^(units|[A-Z]{3})$")] = "units"
+    currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
     """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """The most that switches and cables may cost, in that currency."""

@@ -33,8 +33,8 @@ __all__ = ["Design", "Search", "judge", "least_price", "search"]
 Step = Callable[[str], None]
 ROUNDING = 1e-9
 """Shares are quotients of whole numbers: less than this is no difference."""
-MOST_FINER = 500
-"""Finer trees that are compiled at most; the search says so when it stops there."""
+MOST_FINER = 100
+"""Finer trees that are compiled at most, the cheapest that no bound rules out."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,8 @@ def search(needs: Needs, catalog: Catalog, step: Step = lambda name: None) -> Se
     for name, shape in landmarks(needs, catalog):
         attempt(name, shape)
     able = [design.price for design in designs if design.does and design.price is not None]
-    for name, shape in finer_trees(needs, catalog, below=min(able, default=float("inf")))[:MOST_FINER]:
+    below = min([*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=float("inf"))
+    for name, shape in finer_trees(needs, catalog, below)[:MOST_FINER]:
         design = attempt(name, shape)
         if design is not None and design.does:
             break  # all that follow have dearer switches
@@ -145,7 +146,7 @@ def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
         When it does not close.
     """
     nodes = {key: grown(group, needs.growth) for key, group in needs.nodes.items()}
-    spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape, budget=needs.budget)
+    spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape)
     fabrics = compile_cluster(spec, catalog)
     bill = make_bill(fabrics, catalog)
     network = Bill(tuple(line for line in bill.lines if line.kind in NETWORK))
@@ -186,7 +187,7 @@ def least_price(needs: Needs, catalog: Catalog) -> float | None:
     radix = max(model.chip_radix or model.radix for model in models)
     crossing = max(needs.job.bisection * jobs * needs.job.nodes * least_adapters - jobs * radix, 0)
     problem = pulp.LpProblem("least_price", pulp.LpMinimize)
-    count = [pulp.LpVariable(f"switches_{index}", 0, cat="Integer") for index in range(len(models))]
+    count = [problem.add_variable(f"switches_{index}", 0, cat="Integer") for index in range(len(models))]
     problem += pulp.lpSum(
         (price.low + price.high) / 2 * x for price, x in zip(prices, count, strict=True) if price is not None
     )

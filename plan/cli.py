@@ -26,6 +26,9 @@ COMMANDS: dict[str, str] = {
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
     "verify": "plan.commands.verify",
+    "cost": "plan.commands.cost",
+    "compare": "plan.commands.cost",
+    "optimise": "plan.commands.cost",
     "schema": "plan.commands.spec",
 }
 """Module of each command, in the order of the help; the function is called as the command is."""

@@ -8,9 +8,6 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-import pytest
-
-HEAVY = {"highspy", "jinja2", "joblib", "matplotlib", "networkx", "numba", "pulp", "scipy", "simpy", "xlsxwriter"}
 ROOMS = "topo|routing|simulate|costmodel|plan|configs|docs|tests|scripts|notebooks|benchmarks"
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 CODE = re.compile(rf"`((?:{ROOMS})/[\w./*-]*)`")
@@ -31,15 +28,6 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
 def test_imports_go_in_one_direction(repository: Path) -> None:
     done = run(Path(sys.executable).with_name("lint-imports"), "--no-cache", cwd=repository)
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("build", "--help")], ids=" ".join)
-def test_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = run(sys.executable, "-X", "importtime", "-m", "plan", *arguments, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert "click" in imported
-    assert imported & HEAVY == set()
 
 
 def test_documents_name_no_missing_file(repository: Path) -> None:

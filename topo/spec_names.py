@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from topo.nearest import did_you_mean
 
-__all__ = ["EngineName", "GroupKey", "GroupName", "Name", "NodeName", "SwitchName"]
+__all__ = ["EngineName", "GroupKey", "GroupName", "Name", "NodeName", "SwitchName", "spelled"]
 
 
 def known(kind: str) -> AfterValidator:

@@ -1,0 +1,188 @@
+"""``plan cost``, ``plan compare``, ``plan optimise``: what a design costs, beside what, and which is the cheapest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from plan.commands.spec import as_json, print_json
+from plan.progress import progress
+
+if TYPE_CHECKING:
+    from costmodel.optimise import Design, Search
+
+__all__ = ["compare", "cost", "optimise"]
+
+SHOWN = 12
+"""Designs that lost and are shown to a person; ``--json`` has all."""
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units.")
+@as_json
+def cost(spec: Path, currency: str, as_json: bool) -> None:
+    """Price a cluster part by part, without routing it."""
+    from rich.table import Table
+
+    from costmodel.bill import make_bill
+    from costmodel.power import power_of
+    from costmodel.price import price_bill
+    from plan.terminal import console
+    from topo.cables import choose_cables
+    from topo.compile import compile_cluster
+    from topo.racks import place_devices
+    from topo.spec import read_spec
+
+    source = read_spec(spec)
+    fabrics = compile_cluster(source.spec, source.catalog)
+    layout = place_devices(fabrics, source.catalog, source.spec.floor) if source.spec.floor else None
+    cablings = choose_cables(fabrics, layout, source.catalog) if layout else None
+    bill = make_bill(fabrics, source.catalog, layout, cablings)
+    priced, power = price_bill(bill, source.catalog, currency), power_of(bill, source.catalog)
+    if as_json:
+        lines = [asdict(row.line) | {"unit_price": row.unit_price, "included": row.included} for row in priced.lines]
+        for line in lines:
+            line["unit_price"] = line["unit_price"] and [line["unit_price"].low, line["unit_price"].high]
+        print_json({"cost": priced.to_json(), "power": power.to_json(), "lines": lines})
+        return
+    table = Table(title=f"{source.spec.name} in {currency}", title_justify="left", title_style="bold")
+    for name in ("part", "item", "place", "count", "each", "all"):
+        table.add_column(name, justify="right" if name in ("count", "each", "all") else "left")
+    for row in priced.lines:
+        without = f"with the {row.included}" if row.included else "[yellow]no price[/]"
+        each, whole = (str(row.unit_price), str(row.amount)) if row.unit_price else (without, "")
+        table.add_row(row.line.kind, row.line.item, row.line.place, f"{row.line.count:,}", each, whole)
+    table.add_section()
+    for name in ("network", "servers", "total"):
+        table.add_row(name, "", "", "", "", str(getattr(priced, name)))
+    console().print(table)
+    for gap in priced.gaps:
+        click.echo(f"not in the total: {gap}")
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@as_json
+def compare(spec: Path, as_json: bool) -> None:
+    """Set a cluster beside its nodes on three levels, beside DGX A100, and beside the published tables."""
+    from rich.table import Table
+
+    from costmodel.baselines import baselines, read_published, table_ii, table_iii
+    from costmodel.comparison import compare as systems_of
+    from plan.terminal import console
+    from topo.catalog import config_root
+    from topo.compile import compile_cluster
+    from topo.spec import read_spec
+
+    source = read_spec(spec)
+    systems = systems_of(compile_cluster(source.spec, source.catalog), source.catalog)
+    published = read_published(config_root() / "published" / "fire-flyer-ai-hpc.csv")
+    cells = table_ii(source.catalog, published)
+    cells += table_iii(baselines(source.catalog, published), source.catalog, published)
+    if as_json:
+        rows = [asdict(system) | {"total": system.total} for system in systems]
+        print_json({"systems": rows, "published": [asdict(cell) | {"difference": cell.difference} for cell in cells]})
+        return
+    beside = Table(title=f"{source.spec.name}, GPU for GPU", title_justify="left", title_style="bold")
+    for name in ("", "GPUs", "switches", "network", "servers", "total", "of DGX", "node power"):
+        beside.add_column(name, justify="right" if name else "left")
+    dgx = systems[-1].total
+    for system in systems:
+        share = f"{system.total / dgx:.1%}" if system.total is not None and dgx else "unknown"
+        megawatts = "unknown" if system.node_power_w is None else f"{system.node_power_w / 1e6:.3f} MW"
+        amounts = ("unknown" if x is None else f"{x:,.0f}" for x in (system.network, system.servers, system.total))
+        beside.add_row(system.name, f"{system.gpus:,}", f"{system.switches:,}", *amounts, share, megawatts)
+    console().print(beside)
+    click.echo("prices in the units of Table III; storage, which has none, is left out")
+    printed = Table(title="as published (SC'24, Tables II and III)", title_justify="left", title_style="bold")
+    for name in ("table", "system", "figure", "computed", "published", "difference", "note"):
+        printed.add_column(name, justify="right" if name in ("computed", "published", "difference") else "left")
+    for cell in cells:
+        values = (f"{cell.computed:,.4g}" if cell.computed < 1000 else f"{cell.computed:,.0f}", f"{cell.published:,g}")
+        printed.add_row(cell.table, cell.system, cell.figure, *values, f"{cell.difference:+.1%}", cell.note)
+    console().print(printed)
+
+
+@click.command()
+@click.argument("needs", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the winner's spec to.")
+@as_json
+def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
+    """Find the cheapest network that does what NEEDS states.
+
+    Tries two levels, zones, three levels, planes and frames at several taperings, and says why each that lost did.
+    """
+    from costmodel.needs import read_needs
+    from costmodel.optimise import search
+    from plan.export.spec import format_spec
+    from topo.errors import HeddleError
+
+    if output is not None and output.exists():
+        raise HeddleError(f"{output}: found a file; name another place with -o, or remove it")
+    with progress(quiet=as_json) as step:
+        source = read_needs(needs)
+        found = search(source.needs, source.catalog, step)
+    winner = found.winner
+    if as_json:
+        print_json(_search_document(found))
+    else:
+        _show_search(found)
+    if winner is None:
+        raise click.exceptions.Exit(1)
+    if output is not None:
+        comment = f"The cheapest of {len(found.designs)} designs for {needs.name}: {winner.name}"
+        try:
+            output.write_text(format_spec(winner.spec, comment), encoding="utf-8")
+        except OSError as error:
+            raise HeddleError(f"{output}: cannot be written ({error.strerror}); name another place with -o") from None
+        click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
+
+
+def _search_document(found: Search) -> dict[str, Any]:
+    def row(design: Design) -> dict[str, Any]:
+        figures = asdict(design) | {"spec": design.spec.model_dump(mode="json", exclude_unset=True)}
+        return figures | {"why_not": found.why_not(design)}
+
+    return {
+        "winner": found.winner and row(found.winner),
+        "front": [design.name for design in found.front],
+        "bound": found.bound,
+        "currency": found.needs.currency,
+        "designs": [row(design) for design in found.designs],
+        "refused": dict(found.refused),
+    }
+
+
+def _show_search(found: Search) -> None:
+    from rich.table import Table
+
+    from plan.terminal import console
+
+    unit, front, winner = found.needs.currency, found.front, found.winner
+    table = Table(title=f"{found.needs.name}: designs that do", title_justify="left", title_style="bold")
+    for name in ("design", f"price ({unit})", "switches", "network power", "bisection", "why not"):
+        table.add_column(name, justify="left" if name in ("design", "why not") else "right")
+    able = [design for design in found.designs if design.does]
+    others = [design for design in found.designs if not design.does]
+    for design in able:
+        price = "unknown" if design.price is None else f"{design.price:,.0f}"
+        why = "[green]the cheapest[/]" if design is winner else found.why_not(design)
+        mark = " *" if design in front else ""
+        watts = f"{design.power_w / 1e3:,.1f} kW"
+        table.add_row(design.name + mark, price, f"{design.switches:,}", watts, f"{design.bisection:.1%}", why)
+    console().print(table)
+    click.echo("* on the front: no other is as good in price, power and bisection at once")
+    if found.bound is not None and winner is not None and winner.price:
+        click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
+    click.echo(
+        f"{len(others):,} designs do not do, {len(found.refused):,} do not close; the dearest and the first of them:"
+    )
+    for design in others[-SHOWN:]:
+        price = "unknown price" if design.price is None else f"{design.price:,.0f} {unit}"
+        click.echo(f"  {design.name} ({price}): {found.why_not(design)}")
+    for name, reason in list(found.refused.items())[:SHOWN]:
+        click.echo(f"  {name}: {reason}")

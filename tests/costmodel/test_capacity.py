@@ -1,0 +1,52 @@
+import networkx as nx
+import numpy as np
+import pytest
+from clusters import tree, zoned
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import fabrics
+
+from costmodel.capacity import bisection, flow_gbps, storage_gbps
+from topo.fabric import Fabric, Kind
+
+
+@given(fabrics(), st.data())
+def test_flow_is_what_networkx_finds(fabric: Fabric, data: st.DataObject) -> None:
+    adapters = np.flatnonzero(fabric.kind == Kind.HCA).tolist()
+    side = data.draw(st.lists(st.booleans(), min_size=len(adapters), max_size=len(adapters)))
+    sources, sinks = np.zeros(fabric.n_nodes, bool), np.zeros(fabric.n_nodes, bool)
+    graph = nx.DiGraph([("source", "sink", {"capacity": 0.0})])
+    for node, is_source in zip(adapters, side, strict=True):
+        (sources if is_source else sinks)[node] = True
+        graph.add_edge(*(("source", node) if is_source else (node, "sink")))  # no capacity is an infinite one
+    for a, b in fabric.links.tolist():
+        for here, there in ((a, b), (b, a)):
+            ends = int(fabric.port_node[here]), int(fabric.port_node[there])
+            known = graph.get_edge_data(*ends, {"capacity": 0.0})["capacity"]
+            if ends[0] != ends[1]:
+                graph.add_edge(*ends, capacity=known + min(fabric.rate_gbps[a], fabric.rate_gbps[b]))
+    assert flow_gbps(fabric, sources, sinks) == pytest.approx(nx.maximum_flow_value(graph, "source", "sink"))
+
+
+def test_fire_flyer_2() -> None:
+    fabric = zoned()
+    assert bisection([fabric], 600, with_storage=True) == 1.0
+    assert bisection([fabric]) == 20 / 600  # 20 joint ports a zone carry what 600 GPU nodes send
+    assert storage_gbps([fabric]) == 360 * 200.0  # 9 TB/s
+
+
+@pytest.mark.parametrize(("taper", "share"), [(1.0, 1.0), (3.0, 1 / 3)])
+def test_a_full_tapered_tree(taper: float, share: float) -> None:
+    # 8 leaves full of hosts: half of them send over the uplinks of 4 leaves.
+    down = 20 if taper == 1 else 30
+    assert bisection([tree(8 * down, oversubscription=taper)]) == pytest.approx(share)
+
+
+def test_a_job_on_one_leaf_needs_no_uplink() -> None:
+    assert bisection([tree(20, leaves=1, oversubscription=3.0)]) == 1.0
+    assert bisection([tree(20)], 1) == 1.0
+
+
+def test_planes_add_up() -> None:
+    plane = tree(240, oversubscription=3.0)
+    assert bisection([plane, plane]) == bisection([plane])

@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from topo.catalog import config_root
+
+SPEC = str(config_root() / "fire-flyer-2.yaml")
+NEEDS = str(config_root() / "needs" / "fire-flyer-2.yaml")
+
+
+def test_cost_in_money_names_every_gap(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", SPEC, "--currency", "USD", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    gaps = [line for line in document["lines"] if line["unit_price"] is None and not line["included"]]
+    assert len(gaps) == len(document["cost"]["gaps"]) > 0
+    priced = [line for line in document["lines"] if line["unit_price"]]
+    assert sum(line["count"] * line["unit_price"][0] for line in priced) == document["cost"]["ranges"]["total"][0]
+    assert sum(line["count"] for line in document["lines"] if line["kind"] == "cable") == 3_200
+
+
+def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", SPEC]) == 0
+    shown = capsys.readouterr().out
+    assert "366" in shown
+    assert "not in the total: 180 x storage-3fs" in shown
+
+
+def test_compare_shows_both_tables_computed_and_published(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", SPEC, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    ours, three, dgx = document["systems"]
+    assert (ours["switches"], ours["network"], ours["servers"]) == (122, 366.0, 10_800.0)
+    assert (three["switches"], three["servers"]) == (198, ours["servers"])  # 1,560 ports, and not the paper's 1,600
+    assert (dgx["gpus"], dgx["switches"], dgx["servers"]) == (9_600, 1_200, pytest.approx(1_200 * 15.2))
+    assert ours["node_power_w"] == 3.0e6
+    assert dgx["node_power_w"] == 5.04e6
+    assert len(document["published"]) == 24
+    assert run(["compare", SPEC]) == 0
+    shown = capsys.readouterr().out
+    assert "GPU for GPU" in shown
+    assert "Tables II and III" in shown
+
+
+def test_optimise_writes_a_spec_that_the_other_commands_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    winner = tmp_path / "winner.yaml"
+    assert run(["optimise", NEEDS, "-o", str(winner)]) == 0
+    shown = capsys.readouterr().out
+    assert "the cheapest" in shown
+    assert "dearer by 228 units" in shown
+    assert run(["check", str(winner)]) == 0
+    capsys.readouterr()
+    assert run(["cost", str(winner), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"]["network"] == 366.0
+    before = winner.read_bytes()
+    assert run(["optimise", NEEDS, "-o", str(winner)]) == 2
+    assert winner.read_bytes() == before
+    assert "found a file" in capsys.readouterr().err
+
+
+def test_optimise_without_a_way_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs = tmp_path / "needs.yaml"
+    text = Path(NEEDS).read_text(encoding="utf-8")
+    needs.write_text(text + "\nbudget: {switches: 100}\n", encoding="utf-8")
+    assert run(["optimise", str(needs), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["winner"] is None
+    assert all("switches, 100 allowed" in d["why_not"] or "needed" in d["why_not"] for d in document["designs"])
+
+
+@pytest.mark.parametrize("command", ["cost", "compare", "optimise"])
+def test_bad_input_is_one_message_and_status_2(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\nnodes: 3\n", encoding="utf-8")
+    assert run([command, str(bad)]) == 2
+    error = capsys.readouterr().err
+    assert "bad.yaml:2:8" in error
+    assert "Traceback" not in error
+    assert run([command, str(tmp_path / "absent.yaml")]) == 2
