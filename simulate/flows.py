@@ -159,6 +159,8 @@ class Flows:
             flow = int(np.searchsorted(self.dep_offset, at, side="right")) - 1
             raise HeddleError(f"flow {flow} waits for flow {self.dep[at]}; there are flows 0 to {len(self) - 1}")
         circle = find_cycle(self.dep_offset, self.dep).tolist()
+        if len(circle) == 1:
+            raise HeddleError(f"flow {circle[0]} waits for itself; it must begin without its own end")
         if circle:
             shown = " after ".join(map(str, [*circle, circle[0]][:6])) + (" after ..." if len(circle) > 5 else "")
             raise HeddleError(

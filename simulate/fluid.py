@@ -71,13 +71,15 @@ def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, ti
     """Return a state in which those flows that wait for no other are scheduled."""
     waits, next_offset, next_flow = followers(flows.dep_offset, flows.dep)
     quick = float(flows.size_bytes.max(initial=1.0) / network.capacity_bytes_s.max(initial=1.0))
+    table = np.zeros(routes.n_routes, ROUTE)
+    table["latency"], table["first"], table["hops"] = routes.latency_s, routes.offset[:-1], np.diff(routes.offset)
+    table["slot"], table["lane"] = -1, routes.lane
     state = allocate(
-        capacity=network.capacity_bytes_s,
-        room=np.bincount(routes.resource, minlength=len(network.capacity_bytes_s)),
-        n_routes=0,
-        n_slots=min(len(flows), routes.n_routes),
-        n_hops=int(np.diff(routes.offset).max(initial=1)),
-        flows={
+        network.capacity_bytes_s,
+        {
+            "routes": table,
+            "route_link": routes.resource,
+            "route_use": routes.use,
             "flow_route": routes.route,
             "size": flows.size_bytes,
             "earliest": flows.start_s,
@@ -86,15 +88,13 @@ def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, ti
             "next_offset": next_offset,
             "next_flow": next_flow,
         },
+        n_slots=min(len(flows), routes.n_routes),
+        n_hops=int(np.diff(routes.offset).max(initial=1)),
         tie_s=tie_s,
         n_bins=n_bins,
         bin_s=quick / max(n_bins, 1),
         lane_weight=network.lane_weight,
     )
-    table = np.zeros(routes.n_routes, ROUTE)
-    table["latency"], table["first"], table["hops"] = routes.latency_s, routes.offset[:-1], np.diff(routes.offset)
-    table["slot"], table["lane"] = -1, routes.lane
-    state = state._replace(routes=table, route_link=routes.resource, route_use=routes.use)
     roots = np.flatnonzero(waits == 0)
     begin = flows.start_s[roots] + flows.delay_s[roots] + routes.latency_s[routes.route[roots]]
     events.schedule_roots(state, roots[np.argsort(begin, kind="stable")])

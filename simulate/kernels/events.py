@@ -11,7 +11,7 @@ from simulate.kernels.compile import kernel
 from simulate.kernels.maxmin import FREE, SETTLED, TIE, solve
 from simulate.kernels.state import Records, State
 
-__all__ = ["advance", "next_time", "schedule_roots"]
+__all__ = ["advance", "draw_all", "next_time", "schedule_roots"]
 
 CLOCK_TIE = 1e-13
 """Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
@@ -163,6 +163,15 @@ def next_time(state: State) -> float:
     """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
     ending = next_end(state.now, state.ends, state.blocks, state.tops, state.stale, state.is_stale)
     return min(ending, next_begin(state.now, state.moves, state.queue, state.timer))  # type: ignore[no-any-return]
+
+
+@kernel
+def draw_all(state: State) -> None:
+    """Bring the timeline up to now."""
+    for route in range(len(state.routes)):
+        slot = state.routes[route].slot
+        if slot >= 0 and state.routes[route].hops > 0:
+            draw(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
 
 
 @kernel

@@ -207,52 +207,48 @@ def aligned(n: int, record: np.dtype[np.void]) -> Records:
 
 def allocate(
     capacity: NDArray[np.float64],
-    room: NDArray[np.int64],
-    n_routes: int,
+    inputs: dict[str, NDArray[Any]],
     n_slots: int,
     n_hops: int,
-    flows: dict[str, NDArray[Any]],
     *,
     tie_s: float,
     n_bins: int,
     bin_s: float,
     lane_weight: NDArray[np.float64],
 ) -> State:
-    """Return the state of a network on which nothing moves yet, with routes still to be filled in.
+    """Return the state of a network on which nothing moves yet.
 
     Parameters
     ----------
-    room
-        (R,) classes that may cross each resource at one time.
+    capacity
+        (R,) bytes a second of each resource.
+    inputs
+        The arrays of `State` that say what the routes and the flows are: ``routes, route_link, route_use, flow_route,
+        size, earliest, delay, waits, next_offset, next_flow``.
     n_slots
         Classes that may move at one time.
     n_hops
         Resources on the longest route.
-    flows
-        The arrays of `State` from ``flow_route`` to ``next_flow``.
     """
-    n_flows = max(len(flows["size"]), 1)
+    n_links, n_flows = len(capacity), max(len(inputs["size"]), 1)
     shift = max(0, int(n_hops - 1).bit_length())
     k = -(-max(n_slots, 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     now = np.zeros(1, NOW)
     now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
-    now["members"] = FIRST_ROOM * len(capacity)
-    links = aligned(len(capacity), LINK)
+    now["members"] = FIRST_ROOM * n_links
+    links = aligned(n_links, LINK)
     links["capacity"] = capacity
-    links["first"] = FIRST_ROOM * np.arange(len(capacity))
+    links["first"] = FIRST_ROOM * np.arange(n_links)
     links["room"] = FIRST_ROOM
     return State(
         now=now,
         links=links,
         # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
-        members=aligned(FIRST_ROOM * len(capacity) + 4 * int(room.sum()), MEMBER),
-        routes=np.zeros(n_routes, ROUTE),
-        route_link=np.zeros(0, np.int32),
-        route_use=np.zeros(0),
+        members=aligned(FIRST_ROOM * n_links + 4 * len(inputs["route_link"]), MEMBER),
+        **inputs,
         rates=aligned(k, RATE),
         classes=aligned(k, CLASS),
         hops=aligned(k << shift, HOP),
-        **flows,
         begin=np.full(n_flows, np.nan),
         end=np.full(n_flows, np.nan),
         limit=np.full(n_flows, -1, np.int32),
@@ -264,7 +260,7 @@ def allocate(
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
         timer=np.zeros(n_flows, np.int32),
-        heap=np.zeros(len(capacity) + (k << shift), ENTRY),
+        heap=np.zeros(n_links + (k << shift), ENTRY),
         freed=np.zeros(k, np.int32),
         seeds=np.zeros(k << shift, np.int32),
         touched=np.zeros(k, np.int32),
@@ -272,5 +268,43 @@ def allocate(
         ready=np.zeros(n_flows, np.int32),
         done=np.zeros(n_flows, np.int32),
         lane_weight=lane_weight,
-        bins=np.zeros((len(capacity) if n_bins else 0, n_bins)),
+        bins=np.zeros((n_links if n_bins else 0, n_bins)),
     )
+
+
+def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State:
+    """Return the same state between two events, with room for more routes and flows, and longer routes.
+
+    Parameters
+    ----------
+    inputs
+        As in `allocate`: at least as large as those of `state`, with the same at the beginning.
+    """
+    old_now = state.now[0]
+    shift, k = int(old_now["shift"]), len(state.classes)
+    new = allocate(
+        state.links["capacity"],
+        inputs,
+        n_slots=len(inputs["size"]),
+        n_hops=max(n_hops, 1 << shift),
+        tie_s=float(old_now["tie"]),
+        n_bins=state.bins.shape[1],
+        bin_s=float(old_now["bin_s"]),
+        lane_weight=state.lane_weight,
+    )
+    wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
+    for name in ("links", "members", "rates", "classes", "begin", "end", "limit", "moves", "ends", "blocks", "tops"):
+        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+    for name in ("stale", "is_stale", "timer"):
+        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+    new.members["hop"] = new.members["hop"] >> shift << wider | new.members["hop"] & (1 << shift) - 1
+    for place in range(1 << shift):
+        new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
+    new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+    new.bins[:] = state.bins
+    queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
+    new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
+    new.now[0] = old_now
+    new.now["shift"], new.now["spare"] = wider, len(new.classes) - k + spare
+    new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
+    return new
