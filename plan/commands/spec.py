@@ -38,7 +38,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
     from topo.catalog import config_root
     from topo.nearest import did_you_mean
 
-    presets = {path.stem: path for path in sorted(config_root().glob("*.yaml"))}
+    presets = {path.stem: path for path in sorted(config_root().glob("*.yaml"), key=lambda path: path.stem)}
     if only_list:
         about = {
             name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in presets.items()
