@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -13,16 +14,19 @@ from numpy.typing import NDArray
 from topo.cables import Cabling, backplane
 from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind, Role
+from topo.purchase import Spares
 from topo.racks import Layout
 from topo.speeds import SPEEDS
 
-__all__ = ["SERVER_ROLES", "Bill", "Line", "PartKind", "make_bill"]
+__all__ = ["SERVER_ROLES", "SPARE", "Bill", "Line", "PartKind", "make_bill", "with_spares"]
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 Part = tuple[PartKind, str, str]
 """Kind, item and place of a line."""
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
 SERVER_ROLES = tuple(role.name.lower() for role in (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT))
+SPARE = "spare"
+"""Place of parts that are bought and not used yet."""
 UNKNOWN = "unknown"
 """Item of a part whose model the fabric does not tell."""
 
@@ -92,6 +96,18 @@ def make_bill(
         parts["rack", "power distribution unit", "two a rack, one a feed"] = 2 * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), part[0][1], part[0][2]))
     return Bill(tuple(Line(kind, item, count, place) for (kind, item, place), count in ordered))
+
+
+def with_spares(bill: Bill, spares: Spares) -> Bill:
+    """Add spare parts, each item's share of those in use rounded up."""
+    share = {"switch": spares.switches, "adapter": spares.adapters}
+    share |= dict.fromkeys(("cable", "fibre", "optic"), spares.cables)
+    in_use: Counter[tuple[PartKind, str]] = Counter()
+    for line in bill.lines:
+        if share.get(line.kind):
+            in_use[line.kind, line.item] += line.count
+    extra = [Line(kind, item, ceil(count * share[kind]), SPARE) for (kind, item), count in sorted(in_use.items())]
+    return Bill((*bill.lines, *extra))
 
 
 def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:

@@ -128,7 +128,9 @@ def search(needs: Needs, catalog: Catalog, step: Step = lambda name: None) -> Se
     for name, shape in landmarks(needs, catalog):
         attempt(name, shape)
     able = [design.price for design in designs if design.does and design.price is not None]
-    below = min([*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=float("inf"))
+    below = min(
+        [*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=float("inf")
+    )
     for name, shape in finer_trees(needs, catalog, below)[:MOST_FINER]:
         design = attempt(name, shape)
         if design is not None and design.does:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.bill import SERVER_ROLES, Bill, Line, PartKind
+from costmodel.bill import SERVER_ROLES, SPARE, Bill, Line, PartKind
 from topo.catalog import Catalog
 from topo.formats.catalog_csv import Source
 from topo.hardware import CableModel, HardwareModel
@@ -79,13 +79,15 @@ class Power:
 
 
 def power_of(bill: Bill, catalog: Catalog) -> Power:
-    """Look up what each line of a bill draws.
+    """Look up what each line of a bill draws; spare parts lie on a shelf.
 
     A cable whose length is not known yet is taken to be optical, since copper ends at 2 m: each of its ends in a switch
     draws what the thirstiest optical cable of its speed does.
     """
     lines = []
     for line in bill.lines:
+        if line.place == SPARE:
+            continue
         if line.kind == "switch":
             lines.append(_of_model(line, catalog.switches))
         elif line.kind == "node":

@@ -18,6 +18,7 @@ from topo.errors import Finding, SpecError
 from topo.fabric import Role
 from topo.formats.spec_yaml import Document, describe, read_yaml
 from topo.nearest import did_you_mean
+from topo.purchase import Owning, Spares
 from topo.racks import FloorPlan
 from topo.roles import HOST_ROLES
 from topo.shapes import Shape
@@ -117,6 +118,10 @@ class ClusterSpec(SpecModel):
     """Classes of traffic; without any, everything travels on one lane."""
     budget: Budget = Budget()
     """What the plan may take at most."""
+    spares: Spares = Spares()
+    """Spare parts to buy with the rest."""
+    owning: Owning | None = None
+    """Years, energy and its price, where the cost of owning is asked for."""
 
     @field_validator("traffic")
     @classmethod

@@ -36,7 +36,8 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     with progress(quiet=as_json) as step:
         step("reading")
         source = read_spec(spec, tuple(ENGINES))
-        from plan.build import make_plan, plan_document, plan_files
+        from plan.build import make_plan
+        from plan.output import plan_document, plan_files
 
         try:
             plan = make_plan(source, seed, step)
@@ -59,7 +60,7 @@ def show(plan: Plan, output: Path) -> None:
     from plan.build import exceeded_budgets
     from plan.terminal import console
 
-    counts, cost, power = plan.counts, plan.cost, plan.power
+    counts, cost, power = plan.pricing.counts, plan.pricing.cost, plan.pricing.power
     table = Table(title=f"{plan.spec.name}", show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="dim")
     table.add_column()

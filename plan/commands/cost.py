@@ -28,26 +28,20 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     """Price a cluster part by part, without routing it."""
     from rich.table import Table
 
-    from costmodel.bill import make_bill
-    from costmodel.power import power_of
-    from costmodel.price import price_bill
+    from plan.pricing import price_cluster
     from plan.terminal import console
-    from topo.cables import choose_cables
     from topo.compile import compile_cluster
-    from topo.racks import place_devices
     from topo.spec import read_spec
 
     source = read_spec(spec)
-    fabrics = compile_cluster(source.spec, source.catalog)
-    layout = place_devices(fabrics, source.catalog, source.spec.floor) if source.spec.floor else None
-    cablings = choose_cables(fabrics, layout, source.catalog) if layout else None
-    bill = make_bill(fabrics, source.catalog, layout, cablings)
-    priced, power = price_bill(bill, source.catalog, currency), power_of(bill, source.catalog)
+    pricing = price_cluster(source.spec, compile_cluster(source.spec, source.catalog), source.catalog, currency)
+    priced, power, owning = pricing.cost, pricing.power, pricing.owning
     if as_json:
         lines = [asdict(row.line) | {"unit_price": row.unit_price, "included": row.included} for row in priced.lines]
         for line in lines:
             line["unit_price"] = line["unit_price"] and [line["unit_price"].low, line["unit_price"].high]
-        print_json({"cost": priced.to_json(), "power": power.to_json(), "lines": lines})
+        owned = owning and owning.to_json()
+        print_json({"cost": priced.to_json(), "power": power.to_json(), "owning": owned, "lines": lines})
         return
     table = Table(title=f"{source.spec.name} in {currency}", title_justify="left", title_style="bold")
     for name in ("part", "item", "place", "count", "each", "all"):
@@ -62,6 +56,16 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     console().print(table)
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
+    if owning is not None:
+        stated, failures = owning.stated, owning.failures_per_year
+        click.echo(
+            f"{stated.years} years: {owning.energy_kwh_per_year / 1e6:,.2f} GWh a year at PUE {stated.pue:g} cost "
+            f"{owning.energy_per_year:,.0f} {stated.currency} a year; with capital {owning.total} {stated.currency}"
+        )
+        click.echo(
+            f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
+            f"{failures.main_memory:,.0f} of main memory, {failures.link_cut:,.0f} link cuts"
+        )
 
 
 @click.command()
@@ -73,6 +77,7 @@ def compare(spec: Path, as_json: bool) -> None:
 
     from costmodel.baselines import baselines, read_published, table_ii, table_iii
     from costmodel.comparison import compare as systems_of
+    from plan.pricing import PUBLISHED
     from plan.terminal import console
     from topo.catalog import config_root
     from topo.compile import compile_cluster
@@ -80,7 +85,7 @@ def compare(spec: Path, as_json: bool) -> None:
 
     source = read_spec(spec)
     systems = systems_of(compile_cluster(source.spec, source.catalog), source.catalog)
-    published = read_published(config_root() / "published" / "fire-flyer-ai-hpc.csv")
+    published = read_published(config_root() / PUBLISHED)
     cells = table_ii(source.catalog, published)
     cells += table_iii(baselines(source.catalog, published), source.catalog, published)
     if as_json:

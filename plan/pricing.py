@@ -1,0 +1,69 @@
+"""From compiled fabrics to what a buyer gets: places, cables, the bill, its cost, power, and the cost of owning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from costmodel.baselines import read_published
+from costmodel.bill import Bill, make_bill, with_spares
+from costmodel.counts import Counts, count
+from costmodel.owning import CostOfOwning, expected_failures, own
+from costmodel.power import Power, power_of
+from costmodel.price import UNITS, Cost, price_bill
+from topo.cables import Cabling, choose_cables
+from topo.catalog import Catalog, config_root
+from topo.fabric import Fabric
+from topo.racks import Layout, place_devices
+from topo.spec import ClusterSpec
+
+__all__ = ["PUBLISHED", "Pricing", "price_cluster"]
+
+PUBLISHED = "published/fire-flyer-ai-hpc.csv"
+"""Figures that the design is set beside, below the folder of configs."""
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Everything that a buyer gets of a plan."""
+
+    counts: Counts
+    layout: Layout | None
+    """None where the spec gives no floor plan."""
+    cablings: tuple[Cabling, ...] | None
+    """Subnet by subnet; None likewise."""
+    bill: Bill
+    cost: Cost
+    power: Power
+    owning: CostOfOwning | None
+    """None where the spec does not ask for it."""
+
+
+def price_cluster(
+    spec: ClusterSpec,
+    fabrics: Sequence[Fabric],
+    catalog: Catalog,
+    currency: str = UNITS,
+    step: Callable[[str], None] = lambda text: None,
+) -> Pricing:
+    """Place, cable, count and price the fabrics of a spec.
+
+    Raises
+    ------
+    DesignError
+        When the room cannot hold the cluster, or a cable cannot reach.
+    """
+    layout, cablings = None, None
+    if spec.floor is not None:
+        step("placing")
+        layout = place_devices(fabrics, catalog, spec.floor)
+        cablings = choose_cables(fabrics, layout, catalog)
+    step("pricing")
+    counts = count(fabrics, catalog)
+    bill = with_spares(make_bill(fabrics, catalog, layout, cablings), spec.spares)
+    power = power_of(bill, catalog)
+    owning = None
+    if spec.owning is not None:
+        failures = expected_failures(counts, read_published(config_root() / PUBLISHED))
+        owning = own(spec.owning, price_bill(bill, catalog, spec.owning.currency), power, failures)
+    return Pricing(counts, layout, cablings, bill, price_bill(bill, catalog, currency), power, owning)

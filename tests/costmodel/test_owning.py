@@ -1,0 +1,60 @@
+import pytest
+from clusters import tree, zoned
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.baselines import Published
+from costmodel.bill import SPARE, Bill, Line, make_bill, with_spares
+from costmodel.counts import count
+from costmodel.owning import expected_failures, own
+from costmodel.power import power_of
+from costmodel.price import price_bill
+from topo.catalog import Catalog
+from topo.purchase import Owning, Spares
+
+
+def test_energy_by_hand(catalog: Catalog, published: Published) -> None:
+    bill = Bill((Line("node", "dgx-a100", 10, "compute"),))
+    stated = Owning(years=5, pue=1.5, price_per_kwh=0.1, currency="USD")
+    failures = expected_failures(count([tree(20)], catalog), published)
+    owned = own(stated, price_bill(bill, catalog, "USD"), power_of(bill, catalog), failures)
+    assert owned.energy_kwh_per_year == pytest.approx(42 * 1.5 * 8_766)
+    assert owned.energy_per_year == pytest.approx(42 * 1.5 * 8_766 * 0.1)
+    assert owned.total.low == pytest.approx(10 * 199_000 + 5 * owned.energy_per_year)
+    assert owned.total.high == pytest.approx(10 * 200_000 + 5 * owned.energy_per_year)
+    assert owned.to_json()["gaps"] == []
+
+
+def test_failures_are_the_published_ones_at_the_published_size(catalog: Catalog, published: Published) -> None:
+    failures = expected_failures(count([zoned()], catalog), published)
+    assert failures.gpu == pytest.approx(149 * 2 * 9_600 / 10_000)
+    assert failures.main_memory == pytest.approx(54 * 2 * 9_600 / 10_000)
+    assert failures.link_cut == pytest.approx(213 * 365.25 / 348)  # some 0.07 for each link
+    assert failures.link_cut / 3_200 == pytest.approx(0.07, abs=0.001)
+
+
+@given(share=st.floats(0, 1), cables=st.integers(1, 500), switches=st.integers(1, 500))
+def test_spares_are_rounded_up_item_by_item_and_draw_nothing(
+    catalog: Catalog, share: float, cables: int, switches: int
+) -> None:
+    bill = Bill(
+        (
+            Line("switch", "QM8700", switches, "leaf"),
+            Line("switch", "QM8700", 1, "spine"),
+            Line("cable", "MFS1S00-H005V", cables, "leaf - spine"),
+            Line("node", "dgx-a100", 3, "compute"),
+        )
+    )
+    spared = with_spares(bill, Spares(switches=share, cables=share))
+    extra = {line.item: line.count for line in spared.lines if line.place == SPARE}
+    assert extra.keys() == ({"QM8700", "MFS1S00-H005V"} if share else set())
+    for item, used in (("QM8700", switches + 1), ("MFS1S00-H005V", cables)):
+        if share:
+            assert share * used <= extra[item] < share * used + 1
+    assert power_of(spared, catalog).total_w == power_of(bill, catalog).total_w
+    assert spared.lines[: len(bill.lines)] == bill.lines
+
+
+def test_without_spares_nothing_changes(catalog: Catalog) -> None:
+    bill = make_bill([tree(20)], catalog)
+    assert with_spares(bill, Spares()) == bill
