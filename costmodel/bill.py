@@ -106,7 +106,10 @@ def with_spares(bill: Bill, spares: Spares) -> Bill:
     for line in bill.lines:
         if share.get(line.kind):
             in_use[line.kind, line.item] += line.count
-    extra = [Line(kind, item, ceil(count * share[kind]), SPARE) for (kind, item), count in sorted(in_use.items())]
+    # 7 % of 100 is 7.000000000000001 in binary; nobody means an eighth.
+    extra = [
+        Line(kind, item, ceil(round(count * share[kind], 9)), SPARE) for (kind, item), count in sorted(in_use.items())
+    ]
     return Bill((*bill.lines, *extra))
 
 

@@ -82,7 +82,7 @@ class NeedsFile(NamedTuple):
 
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
     """Return a group with the servers that growth brings."""
-    return group.model_copy(update={"count": ceil(group.count * (1 + growth))})
+    return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
 
 
 def servers_of(needs: Needs, catalog: Catalog, role: Role | None = None) -> list[Servers]:

@@ -33,9 +33,9 @@ def test_failures_are_the_published_ones_at_the_published_size(catalog: Catalog,
     assert failures.link_cut / 3_200 == pytest.approx(0.07, abs=0.001)
 
 
-@given(share=st.floats(0, 1), cables=st.integers(1, 500), switches=st.integers(1, 500))
+@given(percent=st.integers(0, 100), cables=st.integers(1, 500), switches=st.integers(1, 500))
 def test_spares_are_rounded_up_item_by_item_and_draw_nothing(
-    catalog: Catalog, share: float, cables: int, switches: int
+    catalog: Catalog, percent: int, cables: int, switches: int
 ) -> None:
     bill = Bill(
         (
@@ -45,12 +45,10 @@ def test_spares_are_rounded_up_item_by_item_and_draw_nothing(
             Line("node", "dgx-a100", 3, "compute"),
         )
     )
-    spared = with_spares(bill, Spares(switches=share, cables=share))
+    spared = with_spares(bill, Spares(switches=percent / 100, cables=percent / 100))
     extra = {line.item: line.count for line in spared.lines if line.place == SPARE}
-    assert extra.keys() == ({"QM8700", "MFS1S00-H005V"} if share else set())
-    for item, used in (("QM8700", switches + 1), ("MFS1S00-H005V", cables)):
-        if share:
-            assert share * used <= extra[item] < share * used + 1
+    wanted = {"QM8700": -(-percent * (switches + 1) // 100), "MFS1S00-H005V": -(-percent * cables // 100)}
+    assert extra == (wanted if percent else {})
     assert power_of(spared, catalog).total_w == power_of(bill, catalog).total_w
     assert spared.lines[: len(bill.lines)] == bill.lines
 
