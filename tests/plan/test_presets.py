@@ -1,0 +1,95 @@
+"""Each spec that ships compiles to its published counts, and its tables are complete and free of credit loops."""
+
+import numpy as np
+import pytest
+from presets import ALIKE, PRESETS, read_preset, subnets
+
+from costmodel.bill import make_bill
+from costmodel.counts import count
+from plan.build import exceeded_budgets, make_plan
+from routing.engines import choose, load_engine
+from routing.proof import check_certificate, prove
+from topo.compile import compile_cluster
+
+PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
+    "fire-flyer-2": (122, 80, 40, 0, 9_600, 1_640),
+    "fire-flyer-2-frames": (122, 80, 40, 0, 9_600, 1_640),
+    "pcie-three-level": (200, 80, 80, 40, 9_600, 3_200),
+    "dgx-baseline": (1_320, 500, 500, 320, 10_000, 20_000),
+    "dgx-b200-superpod": (48, 32, 16, 0, 1_024, 1_024),
+    "deepseek-v3-2048": (96, 64, 32, 0, 2_048, 2_048),
+    "deepseek-v3-planes": (768, 512, 256, 0, 16_384, 16_384),
+    "four-planes-32k": (768, 512, 256, 0, 32_768, 32_768),
+    "slim-fly": (50, 50, 0, 0, 1_600, 175),
+}
+"""Rows of the papers that the presets cite; the links of deepseek-v3-2048 are those of FT2, which is as large."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_counts(name):
+    source = read_preset(name)
+    counts = count(compile_cluster(source.spec, source.catalog), source.catalog)
+    between = counts.links - counts.host_ports
+
+    assert (counts.switches, counts.leaf, counts.spine, counts.core, counts.gpus, between) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_routed_completely_and_without_credit_loops(name):
+    for fabric in subnets(name):
+        engine, _ = choose(fabric)
+        tables = load_engine(engine)(fabric, None)
+        proof = prove(fabric, tables)
+        assert (proof.missing, proof.credit_loops) == (0, 0)
+        assert proof.lanes == 1, "no preset needs more than one lane"
+        assert check_certificate(fabric, tables, proof)
+
+
+@pytest.mark.parametrize("name", sorted(ALIKE))
+def test_planes_are_alike(name):
+    source = read_preset(name)
+    first, *others = compile_cluster(source.spec, source.catalog)
+
+    for other in others:
+        for field in ("kind", "role", "level", "port_offset", "peer", "width", "speed"):
+            assert (getattr(first, field) == getattr(other, field)).all()
+
+
+def test_others_are_not_alike():
+    alike = []
+    for name in PRESETS:
+        source = read_preset(name)
+        fabrics = compile_cluster(source.spec, source.catalog)
+        if len(fabrics) > 1 and len({fabric.peer.tobytes() for fabric in fabrics}) == 1:
+            alike.append(name)
+
+    assert set(alike) == ALIKE
+
+
+def test_frames_are_the_same_fabric_with_half_the_cables():
+    """To the router cable for cable the same; to the buyer 2 frames and 2 boxes, and 1,600 cables fewer."""
+    boxes, frames = subnets("fire-flyer-2")[0], subnets("fire-flyer-2-frames")[0]
+    catalog = read_preset("fire-flyer-2").catalog
+    bill_of_boxes, bill_of_frames = make_bill([boxes], catalog), make_bill([frames], catalog)
+
+    assert (boxes.peer == frames.peer).all()
+    assert (boxes.zone == frames.zone).all()
+    assert {(line.item, line.count) for line in bill_of_frames.of("switch")} == {("CS8500", 2), ("QM8700", 2)}
+    assert bill_of_boxes.count("switch") == 122
+    assert bill_of_boxes.count("cable") - bill_of_frames.count("cable") == 1_600
+
+
+def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
+    source = read_preset("dgx-baseline")
+    plain = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"cores": None})})
+
+    assert compile_cluster(plain, source.catalog)[0].n_switches == 1_250
+
+
+@pytest.mark.parametrize("name", ["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "torus"])
+def test_a_preset_becomes_a_whole_plan(name):
+    plan = make_plan(read_preset(name))
+
+    assert exceeded_budgets(plan) == []
+    assert plan.holds
+    assert all(np.isfinite(subnet.quality.ebb) for subnet in plan.subnets)

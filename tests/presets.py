@@ -1,0 +1,22 @@
+"""The specs that ship, for tests that hold all of them to something."""
+
+from topo.catalog import config_root
+from topo.compile import compile_cluster
+from topo.fabric import Fabric
+from topo.spec import SpecFile, read_spec
+
+PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
+
+ALIKE = {"deepseek-v3-2048", "deepseek-v3-planes", "four-planes-32k"}
+"""Those whose subnets are planes of one design: what holds of one holds of all (`test_planes_are_alike`)."""
+
+
+def read_preset(name: str) -> SpecFile:
+    return read_spec(config_root() / f"{name}.yaml")
+
+
+def subnets(name: str) -> list[Fabric]:
+    """The different subnets of a preset."""
+    source = read_preset(name)
+    fabrics = compile_cluster(source.spec, source.catalog)
+    return list(fabrics[:1] if name in ALIKE else fabrics)
