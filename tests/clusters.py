@@ -16,6 +16,11 @@ def gpus(count: int) -> HostGroup:
     return HostGroup("gpu", count, "pcie-a100", Role.COMPUTE, 1, "MCX653105A-HDAT", HDR)
 
 
+def nodes(count: int, adapters: int = 8, model: str = "dgx-a100") -> HostGroup:
+    """Servers with an adapter for each GPU."""
+    return HostGroup("gpu", count, model, Role.COMPUTE, adapters, "MCX653105A-HDAT", HDR)
+
+
 def storage(count: int, adapters: int = 2) -> HostGroup:
     return HostGroup("storage", count, "storage-3fs", Role.STORAGE, adapters, "MCX653105A-HDAT", HDR)
 

@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from clusters import CATALOG, HDR, gpus, storage, tree, zoned
+from clusters import CATALOG, gpus, nodes, storage, tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,10 +23,6 @@ from topo.shapes.tree_size import FatTree
 
 def build(shape, *groups: HostGroup) -> tuple[Fabric, ...]:
     return COMPILERS[type(shape)](shape, groups, CATALOG, "test")
-
-
-def nodes(count: int, adapters: int = 8, model: str = "dgx-a100") -> HostGroup:
-    return HostGroup("gpu", count, model, Role.COMPUTE, adapters, "MCX653105A-HDAT", HDR)
 
 
 def roles(fabric: Fabric) -> tuple[int, int, int]:

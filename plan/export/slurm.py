@@ -1,0 +1,94 @@
+"""``topology.conf`` and ``topology.yaml`` of Slurm: leaves, a pseudo switch for each zone, and one root.
+
+Slurm's manual advises against real spines: the scheduler only asks which leaves are near each other, and its start-up
+takes time with the cube of the switches. A compute node is listed once, under its leaf; where nodes hang on several
+leaves (rails), the nodes that share all their leaves are one leaf. Storage is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plan.export.hostlist import compress
+from topo.fabric import Fabric, Role
+
+__all__ = ["format_topology_conf", "format_topology_yaml"]
+
+ROOT = "fabric"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf as Slurm sees it."""
+
+    name: str
+    zone: int
+    nodes: tuple[str, ...]
+
+
+def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
+    """Return the tree for the plug-in ``topology/tree``."""
+    leaves = _leaves(fabrics)
+    lines = [f"# {fabrics[0].name}: leaves, one pseudo switch a zone, one root. TopologyPlugin=topology/tree"]
+    lines += [f"SwitchName={leaf.name} Nodes={compress(leaf.nodes)}" for leaf in leaves]
+    for name, members in _zones(leaves):
+        lines.append(f"SwitchName={name} Switches={compress(members)}")
+    if len(_zones(leaves)) > 1:
+        lines.append(f"SwitchName={ROOT} Switches={compress(name for name, _ in _zones(leaves))}")
+    return "\n".join(lines) + "\n"
+
+
+def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
+    """Return the same tree, and the leaves as blocks, for Slurm 25.05 and later."""
+    leaves = _leaves(fabrics)
+    zones = _zones(leaves)
+    lines = ["---", "- topology: default", "  cluster_default: true", "  tree:", "    switches:"]
+    if len(zones) > 1:
+        lines += [f"      - switch: {ROOT}", f"        children: {compress(name for name, _ in zones)}"]
+    for name, members in zones:
+        lines += [f"      - switch: {name}", f"        children: {compress(members)}"]
+    for leaf in leaves:
+        lines += [f"      - switch: {leaf.name}", f"        nodes: {compress(leaf.nodes)}"]
+    smallest = min((len(leaf.nodes) for leaf in leaves), default=0)
+    if smallest:
+        sizes = [smallest]
+        while sizes[-1] * 2 <= smallest * len(leaves):
+            sizes.append(sizes[-1] * 2)
+        lines += ["- topology: blocks", "  cluster_default: false", "  block:", "    block_sizes:"]
+        lines += [f"      - {size}" for size in sizes]
+        lines.append("    blocks:")
+        for leaf in leaves:
+            lines += [f"      - block: {leaf.name}", f"        nodes: {compress(leaf.nodes)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
+    """Group the compute nodes by the leaves that they hang on, in order of their first leaf."""
+    switches: dict[str, list[str]] = {}
+    zone: dict[str, int] = {}
+    for fabric in fabrics:
+        for end in range(fabric.n_switches, fabric.n_end_ports):
+            node, leaf = int(fabric.end_node[end]), int(fabric.end_switch[end])
+            if leaf < 0 or fabric.role[node] != Role.COMPUTE or fabric.host[node] < 0:
+                continue
+            host = fabric.hosts[fabric.host[node]]
+            switches.setdefault(host, []).append(fabric.label(leaf))
+            zone.setdefault(host, int(fabric.zone[leaf]))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for host, leaves in switches.items():
+        groups.setdefault(tuple(sorted(set(leaves))), []).append(host)
+    found = []
+    for number, (leaves_of, hosts) in enumerate(groups.items()):
+        name = leaves_of[0] if len(leaves_of) == 1 else f"unit{number:0{len(str(len(groups) - 1))}d}"
+        found.append(Leaf(name, zone[hosts[0]], tuple(hosts)))
+    return found
+
+
+def _zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
+    members: dict[int, list[str]] = {}
+    for leaf in leaves:
+        members.setdefault(leaf.zone, []).append(leaf.name)
+    if len(members) == 1:
+        return [(ROOT, next(iter(members.values())))]
+    return [(f"zone{zone}", names) for zone, names in sorted(members.items())]

@@ -1,0 +1,62 @@
+"""How NVIDIA's tools call our devices: a system has a type, a name, and ports with names of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topo.fabric import Fabric, Kind
+
+__all__ = ["SystemPort", "adapter_parts", "host_devices", "system_name", "system_port", "system_type"]
+
+
+@dataclass(frozen=True)
+class SystemPort:
+    """A port as a ``.topo`` file names it."""
+
+    type: str
+    """``MQM8700``, or ``HCA_mlx5_1`` for a server whose last adapter is ``mlx5_1``."""
+    system: str
+    """Name of the switch or server."""
+    port: str
+    """``P21`` at a switch, ``mlx5_0/P1`` at a server."""
+
+
+def adapter_parts(fabric: Fabric, node: int) -> tuple[str, str]:
+    """Server and device of an adapter: ``gpu0001`` and ``mlx5_0``."""
+    host = int(fabric.host[node])
+    name = fabric.names[node]
+    if host >= 0 and name.startswith(fabric.hosts[host] + " "):
+        return fabric.hosts[host], name[len(fabric.hosts[host]) + 1 :]
+    return name.replace(" ", "-"), "mlx5_0"
+
+
+def host_devices(fabric: Fabric) -> dict[str, list[str]]:
+    """Adapters of each server in this subnet, in order."""
+    devices: dict[str, list[str]] = {}
+    for node in range(fabric.n_switches, fabric.n_nodes):
+        if fabric.kind[node] == Kind.HCA:
+            host, device = adapter_parts(fabric, node)
+            devices.setdefault(host, []).append(device)
+    return devices
+
+
+def system_name(fabric: Fabric, node: int) -> str:
+    """Name of a switch or server, without blanks or slashes, which a ``.topo`` file cannot hold."""
+    name = fabric.label(node) if fabric.kind[node] == Kind.SWITCH else adapter_parts(fabric, node)[0]
+    return name.replace(" ", "-").replace("/", "-")
+
+
+def system_type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str:
+    """Type of a system: a switch's model with NVIDIA's leading M, or a server by its last adapter."""
+    if fabric.kind[node] == Kind.SWITCH:
+        model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "switch"
+        return f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model
+    return f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}"
+
+
+def system_port(fabric: Fabric, port: int, devices: dict[str, list[str]]) -> SystemPort:
+    """Return how a port is named."""
+    node, number = int(fabric.port_node[port]), int(fabric.port_number[port])
+    at_switch = fabric.kind[node] == Kind.SWITCH
+    name = f"P{number}" if at_switch else f"{adapter_parts(fabric, node)[1]}/P{number}"
+    return SystemPort(system_type(fabric, node, devices), system_name(fabric, node), name)

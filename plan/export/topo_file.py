@@ -1,0 +1,79 @@
+"""``.topo`` files: the cabling as UFM, the Cable Validation Tool and ibdiagnet compare it with a real fabric.
+
+Two dialects (grammar: ``ibdm-topo-file`` of ibutils; NVIDIA's Cable Validation Tool manual, "Topo File"): NVIDIA's
+gives width and speed of a lane, ``P21 -4x-50G-> ...``; the open-source ibdm of ibutils ignores such lines, so its
+dialect has a bare ``->``, and needs a system definition (``.ibnl``) for each type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plan.export.systems import host_devices, system_name, system_port, system_type
+from topo.devices import adapter_device, switch_device
+from topo.fabric import Fabric, Kind
+from topo.speeds import SPEEDS
+
+__all__ = ["format_ibdm_topo", "format_topo", "ibnl_files"]
+
+LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
+              "NDR": "100G", "XDR": "200G"}  # fmt: skip
+"""Speed of a lane as the files write it. XDR is not confirmed: an operator's file has 100G for its four-plane ports."""
+
+
+def format_topo(fabric: Fabric) -> str:
+    """Return NVIDIA's dialect: every switch with its links, hosts named at their ends."""
+
+    def arrow(port: int) -> str:
+        return f"-{fabric.width[port]}x-{LANE_SPEED[SPEEDS[fabric.speed[port]]]}->"
+
+    return _format(fabric, arrow)
+
+
+def format_ibdm_topo(fabric: Fabric) -> str:
+    """Return the dialect of the open-source ibdm."""
+    return _format(fabric, lambda port: "->")
+
+
+def _format(fabric: Fabric, arrow: Callable[[int], str]) -> str:
+    devices = host_devices(fabric)
+    lines = [f"# Cabling of {fabric.name}: each link once, from the switch with the lower number"]
+    for switch in range(fabric.n_switches):
+        lines.append("")
+        lines.append(f"{system_type(fabric, switch, devices)} {system_name(fabric, switch)}")
+        for port in range(int(fabric.port_offset[switch]), int(fabric.port_offset[switch + 1])):
+            peer = int(fabric.peer[port])
+            if peer > port and fabric.kind[fabric.port_node[peer]] != Kind.AGGREGATION:
+                far = system_port(fabric, peer, devices)
+                here = system_port(fabric, port, devices)
+                lines.append(f"   {here.port} {arrow(port)} {far.type} {far.system} {far.port}")
+    return "\n".join(lines) + "\n"
+
+
+def ibnl_files(fabric: Fabric) -> dict[str, str]:
+    """Return the system definitions that ibdm needs, by file name: one for each type of switch and server."""
+    devices = host_devices(fabric)
+    files: dict[str, str] = {}
+    for node in range(fabric.n_nodes):
+        if fabric.kind[node] not in (Kind.SWITCH, Kind.HCA):
+            continue
+        kind = system_type(fabric, node, devices)
+        if f"{kind}.ibnl" in files:
+            continue
+        ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+        speed = int(fabric.speed[fabric.port_offset[node] : fabric.port_offset[node + 1]].max(initial=0))
+        model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+        lines = [f"TOPSYSTEM {kind}", ""]
+        if fabric.kind[node] == Kind.SWITCH:
+            lines.append(f"NODE SW {ports} MT{switch_device(model, speed)} U1")
+            lines.extend(f"    {number} -> P{number}" for number in range(1, ports + 1))
+        else:
+            last = devices[system_name(fabric, node)][-1]
+            stem, _, count = last.rpartition("_")
+            for number in range(int(count) + 1 if count.isdigit() else 1):
+                device = f"{stem}_{number}" if count.isdigit() else last
+                lines.append(f"NODE CA {ports} MT{adapter_device(model, speed)} {device}")
+                lines.extend(f"    {port} -> {device}/P{port}" for port in range(1, ports + 1))
+                lines.append("")
+        files[f"{kind}.ibnl"] = "\n".join(lines).rstrip() + "\n"
+    return files
