@@ -127,6 +127,14 @@ class Flows:
             self._refuse(getattr(self, name) >= len(table), name, f"a rank below {len(table)}, the ranks placed")
         return self._replaced(src=table[self.src], dst=table[self.dst])
 
+    def part(self, first: int, last: int) -> Flows:
+        """Return flows `first` to ``last - 1``, which may wait only for each other, numbered from 0."""
+        begin, end = int(self.dep_offset[first]), int(self.dep_offset[last])
+        own = {item.name: getattr(self, item.name)[first:last] for item in fields(self)}
+        own["dep_offset"] = self.dep_offset[first : last + 1] - begin
+        own["dep"] = self.dep[begin:end] - np.int32(first)
+        return Flows(**own)
+
     def delayed(self, time_s: float) -> Flows:
         """Return the flows with every earliest time `time_s` later."""
         return self._replaced(start_s=self.start_s + time_s)

@@ -11,7 +11,7 @@ from routing.tables import RoutingTables
 from routing.trace import trace
 from simulate.flows import Flows
 from simulate.kernels import paths
-from topo.errors import HeddleError
+from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, frozen
 
 __all__ = ["Devices", "Network", "RouteTable"]
@@ -187,13 +187,13 @@ class Network:
 
         Raises
         ------
-        HeddleError
+        FlowError
             When a flow names an end port that is not there, its tables do not connect it, or its lane has no weight.
         """
         for name, ends in (("src", flows.src), ("dst", flows.dst)):
             if len(ends) and ends.max() >= self.n_ends:
                 flow = int(np.argmax(ends >= self.n_ends))
-                raise HeddleError(f"flow {flow} has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
+                raise FlowError(f"flow {flow} has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}", flow)
         lane = self._lanes(flows)
         keys = flows.src.astype(np.int64)
         keys *= self.n_ends
@@ -218,7 +218,7 @@ class Network:
         if len(offset) <= len(first):
             bad = len(offset) - 1
             why = trace(fabric, tables, int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
-            raise HeddleError(f"flow {first[bad]} has no path: {why}")
+            raise FlowError(f"flow {first[bad]} has no path: {why}", int(first[bad]))
         n_hops = np.diff(offset)
         use = np.zeros(0)
         if len(self.devices.end_port):
@@ -262,8 +262,9 @@ class Network:
         lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
         if len(lane) and lane.max() >= len(self.lane_weight):
             flow = int(np.argmax(lane >= len(self.lane_weight)))
-            raise HeddleError(
+            raise FlowError(
                 f"flow {flow} has service level {level[flow]}, which is virtual lane {lane[flow]}; "
-                f"there are weights for lanes 0 to {len(self.lane_weight) - 1}"
+                f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
+                flow,
             )
         return lane

@@ -34,7 +34,7 @@ from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Fabric, frozen
 from topo.formats.spec_yaml import Document, Node, describe
 
-__all__ = ["RunningJob", "Workload", "place_workload", "read_workload"]
+__all__ = ["RunningJob", "Workload", "bare_flows", "place_workload", "read_workload"]
 
 MAX_FLOWS = 2**26
 """Flows of a workload, repetitions counted; some 4 GB of arrays."""
@@ -45,6 +45,8 @@ class RunningJob:
     """A job, and the end ports that it runs on."""
 
     spec: Job
+    where: str
+    """Its place, as ``file:line:column``."""
     ends: NDArray[np.int32]
     """(n_ranks,) end port of each rank; all that take part, for bare flows."""
 
@@ -57,7 +59,12 @@ class Workload:
     flows: Flows
     """The flows of all jobs, job after job; a flow's tag is its step in its collective, or its tag in its trace."""
     job: NDArray[np.int32]
-    """(F,) number of the job that each flow belongs to."""
+    """(F,) number of the job that each flow belongs to, never falling."""
+
+    def span(self, number: int) -> slice:
+        """Return where the flows of a job stand among all flows."""
+        first, last = np.searchsorted(self.job, (number, number + 1)).tolist()
+        return slice(first, last)
 
 
 def read_workload(path: Path, fabric: Fabric, rng: np.random.Generator) -> Workload:
@@ -78,6 +85,12 @@ def read_workload(path: Path, fabric: Fabric, rng: np.random.Generator) -> Workl
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(path.parent / job.file, fabric)
     return place_workload(spec, document, fabric, traces, rng)
+
+
+def bare_flows(flows: Flows, path: str) -> Workload:
+    """Return flows between end ports as a workload of one job, called ``flows``, from a file."""
+    job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, _ends(flows))
+    return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
 
 
 def place_workload(
@@ -107,19 +120,23 @@ def place_workload(
     for number, job in enumerate(spec.jobs):
         if isinstance(job, FlowsJob):
             flows = traces[job.name]
-            ends = np.unique(np.concatenate([flows.src, flows.dst]))
+            ends = _ends(flows)
         else:
             size = job.ranks if isinstance(job, CollectiveJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
             ranked = placer.collective(number, job, ends) if isinstance(job, CollectiveJob) else traces[job.name]
             flows = ranked.placed(ends).on_level(job.sl)
-        jobs.append(RunningJob(job, frozen(ends)))
+        jobs.append(RunningJob(job, placer.finding(number, (), "", "").where, frozen(ends)))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > MAX_FLOWS:
             raise SpecError([placer.finding(number, (), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")])
     placer.check_zones(jobs)
     counts = [len(part) for part in parts]
     return Workload(tuple(jobs), concatenate(parts), frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), counts)))
+
+
+def _ends(flows: Flows) -> NDArray[np.int32]:
+    return frozen(np.unique(np.concatenate([flows.src, flows.dst])))
 
 
 def _ranks(flows: Flows) -> int:

@@ -5,6 +5,7 @@
     HeddleError                exit 2  bad input, unless a subclass says otherwise
     ├── SpecError              exit 2  a spec or catalog with findings, each at its line and column
     ├── FormatError            exit 2  a file of another format that cannot be read, with its line
+    ├── FlowError              exit 2  a flow that a network cannot carry, with its number
     ├── ToolError              exit 2  a program of the field that is missing, or fails at what it was asked
     ├── DesignError            exit 1  a well-formed spec whose design does not close (ports run out, ...)
     └── RoutingError           exit 1  an engine cannot route this fabric
@@ -16,7 +17,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DesignError", "Finding", "FormatError", "HeddleError", "RoutingError", "SpecError", "ToolError"]
+__all__ = [
+    "DesignError",
+    "Finding",
+    "FlowError",
+    "FormatError",
+    "HeddleError",
+    "RoutingError",
+    "SpecError",
+    "ToolError",
+]
 
 
 class HeddleError(Exception):
@@ -59,6 +69,14 @@ class FormatError(HeddleError):
         self.line = line
         where = f"{path}:{line}: " if line else f"{path}: " if path else ""
         super().__init__(where + message)
+
+
+class FlowError(HeddleError):
+    """A flow that a network cannot carry: the message says why, and `flow` which, for those who know its place."""
+
+    def __init__(self, message: str, flow: int) -> None:
+        self.flow = flow
+        super().__init__(message)
 
 
 class ToolError(HeddleError):

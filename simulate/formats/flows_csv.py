@@ -6,7 +6,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from topo.errors import Finding, SpecError
 from topo.fabric import Fabric
 from topo.formats.lines import read_lines
 
-__all__ = ["format_flows_csv", "parse_flows_csv", "read_flows_csv"]
+__all__ = ["format_flows_csv", "line_of_flow", "parse_flows_csv", "read_flows_csv"]
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
@@ -47,7 +48,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     SpecError
         With the line, what was found and what was expected, up to `MAX_FINDINGS` times.
     """
-    content = ((n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
+    content = _content(lines)
     header = next(content, None)
     if header is None:
         raise SpecError([Finding(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")])
@@ -94,6 +95,17 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
     for start, src, dst, size, *rest in zip(*columns, strict=True):
         writer.writerow([start, text[src], text[dst], int(size) if size.is_integer() else size, *rest])
     return out.getvalue()
+
+
+def line_of_flow(path: str | Path, flow: int) -> int:
+    """Return the line at which a flow of a file stands, for messages about it; flows are numbered from 0."""
+    number, _ = next(islice(_content(read_lines(path)), flow + 1, None))
+    return number
+
+
+def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Return the header and the flows, each with the number of its line."""
+    return ((n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
 
 
 def _cells(line: str) -> list[str] | None:
