@@ -15,6 +15,7 @@ from costmodel.designs import size_fat_tree
 from costmodel.power import power_of
 from costmodel.price import UNITS, price_bill
 from topo.catalog import Catalog
+from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.shapes.tree_size import FatTree
 
@@ -29,7 +30,8 @@ class System:
     """One of the systems that are set side by side; None is unknown."""
 
     name: str
-    switches: int
+    switches: int | None
+    """None where three levels of that switch cannot hold so many ports."""
     network: float | None
     """In units."""
     servers: float | None
@@ -54,13 +56,7 @@ class System:
 
 
 def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
-    """Set a design beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU.
-
-    Raises
-    ------
-    DesignError
-        When a tree of three levels cannot hold that many ports.
-    """
+    """Set a design beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU."""
     counts = count(fabrics, catalog)
     bill = make_bill(fabrics, catalog)
     nodes = Bill(tuple(line for line in bill.of("node") if line.place == "compute"))
@@ -76,11 +72,10 @@ def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
         node_power_w=None if any(row.typical_w is None for row in power.lines) else power.servers_w,
         gpu_performance=_performance(nodes, catalog),
     )
-    three = FatTree(switch=SWITCH, levels=3)
-    on_one_tree = size_fat_tree(three, counts.host_ports, catalog).switches
+    on_one_tree = _on_three_levels(counts.host_ports, catalog)
     dgx = catalog.node(DGX)
     dgx_nodes = -(-counts.gpus // dgx.gpus)
-    dgx_switches = size_fat_tree(three, dgx_nodes * dgx.adapters, catalog).switches
+    dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
     return [
         mine,
         System(
@@ -104,9 +99,16 @@ def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
     ]
 
 
-def _times(number: int, model: str, catalog: Catalog) -> float | None:
+def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
+    try:
+        return size_fat_tree(FatTree(switch=SWITCH, levels=3), ports, catalog).switches
+    except DesignError:
+        return None
+
+
+def _times(number: int | None, model: str, catalog: Catalog) -> float | None:
     price = catalog.price(model, UNITS)
-    return None if price is None else number * (price.low + price.high) / 2
+    return None if price is None or number is None else number * (price.low + price.high) / 2
 
 
 def _performance(nodes: Bill, catalog: Catalog) -> float | None:

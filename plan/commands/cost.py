@@ -100,7 +100,8 @@ def compare(spec: Path, as_json: bool) -> None:
         share = f"{system.total / dgx:.1%}" if system.total is not None and dgx else "unknown"
         megawatts = "unknown" if system.node_power_w is None else f"{system.node_power_w / 1e6:.3f} MW"
         amounts = ("unknown" if x is None else f"{x:,.0f}" for x in (system.network, system.servers, system.total))
-        beside.add_row(system.name, f"{system.gpus:,}", f"{system.switches:,}", *amounts, share, megawatts)
+        switches = "does not fit" if system.switches is None else f"{system.switches:,}"
+        beside.add_row(system.name, f"{system.gpus:,}", switches, *amounts, share, megawatts)
     console().print(beside)
     click.echo("prices in the units of Table III; storage, which has none, is left out")
     printed = Table(title="as published (SC'24, Tables II and III)", title_justify="left", title_style="bold")
