@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from types import FrameType
 from typing import NoReturn
 
 import click
 
+from plan.terminal import printable
 from topo.errors import HeddleError
 from topo.nearest import did_you_mean
 
@@ -97,7 +100,15 @@ def plan() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit status: one message for bad input, a traceback only for our bugs."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, stop)
     sys.exit(run(arguments))
+
+
+def stop(number: int, frame: FrameType | None) -> NoReturn:
+    """Leave by way of every `finally`, so that nothing half done stays behind."""
+    sys.exit(128 + number)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -111,8 +122,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except HeddleError as error:
-        click.echo(error, err=True)  # begins with file:line:column where there is one, as editors like it
+        # Begins with file:line:column where there is one, as editors like it.
+        click.echo(printable(str(error)), err=True)
         return error.exit_code
+    except MemoryError:
+        click.echo("plan: not enough memory for this; take a smaller cluster or a larger machine", err=True)
+        return HeddleError.exit_code
     except Exception:
         traceback.print_exc()
         click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)

@@ -137,5 +137,5 @@ def test_a_half_written_folder_is_left_alone(tmp_path, capsys):
 
     assert run(["build", str(LAB), "-o", str(out)]) == 2
 
-    assert "without plan.json" in capsys.readouterr().err
+    assert "without SHA256SUMS" in capsys.readouterr().err
     assert (out / "opensm" / "lfts").read_text() == "half"

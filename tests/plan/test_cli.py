@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import plan.cli
 from plan.cli import COMMANDS, run
+from plan.folder import write_folder
 from topo.catalog import config_root
 from topo.errors import DesignError
 
@@ -186,3 +188,42 @@ def test_full_disk_is_told() -> None:
     assert done.returncode == 2
     assert "no space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_names_from_outside_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "no\x1b[2J\x9b31m\rsuch\u202e.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "no\\u001b[2J\\u009b31m\\u000dsuch\\u202e.yaml: found no such file" in said
+
+
+def test_memory_that_does_not_suffice_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plan.cli.CommandGroup, "get_command", lambda *_: raising(MemoryError()))
+    assert run(["check"]) == 2
+    assert capsys.readouterr().err.startswith("plan: not enough memory")
+
+
+STOPPED = """
+import os, signal, sys
+from pathlib import Path
+import plan.cli, plan.folder
+
+def interrupted():
+    yield b"new"
+    os.kill(os.getpid(), int(sys.argv[2]))
+    yield b"new"
+
+plan.cli.run = lambda _: plan.folder.write_folder(Path(sys.argv[1]), {"plan.json": interrupted()})
+plan.cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=str)
+def test_a_signal_leaves_nothing_half_done(tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "out"
+    write_folder(out, {"plan.json": "old"})
+    done = subprocess.run([sys.executable, "-c", STOPPED, str(out), str(int(number))], timeout=60, check=False)
+    assert done.returncode == 128 + number
+    assert (out / "plan.json").read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [out]
