@@ -76,7 +76,7 @@ def plan_files(plan: Plan) -> Mapping[str, Content]:
     files: dict[str, Content] = {
         "plan.json": json.dumps(plan_document(plan), indent=2) + "\n",
         "bom.csv": format_bom_csv(plan.pricing.cost),
-        "bom.xlsx": format_bom_xlsx(plan.pricing.cost, plan.pricing.power),
+        "bom.xlsx": format_bom_xlsx(plan.pricing.cost, plan.pricing.power, plan.pricing.layout),
         "cables.csv": format_cable_schedule(fabrics, plan.catalog, plan.pricing.layout, plan.pricing.cablings),
         "exports/p2p.xlsx": format_p2p_xlsx(fabrics, plan.pricing.layout),
         "exports/hca_mapping.csv": format_hca_mapping(fabrics),

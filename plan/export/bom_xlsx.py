@@ -1,7 +1,8 @@
 """``bom.xlsx``: the bill as a workbook whose formulas live, so that a buyer can change a price, a count or the spares.
 
-Sheets: the bill with its totals, and what the parts draw. What has no price has an empty cell, and its amount stays
-empty: a gap, never a zero. The same plan gives the same bytes.
+Sheets: the bill with its totals, what the parts draw, and, where there is a floor plan, the cables by part and length
+and what stands in each rack. What has no price has an empty cell, and its amount stays empty: a gap, never a zero. The
+same plan gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from xlsxwriter import Workbook
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.worksheet import Worksheet
 
+from costmodel.bill import SPARE
 from costmodel.power import Power
 from costmodel.price import NETWORK, SERVERS, Cost
+from topo.racks import Layout
 
 __all__ = ["format_bom_xlsx"]
 
@@ -29,8 +32,8 @@ WIDTHS = (10, 32, 24, 10, 14, 14, 18, 18, 80)
 COUNT, LOW, HIGH = 3, 4, 5
 
 
-def format_bom_xlsx(cost: Cost, power: Power) -> bytes:
-    """Return the workbook of a bill in one currency and of what it draws."""
+def format_bom_xlsx(cost: Cost, power: Power, layout: Layout | None = None) -> bytes:
+    """Return the workbook of a bill in one currency, of what it draws, and of the racks."""
     buffer = io.BytesIO()
     # Text that a catalog brings must stay text, whatever it begins with.
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
@@ -44,6 +47,9 @@ def format_bom_xlsx(cost: Cost, power: Power) -> bytes:
         }
         _bill_sheet(book.add_worksheet("Bill"), cost, formats)
         _power_sheet(book.add_worksheet("Power"), power, formats)
+        _cable_sheet(book.add_worksheet("Cables"), cost, formats)
+        if layout is not None:
+            _rack_sheet(book.add_worksheet("Racks"), layout, formats)
     return buffer.getvalue()
 
 
@@ -76,12 +82,49 @@ def _power_sheet(sheet: Worksheet, power: Power, formats: dict[str, Any]) -> Non
         sheet.write_formula(last + 2, column, _sum(column, last, ()), formats["total"], value)
 
 
-def _table(sheet: Worksheet, header: Sequence[str], rows: Sequence[tuple[Any, ...]], formats: dict[str, Any]) -> None:
-    """Write rows of (line, low, high, source), with the amounts as formulas over count and price."""
-    for column, (name, width) in enumerate(zip(header, WIDTHS, strict=True)):
+def _cable_sheet(sheet: Worksheet, cost: Cost, formats: dict[str, Any]) -> None:
+    """Write how many of each cable are in use, how many are spare, and their sum as a formula."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for line in (priced.line for priced in cost.lines):
+        if line.kind in ("cable", "fibre", "optic"):
+            counts.setdefault((line.kind, line.item), [0, 0])[line.place == SPARE] += line.count
+    _head(sheet, ("kind", "item", "in use", "spare", "to order"), (10, 32, 10, 10, 10), formats)
+    for row, ((kind, item), (used, spare)) in enumerate(sorted(counts.items()), start=1):
+        sheet.write_string(row, 0, kind)
+        sheet.write_string(row, 1, item)
+        sheet.write_number(row, 2, used, formats["count"])
+        sheet.write_number(row, 3, spare, formats["count"])
+        total = f"={xl_rowcol_to_cell(row, 2)}+{xl_rowcol_to_cell(row, 3)}"
+        sheet.write_formula(row, 4, total, formats["count"], used + spare)
+
+
+def _rack_sheet(sheet: Worksheet, layout: Layout, formats: dict[str, Any]) -> None:
+    """Write every rack with its devices, the units in use and what it draws."""
+    _head(sheet, ("rack", "units in use", "of", "W", "devices, from below"), (10, 14, 8, 12, 120), formats)
+    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
+    for device, rack in enumerate(layout.rack.tolist()):
+        inside[rack].append(device)
+    watts = layout.power_by_rack().tolist()
+    for rack, devices in enumerate(inside):
+        devices.sort(key=lambda device: int(layout.unit[device]))
+        sheet.write_string(rack + 1, 0, layout.rack_name(rack))
+        sheet.write_number(rack + 1, 1, sum(layout.devices[device].rack_units for device in devices), formats["count"])
+        sheet.write_number(rack + 1, 2, layout.floor.rack_units, formats["count"])
+        sheet.write_number(rack + 1, 3, watts[rack], formats["count"])
+        shown = ", ".join(f"U{layout.unit[device]} {layout.devices[device].name}" for device in devices)
+        sheet.write_string(rack + 1, 4, shown)
+
+
+def _head(sheet: Worksheet, header: Sequence[str], widths: Sequence[int], formats: dict[str, Any]) -> None:
+    for column, (name, width) in enumerate(zip(header, widths, strict=True)):
         sheet.write_string(0, column, name, formats["head"])
         sheet.set_column(column, column, width)
     sheet.freeze_panes(1, 0)
+
+
+def _table(sheet: Worksheet, header: Sequence[str], rows: Sequence[tuple[Any, ...]], formats: dict[str, Any]) -> None:
+    """Write rows of (line, low, high, source), with the amounts as formulas over count and price."""
+    _head(sheet, header, WIDTHS, formats)
     for row, (line, low, high, source) in enumerate(rows, start=1):
         for column, text in ((0, line.kind), (1, line.item), (2, line.place), (8, source)):
             sheet.write_string(row, column, text)

@@ -7,12 +7,13 @@ import pytest
 from clusters import CATALOG, tree, zoned
 from openpyxl.worksheet.worksheet import Worksheet
 
-from costmodel.bill import Bill, Line, make_bill
+from costmodel.bill import Bill, Line, make_bill, with_spares
 from costmodel.power import power_of
 from costmodel.price import price_bill
 from plan.export.bom_xlsx import format_bom_xlsx
 from topo.cables import choose_cables
 from topo.fabric import Fabric
+from topo.purchase import Spares
 from topo.racks import FloorPlan, place_devices
 
 
@@ -93,6 +94,20 @@ def test_text_that_looks_like_a_formula_stays_text() -> None:
     bill = Bill((Line("switch", '=HYPERLINK("http://x")', 1, "@leaf"),))
     cell = sheet(workbook(bill), "Bill").cell(2, 2)
     assert (cell.data_type, cell.value) == ("s", '=HYPERLINK("http://x")')
+
+
+def test_racks_and_cables_have_sheets() -> None:
+    fabric = tree(60)
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    bill = with_spares(bill_of(fabric), Spares(cables=0.1))
+    data = format_bom_xlsx(price_bill(bill, CATALOG, "USD"), power_of(bill, CATALOG), layout)
+    racks = list(sheet(data, "Racks").iter_rows(min_row=2, values_only=True))
+    assert len(racks) == layout.n_racks
+    assert sum(int(row[1]) for row in racks) == 60 * 4 + fabric.n_switches  # type: ignore[arg-type]
+    assert sum(str(row[4]).count("gpu") for row in racks) == 60
+    cables = list(sheet(data, "Cables", values=True).iter_rows(min_row=2, values_only=True))
+    assert sum(int(row[2]) for row in cables) == len(fabric.links)  # type: ignore[arg-type]
+    assert all(row[4] == row[2] + row[3] > row[2] for row in cables)  # type: ignore[operator]
 
 
 def test_same_bill_same_bytes() -> None:
