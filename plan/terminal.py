@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["console", "printable"]
-
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What moves the cursor, changes colours or turns text around; tabs and line feeds stay."""
 
 WIDTH = 120
 """Columns when the output is no terminal, so that what is piped or pasted does not depend on a window."""
@@ -27,5 +23,5 @@ def console(*, error: bool = False) -> Console:
 
 
 def printable(text: str) -> str:
-    """Return text from outside with its control characters spelled out, so that none of them reaches a terminal."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    """Return text from outside with what could steer a terminal spelled out; tabs and line feeds stay."""
+    return "".join(char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text)

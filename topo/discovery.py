@@ -133,6 +133,8 @@ class Records:
         """
         if not 1 <= node.ports <= MAX_PORTS:
             raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
+        if not node.description.isprintable():  # infiniband-diags print a space there; others must not steer terminals
+            node.description = "".join(char if char.isprintable() else " " for char in node.description)
         known = self.nodes.setdefault(node.key, node)
         if known.ports != node.ports:
             found = f"found {node.ports} ports of a node that has {known.ports} in line {known.line}"

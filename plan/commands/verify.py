@@ -9,6 +9,8 @@ import click
 
 from plan.commands.spec import as_json, print_json
 from plan.progress import progress
+from plan.terminal import console, printable
+from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from routing.proof import Proof
@@ -52,7 +54,12 @@ def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json
         step("proving")
         proof = prove(source.fabric, read.tables, endpoints)  # type: ignore[arg-type]
     for note in (*source.notes, *read.notes):
-        click.echo(f"plan: {note}", err=True)
+        click.echo(printable(f"plan: {note}"), err=True)
+    if not proof.pairs:
+        raise HeddleError(
+            f"{fabric}: found {len(proof.ends):,} end ports ({endpoints}); expected two at least, or there is nothing "
+            "to prove. Is the file whole?"
+        )
     if as_json:
         print_json(proof.summary() | {"examples": [example.describe(source.fabric) for example in proof.examples]})
     else:
@@ -63,13 +70,12 @@ def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json
 
 def show(fabric: Fabric, proof: Proof) -> None:
     """Print a proof for a person."""
+    from rich.markup import escape
     from rich.table import Table
-
-    from plan.terminal import console
 
     out = console()
     verdict = "[green]holds[/]: every pair arrives, and no lane has a credit loop" if proof.holds else "[red]FAILS[/]"
-    out.print(f"{fabric.name or 'the fabric'} {verdict}")
+    out.print(f"{escape(printable(fabric.name)) or 'the fabric'} {verdict}")
     out.print(
         f"{proof.pairs:,} pairs of {len(proof.ends):,} end ports ({proof.endpoints}); {proof.missing:,} missing, "
         f"{proof.disconnected:,} of them have no path of cables; {proof.credit_loops:,} channels in credit loops on "

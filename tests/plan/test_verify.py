@@ -1,0 +1,65 @@
+"""`plan verify` on files that are broken, cut short or hostile: one message, or a verdict that is true."""
+
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from topo.catalog import config_root
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("lab") / "out"
+    assert run(["build", str(config_root() / "lab-20.yaml"), "-o", str(out)]) == 0
+    return out
+
+
+def test_a_fabric_without_pairs_is_not_proven(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump = (lab / "fabric.ibnetdiscover").read_text(encoding="utf-8")
+    cut = tmp_path / "cut"
+    cut.write_text(dump[: dump.index("\n\n", dump.index("Switch"))], encoding="utf-8")
+
+    assert run(["verify", str(cut), str(lab / "opensm" / "lfts")]) == 2
+
+    said = capsys.readouterr()
+    assert "expected two at least" in said.err
+    assert "holds" not in said.out
+
+
+@pytest.mark.parametrize("part", ["fabric.ibnetdiscover", "opensm/lfts"])
+def test_any_truncation_ends_in_a_message_or_a_verdict(
+    lab: Path, tmp_path: Path, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (lab / part).read_bytes()
+    files = {name: str(lab / name) for name in ("fabric.ibnetdiscover", "opensm/lfts")}
+    files[part] = str(tmp_path / "cut")
+    for size in range(0, len(whole), len(whole) // 23):
+        (tmp_path / "cut").write_bytes(whole[:size])
+        status = run(["verify", *files.values()])
+        said = capsys.readouterr()
+        assert status in (0, 1, 2)
+        if part == "fabric.ibnetdiscover":
+            assert said.err, "what was passed over, or why it was refused"
+        else:  # every switch is on some path, and the entries towards switches stand last
+            assert status or size > whole.rindex(b"Unicast")
+
+
+def test_names_in_a_dump_cannot_steer_the_terminal(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = (lab / "fabric.ibnetdiscover").read_text(encoding="utf-8").replace("gpu00", "\x1b[2J\u202e[red]")
+    dump = dump[dump.index("\n\n") :]  # the name of the fabric stands above; without it, it is that of the file
+    evil = tmp_path / "[red]\x1b[31m[blue].txt"
+    evil.write_text(dump, encoding="utf-8")
+    tables = tmp_path / "lfts"
+    lines = (lab / "opensm" / "lfts").read_text(encoding="utf-8").splitlines(keepends=True)
+    tables.write_text("".join(line for line in lines if " 021 " not in line), encoding="utf-8")
+
+    assert run(["verify", str(evil), str(tables)]) == 1
+
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert "\u202e" not in said.out + said.err
+    assert said.out.startswith("[red]\\u001b[31m[blue] FAILS")
+    assert "[red]" in said.out.partition("missing: ")[2]
