@@ -6,6 +6,7 @@ Every command is a function in a module of `plan.commands`, imported when it is 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import sys
@@ -13,13 +14,14 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from itertools import takewhile
 from types import FrameType
 from typing import NoReturn
 
 import click
 
 from plan.terminal import printable
-from topo.errors import HeddleError
+from topo.errors import FormatError, HeddleError, SpecError
 from topo.nearest import did_you_mean
 
 __all__ = ["main", "plan"]
@@ -29,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
     "verify": "plan.commands.verify",
+    "simulate": "plan.commands.simulate",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",
@@ -84,12 +87,16 @@ class CommandGroup(click.Group):
         except OSError as error:
             if error.errno not in (errno.EPIPE, errno.ENOSPC):
                 raise
-            # What is still buffered can't be written; the interpreter would complain when it flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             if error.errno == errno.EPIPE:  # whoever read our output has gone
                 raise click.exceptions.Exit(BROKEN_PIPE) from None
             raise HeddleError(f"{error.filename or 'output'}: no space left on the device") from None
         return result
+
+
+def drop_output() -> None:
+    """Let what is still buffered go nowhere; the interpreter would complain when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
@@ -112,24 +119,53 @@ def stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
+    """Run the command and return its exit status; with ``--json``, what is wrong is one JSON object like any result."""
+    given = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in takewhile(lambda word: word != "--", given)
     try:
         status = plan.main(arguments, prog_name="plan", standalone_mode=False)
     except click.exceptions.Abort:  # what click makes of an interrupt
         click.echo("plan: interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        if not as_json:
+            error.show()
+            return error.exit_code
+        return refuse(error.exit_code, [{"message": error.format_message()}])
     except HeddleError as error:
-        # Begins with file:line:column where there is one, as editors like it.
-        click.echo(printable(str(error)), err=True)
-        return error.exit_code
+        if not as_json:
+            click.echo(printable(str(error)), err=True)  # begins with file:line:column where there is one
+            return error.exit_code
+        return refuse(error.exit_code, describe_error(error))
     except MemoryError:
-        click.echo("plan: not enough memory for this; take a smaller cluster or a larger machine", err=True)
-        return HeddleError.exit_code
-    except Exception:
+        message = "not enough memory for this; take a smaller cluster or a larger machine"
+        if not as_json:
+            click.echo(f"plan: {message}", err=True)
+            return HeddleError.exit_code
+        return refuse(HeddleError.exit_code, [{"message": message}])
+    except Exception as error:
         traceback.print_exc()
         click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)
-        return BUG
+        return refuse(BUG, [{"message": f"a bug in Heddle: {type(error).__name__}: {error}"}]) if as_json else BUG
     return status if isinstance(status, int) else 0
+
+
+def refuse(status: int, errors: list[dict[str, str]]) -> int:
+    """Print the JSON object that takes the place of a result, and return the exit status."""
+    try:
+        click.echo(json.dumps({"ok": False, "errors": errors}, indent=2))
+    except BrokenPipeError:
+        drop_output()
+    return status
+
+
+def describe_error(error: HeddleError) -> list[dict[str, str]]:
+    """Return what is wrong as plain objects: findings where there are any, else the message."""
+    if isinstance(error, SpecError):
+        return [
+            {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
+            for item in error.findings
+        ]
+    if isinstance(error, FormatError):
+        return [{"where": f"{error.path}:{error.line}" if error.line else error.path, "message": error.reason}]
+    return [{"message": str(error)}]

@@ -67,6 +67,7 @@ class FormatError(HeddleError):
     def __init__(self, message: str, path: str = "", line: int = 0) -> None:
         self.path = path
         self.line = line
+        self.reason = message
         where = f"{path}:{line}: " if line else f"{path}: " if path else ""
         super().__init__(where + message)
 

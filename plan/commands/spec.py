@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from topo.errors import DesignError, Finding, HeddleError, SpecError
+from topo.errors import DesignError, Finding, SpecError
 
 __all__ = ["check", "init", "schema"]
 
@@ -87,13 +87,8 @@ def check(spec: Path, as_json: bool) -> None:
     try:
         cluster, catalog, _ = read_spec(spec, engines=list(ENGINES))
         fabrics = compile_cluster(cluster, catalog)
-    except HeddleError as error:
-        if as_json:
-            print_json({"ok": False, "errors": describe_error(error)})
-            raise click.exceptions.Exit(error.exit_code) from None
-        if isinstance(error, DesignError):
-            raise DesignError(f"{spec}: {error}") from None
-        raise
+    except DesignError as error:
+        raise DesignError(f"{spec}: {error}") from None
     subnets = [
         {
             "name": fabric.name,
@@ -111,16 +106,6 @@ def check(spec: Path, as_json: bool) -> None:
     for subnet in subnets:
         counts = ", ".join(f"{value:,} {what}" for what, value in subnet.items() if isinstance(value, int))
         click.echo(f"  subnet {subnet['name']}: {counts}")
-
-
-def describe_error(error: HeddleError) -> list[dict[str, str]]:
-    """Return what is wrong as plain objects: findings where there are any, else the message."""
-    if isinstance(error, SpecError):
-        return [
-            {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
-            for item in error.findings
-        ]
-    return [{"message": str(error)}]
 
 
 @click.command()

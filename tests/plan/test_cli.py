@@ -145,10 +145,10 @@ def test_schema_is_a_closed_json_schema(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def raising(error: BaseException) -> click.Command:
-    def callback() -> None:
+    def callback(json: bool) -> None:
         raise error
 
-    return click.Command("check", callback=callback)
+    return click.Command("check", callback=callback, params=[click.Option(["--json"], is_flag=True)])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,9 @@ def raising(error: BaseException) -> click.Command:
     ],
     ids=["refused", "interrupted", "bug"],
 )
+@pytest.mark.parametrize("as_json", [False, True])
 def test_exit_status(
+    as_json: bool,
     error: BaseException,
     status: int,
     says: str,
@@ -168,18 +170,39 @@ def test_exit_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(plan.cli.CommandGroup, "get_command", lambda *_: raising(error))
-    assert run(["check"]) == status
-    said = capsys.readouterr().err
-    assert says in said
+    assert run(["check"] + ["--json"] * as_json) == status
+    out, said = capsys.readouterr()
+    if as_json and status != 130:
+        assert says.strip() in json.loads(out)["errors"][0]["message"] + said
+    else:
+        assert says in said
+        assert out == ""
     assert ("Traceback" in said) == (status == 70)
 
 
-def test_broken_pipe_is_quiet() -> None:
+@pytest.mark.parametrize(("arguments", "status"), [(["schema"], 141), (["check", "no-such-file", "--json"], 2)])
+def test_broken_pipe_is_quiet(arguments: list[str], status: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = plan_command("schema", stdout=writer, stderr=subprocess.PIPE)
+    done = plan_command(*arguments, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (done.returncode, done.stderr) == (status, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["no-such-file"]], ids=["usage", "input"])
+def test_with_json_every_error_is_one_object(
+    name: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = ["-o", "out"] if name in ("build", "route") else []
+    paths = ["no-such-tables"] if name == "verify" and arguments == ["no-such-file"] else []
+    status = run([name, *arguments, *paths, *output, "--json"])
+    said = capsys.readouterr()
+    assert status == 2
+    result = json.loads(said.out)
+    assert (result["ok"], len(result["errors"]), said.err) == (False, 1, "")
+    assert arguments[0] in " ".join(result["errors"][0].values())
 
 
 def test_full_disk_is_told() -> None:
