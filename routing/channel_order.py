@@ -37,7 +37,8 @@ __all__ = ["ChannelOrder", "order_channels", "switch_levels"]
 Ints = NDArray[np.int32]
 
 MAX_ROOTS = 64
-"""Switches of a component that are tried as root of its turning tree: those nearest to where it is needed."""
+"""Switches of a component that are tried as root of its turning tree: those nearest to hosts that hang above the leaves,
+else some of the lowest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class ChannelOrder:
     """(C,) switch that sends."""
     receiver: Ints
     """(C,) switch that receives."""
+    reverse: Ints
+    """(C,) the other channel of each link."""
     number: Ints
     """(C,) number of the sending port on its switch."""
     rate_gbps: NDArray[np.float64]
@@ -105,20 +108,22 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
     place = np.empty(n, np.int64)
     place[np.lexsort((np.arange(n), level))] = np.arange(n)
     up = place[receiver] > place[sender]
-    at = np.empty(fabric.n_ports, np.int64)
+    at = np.empty(fabric.n_ports, np.int32)
     at[ports] = np.arange(len(ports))
+    reverse = at[fabric.peer[ports]]
     rank = np.where(up, place[sender], 4 * n - place[sender]).astype(np.int32)
     for position, (parent, child) in enumerate(_turning_trees(fabric, first, sender, receiver, up)):
         # Parallel cables of a link belong to the tree like the first.
         outward = first[parent] + np.flatnonzero(receiver[first[parent] : first[parent + 1]] == child)
         rank[outward] = 2 * n + position
-        rank[at[fabric.peer[ports[outward]]]] = 2 * n - 1 - position
+        rank[reverse[outward]] = 2 * n - 1 - position
     falling = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
     starts = np.flatnonzero((np.diff(rank[falling], prepend=-1) != 0) | (np.diff(sender[falling], prepend=-1) != 0))
     return ChannelOrder(
         first=first,
         sender=sender,
         receiver=receiver,
+        reverse=reverse,
         number=fabric.port_number[ports],
         rate_gbps=fabric.rate_gbps[ports],
         rank=rank,
@@ -161,8 +166,12 @@ def _turning_trees(
             continue
         # Switches above leaves that hold hosts are joined as well: their hosts shall not climb to a peak and back.
         odd = members[(hosts[members] > 0) & ~lowest[members]]
-        near, _ = breadth_first(int([*odd, *peaks][0]), first, receiver)
-        roots = members[np.argsort(near[members], kind="stable")][:MAX_ROOTS]
+        if len(odd):
+            near, _ = breadth_first(int(odd[0]), first, receiver)
+            roots = members[np.argsort(near[members], kind="stable")][:MAX_ROOTS]
+        else:
+            roots = members[lowest[members]]
+            roots = roots[:: len(roots) // MAX_ROOTS + 1]
         trees += _turning_tree(first, receiver, roots, np.union1d(peaks, odd), hosts)
     return trees
 
@@ -174,7 +183,7 @@ def _turning_tree(
     scores = []
     for root in roots.tolist():
         reach = breadth_first(root, first, receiver)[0][terminals]
-        scores.append((int(reach.max()), int(hosts[root]), int(reach.sum()), root))
+        scores.append((int(reach.sum()), int(hosts[root]), root))
     distance, _ = breadth_first(min(scores)[-1], first, receiver)
     members = set(terminals.tolist())
     layers: list[list[tuple[int, int]]] = []

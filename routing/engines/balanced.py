@@ -25,11 +25,17 @@ HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 """Weight of a host's port, of a SHARP aggregation node and of a switch itself, as source and as destination: what
 hosts send to each other decides, and whole numbers add up exactly."""
 
+ROUNDS = 2
+"""The first round brings most of the gain, the second a little, more hardly any."""
+
+LARGE = 2_000_000_000
+"""Destinations times channels from which on a round takes longer than a subnet manager likes to wait (10 s)."""
+
 NEARNESS = 0.05
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
 
-def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int = 2) -> RoutingTables:
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int | None = None) -> RoutingTables:
     """Forwarding tables of any fabric.
 
     Parameters
@@ -37,8 +43,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
     fabric : Fabric
     lid : (E,) uint16, optional
         LIDs of the end ports; `assign_lids` when left out.
-    rounds : int
-        How often each destination is placed anew.
+    rounds : int, optional
+        How often each destination is placed anew; `ROUNDS` times when left out, once on the largest fabrics.
 
     Returns
     -------
@@ -51,6 +57,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
     goals = destinations_of(fabric, lids, level)
     own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
     closed_form(order, goals, level, own, lft)
+    if rounds is None:
+        rounds = ROUNDS if len(goals.lid) * len(order.sender) <= LARGE else 1
     if len(order.sender):
         hosts = _count(fabric, Kind.HCA)
         improve_placement(_net(fabric, order, hosts), _goals(goals, hosts), rounds, lft)
@@ -76,6 +84,7 @@ def _net(fabric: Fabric, order: ChannelOrder, hosts: NDArray[np.int64]) -> Net:
         rank=order.rank,
         falling=order.falling,
         run=order.run,
+        reverse=order.reverse,
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
         sources=frozen(HOST * hosts + AGGREGATION * _count(fabric, Kind.AGGREGATION) + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),

@@ -40,7 +40,7 @@ _NO_WAY = 255
 
 
 class Net(NamedTuple):
-    """Channels and sources; the first six as in `routing.channel_order.ChannelOrder`."""
+    """Channels and sources; the first seven as in `routing.channel_order.ChannelOrder`."""
 
     first: Int32s
     sender: Int32s
@@ -48,6 +48,7 @@ class Net(NamedTuple):
     rank: Int32s
     falling: Int32s
     run: Int32s
+    reverse: Int32s
     scale: Floats
     """(C,) the fastest rate over that of the channel."""
     sources: Floats
@@ -75,6 +76,11 @@ class _Tree(NamedTuple):
     order: Int32s
     choice: Int32s
     ways: Int32s
+    entry: Int32s
+    """(C,) the same choices by receiver: reverses of the channels over which switch s may be entered, from
+    ``entry[first[s]]`` on."""
+    entries: Int32s
+    """(S,) how many those are."""
     onward: Int32s
     """(S,) channel that each switch takes; -1 at the target."""
     met: Floats
@@ -84,34 +90,30 @@ class _Tree(NamedTuple):
 
 
 class _Traffic(NamedTuple):
-    """What is placed."""
+    """What is placed. Rows are by reverse channel, so that those into one switch stand together."""
 
-    load: Floats
-    """(C,) flows."""
+    price: Floats
+    """(C,) flows, slow channels scaled up, and extra ones of destinations that stand near."""
     joint: Floats
-    """(C, W) those that go on over channel w of the receiver."""
-    near: Floats
-    """(C,) extra flows of destinations that stand near."""
-
-
-@njit(cache=True, nogil=True)
-def _meets(net: Net, traffic: _Traffic, channel: int, onward: int) -> float:
-    """Flows met on a channel and not again on the one that follows."""
-    flows = traffic.load[channel]
-    if onward >= 0:
-        flows -= traffic.joint[channel, onward - net.first[net.receiver[channel]]]
-    return float(flows * net.scale[channel] + traffic.near[channel])
+    """(C, W) of the flows that a channel carries on, scaled: those that came in over the reverse of channel w."""
 
 
 @njit(cache=True, nogil=True)
 def _find(net: Net, tree: _Tree, target: int, scratch: Int32s) -> int:
     """Find the legal paths to a target; return how many switches have one."""
-    tree.onward[target] = -1
-    tree.met[target] = 0.0
-    return legal_choices(
+    count = legal_choices(
         target, net.first, net.sender, net.receiver, net.rank, net.falling, net.run,
         tree.hops, tree.order, tree.choice, tree.ways, scratch,
     )  # fmt: skip
+    tree.entries[:] = 0
+    for i in range(1, count):
+        here = tree.order[i]
+        for k in range(net.first[here], net.first[here] + tree.ways[here]):
+            there = net.receiver[tree.choice[k]]
+            tree.entry[net.first[there] + tree.entries[there]] = net.reverse[tree.choice[k]]
+            tree.entries[there] += 1
+    tree.onward[target] = -1
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -123,57 +125,80 @@ def _recall(net: Net, tree: _Tree, way: Ways, lid: int, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _choose(net: Net, tree: _Tree, traffic: _Traffic, count: int) -> None:
-    """Let each switch take the way on which it meets the fewest flows."""
-    for i in range(1, count):
-        here = tree.order[i]
-        best, way = np.inf, -1
-        for k in range(net.first[here], net.first[here] + tree.ways[here]):
-            channel = tree.choice[k]
-            there = net.receiver[channel]
-            met = tree.met[there] + _meets(net, traffic, channel, tree.onward[there])
-            if met < best:
-                best, way = met, channel
-        tree.met[here] = best
-        tree.onward[here] = way
-
-
-@njit(cache=True, nogil=True)
-def _gather(net: Net, tree: _Tree, traffic: _Traffic, count: int) -> float:
-    """Sum the sources behind each switch; return the flows that they all meet."""
+def _sum_flows(net: Net, tree: _Tree, count: int) -> None:
+    """Sum the sources behind each switch."""
     for i in range(count):
         tree.flow[tree.order[i]] = net.sources[tree.order[i]]
-    total = 0.0
     for i in range(count - 1, 0, -1):
         here = tree.order[i]
-        channel = tree.onward[here]
-        there = net.receiver[channel]
-        tree.flow[there] += tree.flow[here]
-        total += tree.flow[here] * _meets(net, traffic, channel, tree.onward[there])
-    return total
+        tree.flow[net.receiver[tree.onward[here]]] += tree.flow[here]
 
 
 @njit(cache=True, nogil=True)
 def _add(net: Net, tree: _Tree, traffic: _Traffic, count: int, weight: float) -> None:
-    """Add the flows of a gathered tree, or take them away when the weight is negative."""
+    """Add a destination's flows, or with a negative weight take them away."""
     for i in range(1, count):
         here = tree.order[i]
         channel = tree.onward[here]
-        there = net.receiver[channel]
-        flows = tree.flow[here] * weight
-        traffic.load[channel] += flows
+        there, back = net.receiver[channel], net.reverse[channel]
+        flows = tree.flow[here] * weight * net.scale[channel]
+        traffic.price[back] += flows
         if tree.onward[there] >= 0:
-            traffic.joint[channel, tree.onward[there] - net.first[there]] += flows
+            traffic.joint[tree.onward[there], back - net.first[there]] += flows
 
 
 @njit(cache=True, nogil=True)
-def _stand_near(net: Net, goals: Goals, way: Ways, near: Floats, goal: int, sign: float) -> None:
+def _met(net: Net, tree: _Tree, traffic: _Traffic, count: int) -> float:
+    """Flows that all sources of a tree meet."""
+    total = 0.0
+    for i in range(1, count):
+        here = tree.order[i]
+        channel = tree.onward[here]
+        there, back = net.receiver[channel], net.reverse[channel]
+        flows = traffic.price[back]
+        if tree.onward[there] >= 0:
+            flows -= traffic.joint[tree.onward[there], back - net.first[there]]
+        total += tree.flow[here] * flows
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _choose(net: Net, tree: _Tree, traffic: _Traffic, count: int, old: Int32s) -> float:
+    """Let each switch take the way on which it meets the fewest flows, its old one if that is as good.
+
+    Returns the flows that all sources meet.
+    """
+    for i in range(1, count):
+        tree.met[tree.order[i]] = np.inf
+    tree.met[tree.order[0]] = 0.0
+    total = 0.0
+    for i in range(count):
+        there = tree.order[i]
+        before = net.first[there]
+        onward = tree.onward[there]
+        total += net.sources[there] * tree.met[there]
+        for k in range(before, before + tree.entries[there]):
+            back = tree.entry[k]
+            here = net.receiver[back]
+            met = tree.met[there] + traffic.price[back]
+            if onward >= 0:
+                met -= traffic.joint[onward, back - before]
+            if met < tree.met[here]:
+                tree.met[here] = met
+                tree.onward[here] = net.reverse[back]
+            elif met == tree.met[here] and net.reverse[back] == old[here]:
+                tree.onward[here] = net.reverse[back]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _stand_near(net: Net, goals: Goals, way: Ways, price: Floats, goal: int, sign: float) -> None:
     """Add a destination to those that stand near, or take it away."""
     if 0 <= goal < len(goals.lid):
         lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
         for here in net.leaves:
             if way[here, lid] != _NO_WAY:
-                near[net.first[here] + way[here, lid]] += net.sources[here] * extra
+                price[net.reverse[net.first[here] + way[here, lid]]] += net.sources[here] * extra
 
 
 @njit(cache=True, nogil=True)
@@ -196,49 +221,49 @@ def improve_placement(net: Net, goals: Goals, rounds: int, way: Ways) -> int:
     n, n_channels, n_goals = len(net.sources), len(net.receiver), len(goals.lid)
     tree = _Tree(
         np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_channels, np.int32), np.empty(n, np.int32),
-        np.empty(n, np.int32), np.empty(n), np.empty(n),
+        np.empty(n_channels, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n), np.empty(n),
     )  # fmt: skip
     widest = 0
     for switch in range(n):
         widest = max(widest, net.first[switch + 1] - net.first[switch])
-    traffic = _Traffic(np.zeros(n_channels), np.zeros((n_channels, widest)), np.zeros(n_channels))
+    traffic = _Traffic(np.zeros(n_channels), np.zeros((n_channels, widest)))
     scratch = np.empty((4, n), np.int32)
-    kept = np.empty(n, np.int32)
+    old = np.empty(n, np.int32)
     target = count = -1
     for goal in range(n_goals):
         if goals.switch[goal] != target:
             target = goals.switch[goal]
             count = _find(net, tree, target, scratch)
         _recall(net, tree, way, goals.lid[goal], count)
-        _gather(net, tree, traffic, count)
+        _sum_flows(net, tree, count)
         _add(net, tree, traffic, count, goals.weight[goal])
     moved = 0
     for _ in range(rounds):
-        traffic.near[:] = 0.0
         for goal in range(goals.window):
-            _stand_near(net, goals, way, traffic.near, goal, 1.0)
+            _stand_near(net, goals, way, traffic.price, goal, 1.0)
         for goal in range(n_goals):
             if goals.switch[goal] != target:
                 target = goals.switch[goal]
                 count = _find(net, tree, target, scratch)
-            _stand_near(net, goals, way, traffic.near, goal + goals.window, 1.0)
-            _stand_near(net, goals, way, traffic.near, goal - goals.window - 1, -1.0)
-            _stand_near(net, goals, way, traffic.near, goal, -1.0)
+            _stand_near(net, goals, way, traffic.price, goal + goals.window, 1.0)
+            _stand_near(net, goals, way, traffic.price, goal - goals.window - 1, -1.0)
+            _stand_near(net, goals, way, traffic.price, goal, -1.0)
             lid, weight = goals.lid[goal], goals.weight[goal]
             _recall(net, tree, way, lid, count)
-            _gather(net, tree, traffic, count)
+            _sum_flows(net, tree, count)
             _add(net, tree, traffic, count, -weight)
-            before = _gather(net, tree, traffic, count)
-            kept[:] = tree.onward
-            _choose(net, tree, traffic, count)
-            if _gather(net, tree, traffic, count) < before:
+            before = _met(net, tree, traffic, count)
+            old[:] = tree.onward
+            if _choose(net, tree, traffic, count, old) < before:
                 moved += 1
                 for i in range(1, count):
                     here = tree.order[i]
                     way[here, lid] = tree.onward[here] - net.first[here]
+                _sum_flows(net, tree, count)
             else:
-                tree.onward[:] = kept
-                _gather(net, tree, traffic, count)
+                tree.onward[:] = old
             _add(net, tree, traffic, count, weight)
-            _stand_near(net, goals, way, traffic.near, goal, 1.0)
+            _stand_near(net, goals, way, traffic.price, goal, 1.0)
+        for goal in range(n_goals - goals.window - 1, n_goals):
+            _stand_near(net, goals, way, traffic.price, goal, -1.0)
     return moved
