@@ -1,16 +1,25 @@
-"""What the command is pointed at: a spec, or a real fabric."""
+"""What the command is pointed at: a spec, a folder that `plan build` wrote, or a real fabric; and tables for it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
-__all__ = ["FabricInput", "read_fabric_argument"]
+if TYPE_CHECKING:
+    from routing.qos import LanePlan
+    from routing.tables import RoutingTables
+    from topo.spec import SpecFile
+
+__all__ = ["FabricInput", "RoutedInput", "read_fabric_argument", "read_routed_argument"]
 
 SPEC_SUFFIXES = (".yaml", ".yml")
+PLAN_FILE = "plan.json"
+FABRIC_FILE = "fabric.ibnetdiscover"
 
 
 class FabricInput(NamedTuple):
@@ -20,36 +29,170 @@ class FabricInput(NamedTuple):
     notes: tuple[str, ...]
 
 
+class RoutedInput(NamedTuple):
+    """A fabric with tables and lanes, and what was passed over when they were read."""
+
+    fabric: Fabric
+    tables: RoutingTables
+    """With the map of service levels to lanes."""
+    lanes: LanePlan
+    notes: tuple[str, ...]
+
+
 def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
-    """Read a fabric out of a spec (``.yaml``) or out of a dump of a real one.
+    """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
     Parameters
     ----------
     subnet : str, optional
-        Which subnet of a spec that has several.
+        Which subnet of a spec or folder that has several.
 
     Raises
     ------
     HeddleError
         When the file cannot be read, or it is not clear which subnet is meant.
     """
-    if path.suffix not in SPEC_SUFFIXES:
-        from topo.formats.fabric_file import read_fabric
-        from topo.levels import find_levels
+    if path.suffix in SPEC_SUFFIXES:
+        return FabricInput(_compile(path, subnet)[1], ())
+    if path.is_dir():
+        return _read_folder(_subnet_folder(path, subnet))
+    return _read_dump(path)
 
-        discovery = read_fabric(path)
-        passed = discovery.skipped
-        notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])
-        more = (f"{path}: {len(passed) - 5:,} more lines passed over",) if len(passed) > 5 else ()
-        return FabricInput(find_levels(discovery.fabric), notes + more)
+
+def read_routed_argument(
+    path: Path,
+    subnet: str | None = None,
+    tables: Path | None = None,
+    lanes: Path | None = None,
+    roles: Path | None = None,
+    *,
+    step: Callable[[str], None] = lambda text: None,
+) -> RoutedInput:
+    """Read a fabric and the tables that it is routed by.
+
+    Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
+    of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one.
+
+    Parameters
+    ----------
+    tables : Path, optional
+        Forwarding tables, as `routing.formats.lfts.read_lfts` reads them.
+    lanes : Path, optional
+        Options of OpenSM.
+    roles : Path, optional
+        Rules that say what hosts are for, as `topo.roles.read_role_rules` reads them.
+    step : callable
+        Is told what is going on, for a progress display.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
+    """
+    from routing.formats.lfts import read_lfts
+    from routing.formats.opensm_conf import read_lanes
+    from routing.qos import LanePlan
+
+    step("reading the fabric")
+    found: RoutingTables | None = None
+    plan: LanePlan | None = None
+    if path.suffix in SPEC_SUFFIXES:
+        source, fabric = _compile(path, subnet)
+        notes: tuple[str, ...] = ()
+        if tables is None:
+            step("routing")
+            found = _route(source, fabric)
+        plan = _lanes_of_spec(source, found)
+    elif path.is_dir():
+        folder = _subnet_folder(path, subnet)
+        fabric, notes = _read_folder(folder)
+        tables = tables or folder / "opensm" / "lfts"
+        lanes = lanes or folder / "opensm" / "opensm.conf"
+    else:
+        fabric, notes = _read_dump(path)
+    if roles is not None:
+        from topo.roles import apply_rules, read_role_rules
+
+        fabric = apply_rules(fabric, read_role_rules(roles))
+    if found is None:
+        if tables is None:
+            raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
+        step("reading the tables")
+        found, more = read_lfts(tables, fabric)
+        notes += more
+    if lanes is not None:
+        plan = read_lanes(lanes)
+    plan = plan or LanePlan((0,) * 16, ((0, 1),))
+    return RoutedInput(fabric, replace(found, sl2vl=plan.sl2vl), plan, notes)
+
+
+def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
+    from routing.engines import ENGINES
     from topo.compile import compile_cluster
+    from topo.errors import DesignError
     from topo.spec import read_spec
 
-    source = read_spec(path)
-    fabrics = {fabric.name: fabric for fabric in compile_cluster(source.spec, source.catalog)}
-    if subnet is None and len(fabrics) == 1:
-        subnet = next(iter(fabrics))
-    if subnet not in fabrics:
-        found = f"no subnet {subnet!r}" if subnet else f"{len(fabrics)} subnets"
-        raise HeddleError(f"{path}: found {found}; expected --subnet with one of {', '.join(fabrics)}")
-    return FabricInput(fabrics[subnet], ())
+    source = read_spec(path, tuple(ENGINES))
+    try:
+        fabrics = {fabric.name: fabric for fabric in compile_cluster(source.spec, source.catalog)}
+    except DesignError as error:
+        raise DesignError(f"{path}: {error}") from None
+    return source, fabrics[_one_of(path, list(fabrics), subnet)]
+
+
+def _route(source: SpecFile, fabric: Fabric) -> RoutingTables:
+    from routing.engines import choose, load_engine
+    from routing.tables import assign_lids
+
+    engine = source.spec.routing.engine
+    return load_engine(choose(fabric)[0] if engine == "auto" else engine)(fabric, assign_lids(fabric))
+
+
+def _lanes_of_spec(source: SpecFile, tables: RoutingTables | None) -> LanePlan:
+    from routing.qos import TrafficClass, lanes_of_classes, lanes_of_levels
+
+    if tables is not None and tables.path_sl is not None and tables.path_sl.any():
+        return lanes_of_levels(tables.sl2vl)
+    return lanes_of_classes([TrafficClass(**item.model_dump()) for item in source.spec.traffic])
+
+
+def _subnet_folder(path: Path, subnet: str | None) -> Path:
+    """Return the folder that holds the files of one subnet."""
+    if not (path / PLAN_FILE).is_file():
+        raise HeddleError(f"{path}: found a folder without {PLAN_FILE}; expected one that `plan build` wrote")
+    if (path / FABRIC_FILE).is_file():
+        return path
+    subnets = sorted(found.parent.name for found in path.glob(f"*/{FABRIC_FILE}"))
+    return path / _one_of(path, subnets, subnet)
+
+
+def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
+    if subnet is None and len(subnets) == 1:
+        return subnets[0]
+    if subnet is None or subnet not in subnets:
+        found = f"no subnet {subnet!r}" if subnet else f"{len(subnets)} subnets"
+        raise HeddleError(f"{path}: found {found}; expected --subnet with one of {', '.join(subnets) or 'none'}")
+    return subnet
+
+
+def _read_folder(folder: Path) -> FabricInput:
+    """Read a fabric of ours: what a dump does not tell, which hosts store, stands in the lists beside it."""
+    from topo.fabric import Role
+    from topo.formats.guid_list import read_guid_list
+    from topo.roles import apply_guids
+
+    fabric, notes = _read_dump(folder / FABRIC_FILE)
+    lists = {Role.COMPUTE: folder / "opensm" / "cn_guids", Role.STORAGE: folder / "opensm" / "io_guids"}
+    guids = {role: read_guid_list(file) for role, file in lists.items() if file.is_file()}
+    return FabricInput(apply_guids(fabric, guids)[0], notes)
+
+
+def _read_dump(path: Path) -> FabricInput:
+    from topo.formats.fabric_file import read_fabric
+    from topo.levels import find_levels
+
+    discovery = read_fabric(path)
+    passed = discovery.skipped
+    notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])
+    more = (f"{path}: {len(passed) - 5:,} more lines passed over",) if len(passed) > 5 else ()
+    return FabricInput(find_levels(discovery.fabric), notes + more)

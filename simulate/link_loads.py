@@ -62,10 +62,8 @@ def lane_bytes(outcome: Outcome) -> NDArray[np.float64]:
     hops = np.diff(routes.offset)
     in_fabric = routes.resource < n  # the others belong to devices inside hosts
     place = np.repeat(routes.lane.astype(np.int64) * n, hops) + routes.resource
-    total: NDArray[np.float64] = np.bincount(
-        place[in_fabric], np.repeat(on_route, hops).astype(np.float64)[in_fabric], minlength=n_lanes * n
-    )
-    return total.reshape(n_lanes, n)
+    total = np.bincount(place[in_fabric], np.repeat(on_route, hops)[in_fabric], minlength=n_lanes * n)
+    return np.asarray(total, np.float64).reshape(n_lanes, n)
 
 
 def peak_utilisation(outcome: Outcome) -> NDArray[np.float64] | None:

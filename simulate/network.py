@@ -193,7 +193,7 @@ class Network:
         for name, ends in (("src", flows.src), ("dst", flows.dst)):
             if len(ends) and ends.max() >= self.n_ends:
                 flow = int(np.argmax(ends >= self.n_ends))
-                raise FlowError(f"flow {flow} has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}", flow)
+                raise FlowError(flow, f"has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
         lane = self._lanes(flows)
         keys = flows.src.astype(np.int64)
         keys *= self.n_ends
@@ -218,7 +218,7 @@ class Network:
         if len(offset) <= len(first):
             bad = len(offset) - 1
             why = trace(fabric, tables, int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
-            raise FlowError(f"flow {first[bad]} has no path: {why}", int(first[bad]))
+            raise FlowError(int(first[bad]), f"has no path: {why}")
         n_hops = np.diff(offset)
         use = np.zeros(0)
         if len(self.devices.end_port):
@@ -263,8 +263,8 @@ class Network:
         if len(lane) and lane.max() >= len(self.lane_weight):
             flow = int(np.argmax(lane >= len(self.lane_weight)))
             raise FlowError(
-                f"flow {flow} has service level {level[flow]}, which is virtual lane {lane[flow]}; "
-                f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
                 flow,
+                f"has service level {level[flow]}, which is virtual lane {lane[flow]}; "
+                f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
             )
         return lane

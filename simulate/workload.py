@@ -46,7 +46,7 @@ class RunningJob:
 
     spec: Job
     where: str
-    """Its place, as ``file:line:column``."""
+    """Its place, as ``file:line:column``; for bare flows, the file of the flows."""
     ends: NDArray[np.int32]
     """(n_ranks,) end port of each rank; all that take part, for bare flows."""
 
@@ -126,7 +126,10 @@ def place_workload(
             ends = placer.place(number, job, size, rng)
             ranked = placer.collective(number, job, ends) if isinstance(job, CollectiveJob) else traces[job.name]
             flows = ranked.placed(ends).on_level(job.sl)
-        jobs.append(RunningJob(job, placer.finding(number, (), "", "").where, frozen(ends)))
+        place = placer.finding(number, (), "", "").where
+        if isinstance(job, FlowsJob):
+            place = str(Path(document.path).parent / job.file)
+        jobs.append(RunningJob(job, place, frozen(ends)))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > MAX_FLOWS:
             raise SpecError([placer.finding(number, (), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")])

@@ -73,11 +73,12 @@ class FormatError(HeddleError):
 
 
 class FlowError(HeddleError):
-    """A flow that a network cannot carry: the message says why, and `flow` which, for those who know its place."""
+    """A flow that a network cannot carry: its number, for those who know the place in their file, and why."""
 
-    def __init__(self, message: str, flow: int) -> None:
+    def __init__(self, flow: int, reason: str) -> None:
         self.flow = flow
-        super().__init__(message)
+        self.reason = reason
+        super().__init__(f"flow {flow} {reason}")
 
 
 class ToolError(HeddleError):

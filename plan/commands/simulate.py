@@ -1,0 +1,230 @@
+"""``plan simulate``: play traffic over a fabric, on anybody's tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.spec import as_json, print_json
+from plan.progress import progress
+from topo.errors import HeddleError
+
+if TYPE_CHECKING:
+    from plan.simulation import Simulation
+
+__all__ = ["simulate"]
+
+TRACES = (".csv", ".parquet")
+SHOWN = 12
+"""Classes of links that are shown to a person; ``--json`` has all."""
+
+
+@click.command()
+@click.argument("fabric", type=click.Path(path_type=Path))
+@click.option("--workload", "-w", help="Jobs to play: a YAML file, or a preset such as allreduce or three-jobs.")
+@click.option(
+    "--flows", type=click.Path(path_type=Path), help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl]."
+)
+@click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
+@click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
+@click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
+@click.option("--subnet", help="Which subnet, when FABRIC has several.")
+@click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
+@click.option("--latency-ns", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Of each message.")
+@click.option(
+    "--hop-latency-ns",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Of each link on its way, besides.",
+)
+@click.option("--host-gbps", type=click.FloatRange(min=0, min_open=True), help="Most that a port of a host can send.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random mappings.")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write every flow to a .csv or .parquet file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder for figures and charts of a workload; CSV file for bare flows, each with its finish_s.",
+)
+@as_json
+def simulate(
+    fabric: Path,
+    workload: str | None,
+    flows: Path | None,
+    tables: Path | None,
+    lanes: Path | None,
+    roles: Path | None,
+    subnet: str | None,
+    alone: bool,
+    latency_ns: float,
+    hop_latency_ns: float,
+    host_gbps: float | None,
+    seed: int,
+    trace: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Play a workload or bare flows over a routed fabric, at max-min fair rates.
+
+    FABRIC is a spec, which is routed as it says; a folder that `plan build` wrote; or a real fabric as ibnetdiscover
+    prints it, with its --tables. Rates are exact for fluid flows: queues, congestion control and head-of-line blocking
+    are not modelled.
+    """
+    if (workload is None) == (flows is None):
+        raise click.UsageError("expected either --workload or --flows")
+    if trace is not None and trace.suffix not in TRACES:
+        raise click.BadParameter(
+            f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
+        )
+    given = [path for path in (fabric, flows, tables, lanes, roles) if path is not None]
+    for path in (trace, output if flows is not None else None):
+        if path is not None:
+            check_writable(path, given)
+    if output is not None and flows is None:
+        from plan.folder import check_replaceable
+
+        check_replaceable(output)
+        if (output / "plan.json").exists():
+            raise HeddleError(f"{output}: found a plan, which the simulation would replace; name another place with -o")
+    with progress(quiet=as_json) as step:
+        import numpy as np
+
+        from plan.inputs import read_routed_argument
+        from plan.simulation import find_workload, make_network, play_workload, simulation_files
+        from simulate.formats.flows_csv import format_flows_csv, read_flows_csv
+        from simulate.workload import bare_flows, read_workload
+
+        path = flows or find_workload(workload or "")
+        source = read_routed_argument(fabric, subnet, tables, lanes, roles, step=step)
+        network = make_network(
+            source, latency_ns=latency_ns, hop_latency_ns=hop_latency_ns, host_gbps=host_gbps or float("inf")
+        )
+        step("placing the workload")
+        if flows is not None:
+            traffic = bare_flows(read_flows_csv(path, source.fabric), str(path))
+        else:
+            traffic = read_workload(path, source.fabric, np.random.default_rng(seed))
+        simulation = play_workload(network, traffic, alone=alone, step=step)
+        options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}
+        inputs = {"fabric": fabric.name, "traffic": path.name, **options}
+        step("writing")
+        if trace is not None:
+            write_trace(simulation, trace)
+        if output is not None and flows is None:
+            from plan.folder import write_folder
+
+            write_folder(output, simulation_files(simulation, inputs))
+        elif output is not None:
+            write_file(output, [format_flows_csv(source.fabric, traffic.flows, simulation.outcome.finish_s).encode()])
+    for note in source.notes:
+        click.echo(f"plan: {note}", err=True)
+    if as_json:
+        from plan.simulation import simulation_document
+
+        print_json(simulation_document(simulation, inputs))
+    else:
+        show(simulation)
+        for written in (trace, output):
+            if written is not None:
+                click.echo(f"written to {written}")
+
+
+def check_writable(path: Path, given: Iterable[Path]) -> None:
+    """Refuse a place for a file before any long work begins.
+
+    Raises
+    ------
+    HeddleError
+        When nothing can be written there, or one of the inputs is.
+    """
+    if path.is_dir():
+        raise HeddleError(f"{path}: found a folder; expected the name of a file to write")
+    if path.exists() and any(other.exists() and path.samefile(other) for other in given):
+        raise HeddleError(f"{path}: found an input of the simulation; name another file to write")
+    if not path.absolute().parent.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise HeddleError(f"{path}: nothing can be written there; name another file")
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a file, over an older one."""
+    try:
+        with path.open("wb") as file:
+            file.writelines(chunks)
+    except OSError as error:
+        raise HeddleError(f"{path}: cannot be written ({error.strerror or error}); name another file") from None
+
+
+def write_trace(simulation: Simulation, path: Path) -> None:
+    """Write every flow, in the format that the file's name asks for."""
+    from simulate.formats.flow_trace import format_trace_csv, format_trace_parquet
+
+    if path.suffix == ".parquet":
+        write_file(path, [format_trace_parquet(simulation.workload, simulation.outcome)])
+    else:
+        write_file(path, format_trace_csv(simulation.workload, simulation.outcome))
+
+
+def show(simulation: Simulation) -> None:
+    """Print what a person wants to know of a simulation."""
+    from rich.table import Table
+
+    from plan.terminal import console
+
+    outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
+    out = console()
+    engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
+    out.print(
+        f"{len(outcome.flows):,} flows on {fabric.name or 'the fabric'}{engine}: the last ends at "
+        f"{seconds(outcome.makespan_s)}",
+        markup=False,
+    )
+    slowed = any(job.alone_s is not None for job in simulation.jobs)
+    table = Table(title="jobs", title_justify="left", title_style="bold")
+    for name in ("job", "what", "ranks", "time", "algbw GB/s", "busbw GB/s", *(["slowdown"] if slowed else [])):
+        table.add_column(name, justify="left" if name in ("job", "what") else "right")
+    times = Table(title="times of flows", title_justify="left", title_style="bold")
+    for name in ("job", "flows", "p50", "p90", "p99", "p99.9", "longest"):
+        times.add_column(name, justify="left" if name == "job" else "right")
+    for job in simulation.jobs:
+        what = f"{job.collective} by {job.algorithm}" if job.collective else job.kind
+        bandwidth = [number(job.algorithm_gbytes_per_s), number(job.bus_gbytes_per_s)]
+        slower = [number(job.slowdown)] if slowed else []
+        table.add_row(job.name, what, f"{job.ranks:,}", seconds(job.time_s), *bandwidth, *slower)
+        times.add_row(job.name, f"{job.flows:,}", *map(seconds, job.flow_s))
+    out.print(table)
+    out.print(times)
+    links = Table(title="links by what they join and lane, hottest first", title_justify="left", title_style="bold")
+    for name in ("from", "to", "lane", "used", "of", "mean", "hottest", "as hot", "peak", "hottest link"):
+        links.add_column(name, justify="left" if name in ("from", "to", "hottest link") else "right")
+    for item in simulation.links[:SHOWN]:
+        shares = (
+            f"{item.mean:.1%}",
+            f"{item.max:.1%}",
+            f"{item.as_hot:,}",
+            "" if item.peak is None else f"{item.peak:.0%}",
+        )
+        ends = item.sender.name.lower(), item.receiver.name.lower()
+        links.add_row(
+            *ends, str(item.lane), f"{item.used:,}", f"{item.channels:,}", *shares, fabric.channel_label(item.hottest)
+        )
+    out.print(links)
+    if len(simulation.links) > SHOWN:
+        out.print(f"{len(simulation.links) - SHOWN} cooler classes of links are not shown")
+
+
+def number(value: float | None) -> str:
+    """Return a number for people; nothing for None."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def seconds(value: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1:
+            return f"{value * scale:.4g} {unit}"
+    return f"{value * 1e9:.4g} ns" if value else "0"

@@ -1,0 +1,195 @@
+"""A simulation: a workload is played on a routed fabric, and becomes figures and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plan.folder import Content
+from plan.inputs import RoutedInput
+from plan.progress import Step
+from plan.simulation_charts import draw_link_load, draw_timeline
+from simulate import fluid
+from simulate.flows import Flows
+from simulate.formats.flows_csv import line_of_flow
+from simulate.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
+from simulate.network import Network
+from simulate.outcome import Outcome
+from simulate.results import JobResult, job_results
+from simulate.workload import Workload
+from simulate.workload_spec import FlowsJob
+from topo.catalog import config_root
+from topo.errors import Finding, FlowError, HeddleError, SpecError
+from topo.nearest import did_you_mean
+
+__all__ = ["Simulation", "find_workload", "make_network", "play_workload", "simulation_document", "simulation_files"]
+
+BINS = 200
+"""Bins of the timeline: at least half of them hold the time until the last flow ends."""
+
+MAX_CELLS = 2**24
+"""Bins of all channels together, 128 MB: large fabrics have fewer bins."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A workload that was played."""
+
+    workload: Workload
+    outcome: Outcome
+    jobs: tuple[JobResult, ...]
+    links: tuple[LinkClass, ...]
+    """The hottest class of links first."""
+
+
+def find_workload(name: str) -> Path:
+    """Return the file of a workload: one of ``configs/workloads`` by its name, or any by its path.
+
+    Raises
+    ------
+    SpecError
+        When there is neither.
+    """
+    presets = {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
+    if name in presets:
+        return presets[name]
+    path = Path(name)
+    if "/" in name or path.suffix or path.is_file():
+        return path  # whatever is wrong with it is told when it is read
+    expected = f"a YAML file or one of {', '.join(presets)}"
+    raise SpecError([Finding("--workload", f'"{name[:60]}"', expected, did_you_mean(name, presets))])
+
+
+def make_network(
+    source: RoutedInput, *, latency_ns: float = 0.0, hop_latency_ns: float = 0.0, host_gbps: float = np.inf
+) -> Network:
+    """Return the network of a routed fabric, with its lanes and their weights.
+
+    Parameters
+    ----------
+    latency_ns
+        Of each message.
+    hop_latency_ns
+        Of each channel on its path, besides.
+    host_gbps
+        What a host can send and take in at each port, where that is less than its link.
+    """
+    weight = dict(source.lanes.arbitration)
+    used = [lane for lane in source.lanes.sl2vl if lane < 15]
+    return Network.from_tables(
+        source.fabric,
+        source.tables,
+        message_latency_s=latency_ns * 1e-9,
+        hop_latency_s=hop_latency_ns * 1e-9,
+        host_gbps=host_gbps,
+        lane_weights=[weight.get(lane, 1) for lane in range(max(used) + 1)],
+    )
+
+
+def play_workload(
+    network: Network, workload: Workload, *, alone: bool = False, step: Step = lambda text, done=None: None
+) -> Simulation:
+    """Play a workload.
+
+    Parameters
+    ----------
+    alone
+        Whether to play each job without the others too, to say how much they slow it down.
+    step
+        Is told what is going on, and how much is done.
+
+    Raises
+    ------
+    HeddleError
+        When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
+    """
+
+    def play(text: str, flows: Flows, n_bins: int = 0) -> Outcome:
+        total = max(len(flows), 1)
+        step(text, 0.0)
+        return fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, time_s: step(text, ended / total))
+
+    n_bins = min(BINS, MAX_CELLS // max(len(network.capacity_bytes_s), 1)) // 2 * 2
+    try:
+        outcome = play(f"playing {len(workload.flows):,} flows", workload.flows, max(n_bins, 2))
+    except FlowError as error:
+        raise _placed(workload, error) from None
+    ends = None
+    if alone and len(workload.jobs) == 1:
+        ends = [outcome.makespan_s]
+    elif alone:
+        spans = [workload.span(number) for number in range(len(workload.jobs))]
+        parts = zip(workload.jobs, spans, strict=True)
+        ends = [
+            play(f"playing {job.spec.name} alone", workload.flows.part(span.start, span.stop)).makespan_s
+            for job, span in parts
+        ]
+    return Simulation(workload, outcome, job_results(workload, outcome, ends), link_classes(outcome))
+
+
+def _placed(workload: Workload, error: FlowError) -> HeddleError:
+    """Return the error with the place of the flow."""
+    number = int(workload.job[error.flow])
+    job = workload.jobs[number]
+    if isinstance(job.spec, FlowsJob):
+        line = line_of_flow(job.where, error.flow - workload.span(number).start)
+        return HeddleError(f"{job.where}:{line}: a flow that {error.reason}")
+    return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
+
+
+def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``simulation.json`` holds.
+
+    Parameters
+    ----------
+    inputs
+        What the simulation was made from, as plain values.
+    """
+    outcome = simulation.outcome
+    fabric = outcome.network.fabric
+    return {
+        "fabric": {"name": fabric.name, "switches": fabric.n_switches, "engine": outcome.network.tables.engine},
+        "makespan_s": outcome.makespan_s,
+        "flows": len(outcome.flows),
+        "events": outcome.n_events,
+        "jobs": [job.summary() for job in simulation.jobs],
+        "links": [item.summary(fabric.channel_label(item.hottest)) for item in simulation.links],
+        "inputs": dict(inputs),
+        "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
+    }
+
+
+def simulation_files(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Content]:
+    """Return the files of the output folder, by path relative to it."""
+    return {
+        "simulation.json": json.dumps(simulation_document(simulation, inputs), indent=2) + "\n",
+        "links.csv": _format_links(simulation.outcome),
+        "timeline.svg": draw_timeline(simulation.jobs, simulation.outcome),
+        "link-load.svg": draw_link_load(simulation.outcome),
+    }
+
+
+def _format_links(outcome: Outcome) -> str:
+    """Return the load of each channel that carried anything, lane by lane, the hottest first."""
+    fabric, capacity = outcome.network.fabric, outcome.network.capacity_bytes_s
+    carried, peak = lane_bytes(outcome), peak_utilisation(outcome)
+    lane, channel = np.nonzero(carried)
+    mean = carried[lane, channel] / (capacity[channel] * outcome.makespan_s)
+    order = np.lexsort((lane, channel, -mean.round(9)))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation_all_lanes"])
+    for at in order.tolist():
+        port = int(channel[at])
+        shares = [f"{mean[at]:.6f}", "" if peak is None else f"{peak[port]:.6f}"]
+        rate = capacity[port] * 8 / 1e9
+        writer.writerow([fabric.channel_label(port), lane[at], f"{rate:g}", f"{carried[lane[at], port]:.0f}", *shares])
+    return out.getvalue()
