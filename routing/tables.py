@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import RoutingError
-from topo.fabric import Fabric, frozen
+from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
 
-__all__ = ["MAX_UNICAST_LID", "NO_PATH", "RoutingTables", "assign_lids", "lid_owners"]
-
-MAX_UNICAST_LID = 0xBFFF
-"""Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
+__all__ = ["NO_PATH", "RoutingTables", "assign_lids", "lid_owners"]
 
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 __all__ = ["FabricBuilder", "stable_guid"]
@@ -33,6 +33,7 @@ class FabricBuilder:
         self._host_model: list[int] = []
         # One row a node: name, kind, role, level, zone, model, host, GUID, ports.
         self._nodes: list[tuple[str, Kind, Role, int, int, int, int, int, int]] = []
+        self._end_ports = 0
         self._plugged: dict[tuple[int, int], tuple[int, int, LinkSpeed]] = {}
 
     def switch(
@@ -135,6 +136,12 @@ class FabricBuilder:
     ) -> int:
         if ports > 254:  # an LFT entry is a byte, and 255 says that there is no path
             raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most 254")
+        self._end_ports += 1 if kind == Kind.SWITCH else ports
+        if self._end_ports > MAX_UNICAST_LID:
+            raise DesignError(
+                f"more than {MAX_UNICAST_LID:,} switches and adapter ports in {self.name}, and a subnet has no more "
+                "unicast LIDs: split the cluster into planes, each a subnet of its own, or take fewer nodes"
+            )
         self._nodes.append((name, kind, role, level, zone, self._model(model), host, guid, ports))
         return len(self._nodes) - 1
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topo.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 
 __all__ = ["CableEnd", "Discovery", "FoundNode", "NodeKey", "Records"]
 
@@ -29,8 +29,6 @@ MAX_SKIPPED = 10_000
 
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
-
-MAX_UNICAST_LID = 0xBFFF
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""

@@ -22,7 +22,10 @@ from topo.speeds import LANE_GBPS
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Fabric", "Kind", "Role", "frozen"]
+__all__ = ["MAX_UNICAST_LID", "Fabric", "Kind", "Role", "frozen"]
+
+MAX_UNICAST_LID = 0xBFFF
+"""Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
 
 
 class Kind(IntEnum):

@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from topo.errors import FormatError
+from topo.fabric import MAX_UNICAST_LID
 from topo.formats.lines import bounded_lines, read_lines
 
 __all__ = ["format_guid2lid", "parse_guid2lid", "read_guid2lid"]
 
 ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", re.ASCII)
-
-MAX_UNICAST_LID = 0xBFFF
 
 
 def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:

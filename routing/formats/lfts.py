@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.tables import MAX_UNICAST_LID, NO_PATH, RoutingTables, lid_owners
+from routing.tables import NO_PATH, RoutingTables, lid_owners
 from topo.errors import FormatError, RoutingError
-from topo.fabric import Fabric, frozen
+from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
 from topo.formats.ibnetdiscover import clean_description
 
 __all__ = ["MAX_BYTES", "LftsRead", "format_lfts", "lfts_sections", "parse_lfts", "read_lfts"]

@@ -149,3 +149,19 @@ def test_each_role_is_spread_evenly_over_leaves(placement):
         counts = np.bincount(fabric.end_switch[ends], minlength=fabric.n_switches)
         leaves = np.flatnonzero(np.bincount(fabric.end_switch[fabric.n_switches :], minlength=fabric.n_switches))
         assert np.ptp(counts[leaves]) <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{shape: fat-tree, switch: QM9700, levels: 3, oversubscription: 3}",
+        "{shape: torus, switch: QM9700, sizes: [100, 100, 100, 100], hosts: 4}",
+    ],
+    ids=["adapters", "switches"],
+)
+def test_more_than_a_subnet_has_lids_is_refused_before_it_fills_the_memory(text):
+    groups = "{a: {model: pcie-a100, count: 40000}, b: {model: pcie-a100, count: 40000}}"
+    document = parse_yaml(f"name: big\nnodes: {groups}\nnetwork: {text}\n", "big.yaml")
+
+    with pytest.raises(DesignError, match="more than 49,151 switches and adapter ports"):
+        compile_cluster(validate_spec(document, CATALOG), CATALOG)
