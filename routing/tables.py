@@ -39,7 +39,10 @@ class RoutingTables:
 
 
 def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:
-    """Return (E,) LIDs: 1, 2, 3, ... over switches and then plugged-in adapter ports, 0 for the rest.
+    """Return (E,) LIDs: those that plugged-in end ports were discovered with; for the others 1, 2, 3, ... in order.
+
+    Where some are discovered, the others get what is free above them, as far as it reaches: what is free below may
+    belong to machines that are switched off. End ports that are not plugged in have 0.
 
     Raises
     ------
@@ -54,7 +57,12 @@ def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:
             "split the cluster into planes, each a subnet of its own"
         )
     lid = np.zeros(len(plugged), np.uint16)
-    lid[plugged] = np.arange(1, count + 1)
+    if fabric.discovered_lid.size:
+        lid[plugged] = fabric.discovered_lid[plugged]
+    waiting = plugged & (lid == 0)
+    free = np.setdiff1d(np.arange(1, MAX_UNICAST_LID + 1), lid)
+    free = np.roll(free, -int(np.searchsorted(free, lid.max(initial=0))))
+    lid[waiting] = free[: np.count_nonzero(waiting)]
     return frozen(lid)
 
 

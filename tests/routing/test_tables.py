@@ -1,0 +1,46 @@
+"""LIDs: who keeps which, and who gets what is left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import fabrics, tree
+
+from routing.tables import MAX_UNICAST_LID, assign_lids
+from topo.fabric import Fabric
+
+
+def test_a_planned_fabric_counts_through() -> None:
+    assert assign_lids(tree(2).fabric).tolist() == list(range(1, 9))
+
+
+@given(fabrics(), st.data())
+def test_discovered_lids_stay_and_no_lid_is_given_twice(fabric: Fabric, data: st.DataObject) -> None:
+    n = fabric.n_end_ports
+    lids = data.draw(st.lists(st.integers(1, MAX_UNICAST_LID), min_size=n, max_size=n, unique=True))
+    known = np.array(lids, np.uint16) * np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.uint16)
+    lid = assign_lids(replace(fabric, discovered_lid=known))
+
+    plugged = fabric.end_switch >= 0
+    assert (lid[~plugged] == 0).all()
+    kept = plugged & (known > 0)
+    assert (lid[kept] == known[kept]).all()
+    assert len(np.unique(lid[plugged])) == np.count_nonzero(plugged)
+    assert 0 < lid[plugged].min(initial=1)
+    assert lid.max() <= MAX_UNICAST_LID
+
+
+@pytest.mark.parametrize(
+    ("known", "lids"),
+    [
+        ([0, 0, 100, 0, 0, 0, 0, 7], [101, 102, 100, 103, 104, 105, 106, 7]),
+        ([0, 0, MAX_UNICAST_LID - 1, 0, 0, 0, 0, 1], [0xBFFF, 2, 0xBFFE, 3, 4, 5, 6, 1]),
+    ],
+    ids=["above what is known", "and below when nothing is left above"],
+)
+def test_who_has_no_lid_gets_the_next_free_one(known: list[int], lids: list[int]) -> None:
+    fabric = replace(tree(2).fabric, discovered_lid=np.array(known, np.uint16))
+    assert assign_lids(fabric).tolist() == lids
+
