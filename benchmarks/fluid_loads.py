@@ -154,4 +154,4 @@ def make_load(name: str, network: Network) -> Load:
         return permutations(ends, rng, 1, 0)
     if kind == "coupled":
         return permutations(ends, rng, 4, 64e6)
-    return arrivals(ends, rng, 20_000) if kind == "arrivals" else incast(ends)
+    return arrivals(ends, rng, 25 * len(ends)) if kind == "arrivals" else incast(ends)
