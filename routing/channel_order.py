@@ -37,8 +37,8 @@ __all__ = ["ChannelOrder", "order_channels", "switch_levels"]
 Ints = NDArray[np.int32]
 
 MAX_ROOTS = 64
-"""Switches of a component that are tried as root of its turning tree: those nearest to hosts that hang above the leaves,
-else some of the lowest."""
+"""Switches of a component that are tried as root of its turning tree: those nearest to hosts above the leaves, or else
+some of the lowest."""
 
 
 @dataclass(frozen=True, eq=False)
