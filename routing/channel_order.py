@@ -21,7 +21,7 @@ is lost are a few turns at single cables of the tree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import breadth_first
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.levels import find_levels
 
 __all__ = ["ChannelOrder", "order_channels", "switch_levels"]
@@ -71,10 +71,7 @@ class ChannelOrder:
     """Ranks below are of channels that go up, ranks from here on of those in turning trees or going down."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
 
 def switch_levels(fabric: Fabric) -> NDArray[np.int64]:

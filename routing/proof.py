@@ -7,7 +7,7 @@ channels in which every path only goes up is the certificate for that: `check_ce
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from routing.kernels.pairs import walk_pairs
 from routing.tables import RoutingTables
 from routing.trace import DATA_LANES, Trace, trace
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Role, frozen
+from topo.fabric import Fabric, Role, freeze_arrays, frozen
 
 __all__ = ["ChannelClass", "Proof", "between_switches", "check_certificate", "prove"]
 
@@ -99,10 +99,7 @@ class Proof:
     """Load by level and role."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
     @property
     def lanes(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import RoutingError
-from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
+from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 
 __all__ = ["NO_PATH", "RoutingTables", "assign_lids", "lid_owners"]
 
@@ -32,10 +32,7 @@ class RoutingTables:
     """Name of the engine that made the tables, and why it was chosen where that was automatic."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
 
 def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:

@@ -12,7 +12,7 @@ from routing.trace import trace
 from simulate.flows import Flows
 from simulate.kernels import paths
 from topo.errors import FlowError, HeddleError
-from topo.fabric import Fabric, frozen
+from topo.fabric import Fabric, freeze_arrays, frozen
 
 __all__ = ["Devices", "Network", "RouteTable"]
 
@@ -47,10 +47,7 @@ class Devices:
     receive_use: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
         if not np.all(self.capacity_bytes_s > 0):
             bad = int(np.argmin(self.capacity_bytes_s > 0))
             raise HeddleError(f"{self.names[bad]} has {self.capacity_bytes_s[bad]} bytes/s; expected more than 0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simulate.flows import Flows
 from simulate.network import Network, RouteTable
-from topo.fabric import frozen
+from topo.fabric import freeze_arrays, frozen
 
 __all__ = ["Outcome", "Timeline"]
 
@@ -48,10 +48,7 @@ class Outcome:
     """Load over time, when asked for."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
     @property
     def makespan_s(self) -> float:

@@ -65,6 +65,14 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
+def freeze_arrays(value: object) -> None:
+    """Make every array field of a frozen dataclass read-only: its ``__post_init__``."""
+    for item in fields(value):  # type: ignore[arg-type]
+        array = getattr(value, item.name)
+        if isinstance(array, np.ndarray):
+            object.__setattr__(value, item.name, frozen(array))
+
+
 @dataclass(frozen=True, eq=False)
 class Fabric:
     """One subnet. N nodes of which the first S are switches, P ports, H hosts, M models."""
@@ -111,10 +119,7 @@ class Fabric:
     """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
     @property
     def n_nodes(self) -> int:

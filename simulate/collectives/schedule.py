@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulate.flows import Flows
-from topo.fabric import frozen
+from topo.fabric import freeze_arrays
 
 __all__ = ["Schedule", "concurrent", "last_of_each_rank", "sequence"]
 
@@ -47,10 +47,7 @@ class Schedule:
     """False where senders read one buffer and receivers write another, as in all-to-all."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
     @classmethod
     def of(

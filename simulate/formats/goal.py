@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import FormatError
-from topo.fabric import frozen
+from topo.fabric import freeze_arrays
 from topo.formats.lines import read_lines
 from topo.nearest import did_you_mean
 
@@ -79,10 +79,7 @@ class Goal:
     path: str = ""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, item.name, frozen(value))
+        freeze_arrays(self)
 
     def __len__(self) -> int:
         return len(self.op)
