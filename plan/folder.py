@@ -59,7 +59,9 @@ def _obstacle(folder: Path) -> str:
     if Path.cwd().is_relative_to(folder.resolve()):
         return "found the folder that you are in, which would be replaced under your feet"
     found = _files(folder)
-    if found and MARK not in found:
+    if not found:
+        return ""
+    if MARK not in found:
         return f"found a folder without {MARK}, which Heddle did not finish or did not make; nothing in it was touched"
     if foreign := sorted(found - _listed(folder) - {MARK}):
         more = f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else ""

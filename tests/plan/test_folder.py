@@ -33,6 +33,13 @@ def test_replaces_an_older_plan_and_its_stale_files(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "no leftover beside it"
 
 
+def test_takes_an_empty_folder(tmp_path):
+    (tmp_path / "out" / "opensm").mkdir(parents=True)
+    write_folder(tmp_path / "out", {"plan.json": "{}"})
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "plan.json"]
+
+
 def test_a_crash_while_writing_leaves_the_older_plan_whole(tmp_path):
     write_folder(tmp_path / "out", {"plan.json": "old", "lfts": "old"})
 
