@@ -6,33 +6,16 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from plan.pricing import Pricing, price_cluster
-from routing.engines import choose, load_engine
-from routing.proof import Proof, prove
-from routing.quality import Quality, measure
-from routing.tables import RoutingTables, assign_lids
+from plan.subnet import Subnet, route_subnet
 from topo.catalog import Catalog
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
 from topo.spec import ClusterSpec, SpecFile
 
-__all__ = ["Plan", "Subnet", "exceeded_budgets", "make_plan"]
+__all__ = ["Plan", "exceeded_budgets", "make_plan"]
 
 Step = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Subnet:
-    """One subnet: its fabric, how it is routed, and what that is worth."""
-
-    fabric: Fabric
-    tables: RoutingTables
-    why: str
-    """Why this engine was taken."""
-    proof: Proof
-    quality: Quality
 
 
 @dataclass(frozen=True)
@@ -66,24 +49,18 @@ def make_plan(source: SpecFile, seed: int = 0, step: Step = lambda text: None) -
     """
     step("compiling")
     fabrics = compile_cluster(source.spec, source.catalog)
-    subnets = []
-    for fabric in fabrics:
+
+    def route(fabric: Fabric) -> Subnet:
         where = f" {fabric.name}" if len(fabrics) > 1 else ""
-        step(f"routing{where}")
-        name, why = source.spec.routing.engine, "as the spec says"
-        if name == "auto":
-            name, why = choose(fabric)
-        tables = load_engine(name)(fabric, assign_lids(fabric))
-        step(f"proving{where}")
-        proof = prove(fabric, tables)
-        step(f"measuring{where}")
-        quality = measure(fabric, tables, np.random.default_rng(seed))
-        subnets.append(Subnet(fabric, tables, why, proof, quality))
+        engine = source.spec.routing.engine
+        return route_subnet(fabric, engine, "as the spec says", seed=seed, step=lambda text: step(f"{text}{where}"))
+
+    subnets = tuple(route(fabric) for fabric in fabrics)
     return Plan(
         spec=source.spec,
         spec_sha256=hashlib.sha256(source.document.text.encode()).hexdigest(),
         seed=seed,
-        subnets=tuple(subnets),
+        subnets=subnets,
         catalog=source.catalog,
         pricing=price_cluster(source.spec, fabrics, source.catalog, step=step),
     )

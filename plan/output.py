@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import Any
 
-from plan.build import Plan, Subnet, exceeded_budgets
+from plan.build import Plan, exceeded_budgets
 from plan.export.bom_csv import format_bom_csv
 from plan.export.bom_xlsx import format_bom_xlsx
 from plan.export.cable_schedule import format_cable_schedule
@@ -19,54 +18,30 @@ from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from plan.folder import Content
-from routing.opensm import opensm_files
+from plan.subnet import Subnet, subnet_files, subnets_document, versions
 from routing.qos import TrafficClass
 from topo.catalog import Catalog
-from topo.formats.ibnetdiscover import format_ibnetdiscover
 
 __all__ = ["plan_document", "plan_files"]
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return what ``plan.json`` holds: figures over all subnets, then each subnet's own."""
-    proofs = [subnet.proof for subnet in plan.subnets]
-    qualities = [subnet.quality for subnet in plan.subnets]
     return {
         "name": plan.spec.name,
         "holds": plan.holds,
         "exceeded": exceeded_budgets(plan),
         "counts": asdict(plan.pricing.counts),
-        "proof": {
-            "pairs": sum(proof.pairs for proof in proofs),
-            "missing": sum(proof.missing for proof in proofs),
-            "credit_loops": sum(proof.credit_loops for proof in proofs),
-            "max_hops": max(proof.max_hops for proof in proofs),
-            "lanes": max(proof.lanes for proof in proofs),
-        },
-        "quality": {
-            "max_load": max(quality.max_load for quality in qualities),
-            "ebb": min(quality.ebb for quality in qualities),
-            "balance": max(quality.balance for quality in qualities),
-        },
+        **subnets_document(plan.subnets),
         "cost": plan.pricing.cost.to_json(),
         "power": plan.pricing.power.to_json(),
         "owning": plan.pricing.owning and plan.pricing.owning.to_json(),
-        "subnets": [
-            {
-                "name": subnet.fabric.name,
-                "engine": subnet.tables.engine,
-                "engine_reason": subnet.why,
-                "proof": subnet.proof.summary(),
-                "quality": subnet.quality.summary(),
-            }
-            for subnet in plan.subnets
-        ],
         "inputs": {
             "spec_sha256": plan.spec_sha256,
             "catalog_sha256": _catalog_sha256(plan.catalog),
             "seed": plan.seed,
         },
-        "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy", "scipy")},
+        "versions": versions(),
     }
 
 
@@ -88,9 +63,7 @@ def plan_files(plan: Plan) -> Mapping[str, Content]:
     traffic = [TrafficClass(**item.model_dump()) for item in plan.spec.traffic]
     for subnet, folder in zip(plan.subnets, _folders(plan.subnets), strict=True):
         fabric = subnet.fabric
-        files[f"{folder}fabric.ibnetdiscover"] = format_ibnetdiscover(fabric, subnet.tables.lid)
-        for name, content in opensm_files(fabric, subnet.tables, traffic).items():
-            files[f"{folder}opensm/{name}"] = content
+        files |= {f"{folder}{name}": content for name, content in subnet_files(subnet, traffic).items()}
         files[f"{folder}exports/fabric.topo"] = format_topo(fabric)
         files[f"{folder}exports/fabric.ibdm.topo"] = format_ibdm_topo(fabric)
         files |= {f"{folder}exports/ibnl/{name}": text for name, text in ibnl_files(fabric).items()}

@@ -28,7 +28,7 @@ def test_discovered_lids_stay_and_no_lid_is_given_twice(fabric: Fabric, data: st
     kept = plugged & (known > 0)
     assert (lid[kept] == known[kept]).all()
     assert len(np.unique(lid[plugged])) == np.count_nonzero(plugged)
-    assert 0 < lid[plugged].min(initial=1)
+    assert lid[plugged].min(initial=1) > 0
     assert lid.max() <= MAX_UNICAST_LID
 
 
@@ -43,4 +43,3 @@ def test_discovered_lids_stay_and_no_lid_is_given_twice(fabric: Fabric, data: st
 def test_who_has_no_lid_gets_the_next_free_one(known: list[int], lids: list[int]) -> None:
     fabric = replace(tree(2).fabric, discovered_lid=np.array(known, np.uint16))
     assert assign_lids(fabric).tolist() == lids
-

@@ -1,0 +1,138 @@
+"""One subnet, routed: its fabric and tables, the proof, and what the tables are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from plan.folder import Content
+from routing.endpoints import EndpointSet, select_endpoints, tree_order
+from routing.engines import choose, load_engine
+from routing.opensm import opensm_files
+from routing.proof import Proof, prove
+from routing.qos import TrafficClass
+from routing.quality import Quality, measure
+from routing.tables import RoutingTables, assign_lids
+from topo.fabric import Fabric
+from topo.formats.ibnetdiscover import format_ibnetdiscover
+
+__all__ = ["Subnet", "measure_tables", "route_subnet", "subnet_files", "subnets_document", "versions"]
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """A fabric, how it is routed, and what that is worth."""
+
+    fabric: Fabric
+    tables: RoutingTables
+    why: str
+    """Why this engine was taken."""
+    proof: Proof
+    quality: Quality
+
+    @property
+    def lost(self) -> int:
+        """Pairs that do not arrive although the cables hold a path."""
+        return self.proof.missing - self.proof.disconnected
+
+
+def route_subnet(
+    fabric: Fabric,
+    engine: str = "auto",
+    why: str = "as asked",
+    *,
+    endpoints: EndpointSet = "hca",
+    in_tree_order: bool = False,
+    seed: int = 0,
+    step: Callable[[str], None] = lambda text: None,
+) -> Subnet:
+    """Route a fabric, prove its tables and measure them.
+
+    Parameters
+    ----------
+    engine : str
+        Name in `routing.engines.ENGINES`, or ``auto``.
+    why : str
+        Why this engine; ``auto`` says it itself.
+    endpoints : str
+        Who talks to whom.
+    in_tree_order : bool
+        Whether ranks are counted along the tree for shifts and halving-doubling, instead of as the fabric has them:
+        the order of a dump says nothing.
+    seed : int
+        Seed of the random permutations that quality is measured with.
+    step : callable
+        Is told what is going on, for a progress display.
+
+    Raises
+    ------
+    RoutingError
+        When the engine cannot route this fabric.
+    """
+    step("routing")
+    if engine == "auto":
+        engine, why = choose(fabric)
+    tables = load_engine(engine)(fabric, assign_lids(fabric))
+    step("proving")
+    proof = prove(fabric, tables, endpoints)
+    step("measuring")
+    quality = measure_tables(fabric, tables, endpoints, in_tree_order=in_tree_order, seed=seed)
+    return Subnet(fabric, tables, why, proof, quality)
+
+
+def measure_tables(
+    fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet, *, in_tree_order: bool, seed: int
+) -> Quality:
+    """Measure anybody's tables as `route_subnet` does its own."""
+    ranks = select_endpoints(fabric, tables, endpoints)
+    if in_tree_order:
+        ranks = tree_order(fabric, ranks)
+    return measure(fabric, tables, np.random.default_rng(seed), ranks)
+
+
+def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:
+    """Return what ``plan.json`` holds of the routing: figures over all subnets, then each subnet's own."""
+    proofs = [subnet.proof for subnet in subnets]
+    qualities = [subnet.quality for subnet in subnets]
+    return {
+        "proof": {
+            "pairs": sum(proof.pairs for proof in proofs),
+            "missing": sum(proof.missing for proof in proofs),
+            "credit_loops": sum(proof.credit_loops for proof in proofs),
+            "max_hops": max(proof.max_hops for proof in proofs),
+            "lanes": max(proof.lanes for proof in proofs),
+        },
+        "quality": {
+            "max_load": max(quality.max_load for quality in qualities),
+            "ebb": min(quality.ebb for quality in qualities),
+            "balance": max(quality.balance for quality in qualities),
+        },
+        "subnets": [
+            {
+                "name": subnet.fabric.name,
+                "engine": subnet.tables.engine,
+                "engine_reason": subnet.why,
+                "proof": subnet.proof.summary(),
+                "quality": subnet.quality.summary(),
+            }
+            for subnet in subnets
+        ],
+    }
+
+
+def subnet_files(subnet: Subnet, traffic: Sequence[TrafficClass] = ()) -> dict[str, Content]:
+    """Return the fabric and what OpenSM loads, by path relative to the folder of the subnet."""
+    files: dict[str, Content] = {
+        "fabric.ibnetdiscover": format_ibnetdiscover(subnet.fabric, subnet.tables.lid),
+    }
+    opensm = opensm_files(subnet.fabric, subnet.tables, traffic)
+    return files | {f"opensm/{name}": content for name, content in opensm.items()}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computes the figures."""
+    return {name: version(name) for name in ("heddle-fabric", "numba", "numpy", "scipy")}
