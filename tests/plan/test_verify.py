@@ -48,7 +48,7 @@ def test_any_truncation_ends_in_a_message_or_a_verdict(
 def test_names_in_a_dump_cannot_steer_the_terminal(
     lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dump = (lab / "fabric.ibnetdiscover").read_text(encoding="utf-8").replace("gpu00", "\x1b[2J\u202e[red]")
+    dump = (lab / "fabric.ibnetdiscover").read_text(encoding="utf-8").replace("gpu0", "\x1b[2J\u202e[red]")
     dump = dump[dump.index("\n\n") :]  # the name of the fabric stands above; without it, it is that of the file
     evil = tmp_path / "[red]\x1b[31m[blue].txt"
     evil.write_text(dump, encoding="utf-8")
