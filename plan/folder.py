@@ -58,6 +58,9 @@ def _obstacle(folder: Path) -> str:
         return "found something that is not a folder"
     if Path.cwd().is_relative_to(folder.resolve()):
         return "found the folder that you are in, which would be replaced under your feet"
+    for place in (folder, *(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())):
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+            return f"no permission to replace what is in {place}"
     found = _files(folder)
     if not found:
         return ""

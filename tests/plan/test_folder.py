@@ -1,5 +1,6 @@
 """An output folder is written whole or not at all, and never over what somebody else put there."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -90,6 +91,16 @@ def test_refuses_the_folder_that_it_runs_in(tmp_path, monkeypatch):
     for place in ("..", "../../out", str(tmp_path / "out")):
         with pytest.raises(HeddleError, match="the folder that you are in"):
             check_replaceable(Path(place))
+
+
+def test_refuses_an_older_plan_that_cannot_be_removed(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    write_folder(out, {"plan.json": "old", "opensm/lfts": "x"})
+    access = os.access  # tests may run as root, whom no permission stops
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != out / "opensm" and access(path, mode))
+
+    with pytest.raises(HeddleError, match="no permission to replace what is in .*out/opensm"):
+        check_replaceable(out)
 
 
 @pytest.mark.parametrize("name", ["dangling/out", "loop/out", "x" * 300, "nul\0byte", "/proc/out", "a/" * 3000 + "out"])
