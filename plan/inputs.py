@@ -11,11 +11,11 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric
 
 if TYPE_CHECKING:
-    from routing.qos import LanePlan
+    from routing.qos import LanePlan, TrafficClass
     from routing.tables import RoutingTables
     from topo.spec import SpecFile
 
-__all__ = ["FabricInput", "RoutedInput", "read_fabric_argument", "read_routed_argument"]
+__all__ = ["FabricInput", "RoutedInput", "give_roles", "read_fabric_argument", "read_routed_argument"]
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
@@ -27,6 +27,10 @@ class FabricInput(NamedTuple):
 
     fabric: Fabric
     notes: tuple[str, ...]
+    engine: str = "auto"
+    """Engine that a spec asks for."""
+    traffic: tuple[TrafficClass, ...] = ()
+    """Classes of traffic that a spec has."""
 
 
 class RoutedInput(NamedTuple):
@@ -53,10 +57,11 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
         When the file cannot be read, or it is not clear which subnet is meant.
     """
     if path.suffix in SPEC_SUFFIXES:
-        return FabricInput(_compile(path, subnet)[1], ())
+        source, fabric = _compile(path, subnet)
+        return FabricInput(fabric, (), source.spec.routing.engine, _traffic(source))
     if path.is_dir():
-        return _read_folder(_subnet_folder(path, subnet))
-    return _read_dump(path)
+        return FabricInput(*_read_folder(_subnet_folder(path, subnet)))
+    return FabricInput(*_read_dump(path))
 
 
 def read_routed_argument(
@@ -110,10 +115,8 @@ def read_routed_argument(
         lanes = lanes or folder / "opensm" / "opensm.conf"
     else:
         fabric, notes = _read_dump(path)
-    if roles is not None:
-        from topo.roles import apply_rules, read_role_rules
-
-        fabric = apply_rules(fabric, read_role_rules(roles))
+    fabric, more = give_roles(fabric, roles)
+    notes += more
     if found is None:
         if tables is None:
             raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
@@ -124,6 +127,44 @@ def read_routed_argument(
         plan = read_lanes(lanes)
     plan = plan or LanePlan((0,) * 16, ((0, 1),))
     return RoutedInput(fabric, replace(found, sl2vl=plan.sl2vl), plan, notes)
+
+
+def give_roles(
+    fabric: Fabric, rules: Path | None = None, compute: Path | None = None, storage: Path | None = None
+) -> tuple[Fabric, tuple[str, ...]]:
+    """Return a fabric with what its hosts are for, and which of what is said of them could not be used.
+
+    Parameters
+    ----------
+    rules : Path, optional
+        Rules over node descriptions, as `topo.roles.read_role_rules` reads them.
+    compute, storage : Path, optional
+        Port GUIDs of such hosts, one a line, as OpenSM is given them; they overrule the rules. With a list of those
+        that compute, the others that would do so are there for management.
+
+    Raises
+    ------
+    FormatError
+        When a file cannot be read.
+    """
+    from topo.fabric import Kind, Role
+    from topo.formats.guid_list import read_guid_list
+    from topo.roles import apply_guids, apply_rules, read_role_rules
+
+    notes: tuple[str, ...] = ()
+    if rules is not None:
+        fabric = apply_rules(fabric, read_role_rules(rules))
+    if compute is not None:
+        role = fabric.role.copy()
+        role[(fabric.kind == Kind.HCA) & (role == Role.COMPUTE)] = Role.MANAGEMENT
+        fabric = replace(fabric, role=role)
+    for wanted, path in ((Role.COMPUTE, compute), (Role.STORAGE, storage)):
+        if path is not None:
+            fabric, unknown = apply_guids(fabric, {wanted: read_guid_list(path)})
+            if unknown:
+                first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])
+                notes += (f"{path}: {len(unknown):,} port GUIDs that no adapter of the fabric has ({first})",)
+    return fabric, notes
 
 
 def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
@@ -149,11 +190,17 @@ def _route(source: SpecFile, fabric: Fabric) -> RoutingTables:
 
 
 def _lanes_of_spec(source: SpecFile, tables: RoutingTables | None) -> LanePlan:
-    from routing.qos import TrafficClass, lanes_of_classes, lanes_of_levels
+    from routing.qos import lanes_of_classes, lanes_of_levels
 
     if tables is not None and tables.path_sl is not None and tables.path_sl.any():
         return lanes_of_levels(tables.sl2vl)
-    return lanes_of_classes([TrafficClass(**item.model_dump()) for item in source.spec.traffic])
+    return lanes_of_classes(_traffic(source))
+
+
+def _traffic(source: SpecFile) -> tuple[TrafficClass, ...]:
+    from routing.qos import TrafficClass
+
+    return tuple(TrafficClass(**item.model_dump()) for item in source.spec.traffic)
 
 
 def _subnet_folder(path: Path, subnet: str | None) -> Path:
@@ -175,19 +222,23 @@ def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
     return subnet
 
 
-def _read_folder(folder: Path) -> FabricInput:
-    """Read a fabric of ours: what a dump does not tell, which hosts store, stands in the lists beside it."""
-    from topo.fabric import Role
+def _read_folder(folder: Path) -> tuple[Fabric, tuple[str, ...]]:
+    """Read a fabric of ours: what a dump does not tell, which hosts compute and store, stands in lists beside it."""
+    from topo.fabric import Kind, Role
     from topo.formats.guid_list import read_guid_list
     from topo.roles import apply_guids
 
     fabric, notes = _read_dump(folder / FABRIC_FILE)
-    lists = {Role.COMPUTE: folder / "opensm" / "cn_guids", Role.STORAGE: folder / "opensm" / "io_guids"}
-    guids = {role: read_guid_list(file) for role, file in lists.items() if file.is_file()}
-    return FabricInput(apply_guids(fabric, guids)[0], notes)
+    hosts = fabric.port_guid[fabric.kind[fabric.port_node] == Kind.HCA].tolist()
+    guids = {
+        Role.MANAGEMENT: hosts,  # what is in neither list; of two roles the later one counts
+        Role.COMPUTE: read_guid_list(folder / "opensm" / "cn_guids"),
+        Role.STORAGE: read_guid_list(folder / "opensm" / "io_guids"),
+    }
+    return apply_guids(fabric, guids)[0], notes
 
 
-def _read_dump(path: Path) -> FabricInput:
+def _read_dump(path: Path) -> tuple[Fabric, tuple[str, ...]]:
     from topo.formats.fabric_file import read_fabric
     from topo.levels import find_levels
 
@@ -195,4 +246,4 @@ def _read_dump(path: Path) -> FabricInput:
     passed = discovery.skipped
     notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])
     more = (f"{path}: {len(passed) - 5:,} more lines passed over",) if len(passed) > 5 else ()
-    return FabricInput(find_levels(discovery.fabric), notes + more)
+    return find_levels(discovery.fabric), notes + more
