@@ -129,7 +129,10 @@ class ClusterSpec(SpecModel):
         for what in ("name", "sl"):
             value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
             if times > 1:
-                context = {"found": f"{times} classes with {what} {value}", "expected": f"a {what} for each class"}
+                context = {
+                    "found": f"{times} classes with {what} {value}",
+                    "expected": f"another {what} for each class",
+                }
                 raise PydanticCustomError("twice", "{found}; expected {expected}", context)
         return traffic
 

@@ -58,7 +58,7 @@ def show(plan: Plan, output: Path) -> None:
     from rich.table import Table
 
     from plan.build import exceeded_budgets
-    from plan.terminal import console
+    from plan.terminal import console, printable
 
     counts, cost, power = plan.pricing.counts, plan.pricing.cost, plan.pricing.power
     table = Table(title=f"{plan.spec.name}", show_header=False, title_justify="left", title_style="bold")
@@ -67,7 +67,12 @@ def show(plan: Plan, output: Path) -> None:
     kinds = {name: getattr(counts, name) for name in ("leaf", "spine", "core", "joint")}
     parts = ", ".join(f"{number:,} {name}" for name, number in kinds.items() if number)
     table.add_row("switches", f"{counts.switches:,} ({parts})")
-    table.add_row("nodes", f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs), {counts.storage_nodes:,} storage")
+    others = {name: getattr(counts, f"{name}_nodes") for name in ("storage", "management")}
+    nodes = (
+        f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)",
+        *(f"{n:,} {name}" for name, n in others.items() if n),
+    )
+    table.add_row("nodes", ", ".join(nodes))
     table.add_row("ports and cables", f"{counts.host_ports:,} host ports, {counts.links:,} links")
     for subnet in plan.subnets:
         proof, quality = subnet.proof, subnet.quality
@@ -77,7 +82,8 @@ def show(plan: Plan, output: Path) -> None:
         table.add_row(
             f"proof{name}",
             f"{verdict}: {proof.pairs:,} pairs, {proof.missing:,} missing, {proof.credit_loops:,} channels in credit "
-            f"loops on {proof.lanes} lane, at most {proof.max_hops} switches on a path",
+            f"loops on {proof.lanes} {'lane' if proof.lanes == 1 else 'lanes'}, "
+            f"at most {proof.max_hops} switches on a path",
         )
         table.add_row(
             f"balance{name}",
@@ -87,7 +93,7 @@ def show(plan: Plan, output: Path) -> None:
     table.add_row(
         "cost", f"network {money['network']} + servers {money['servers']} = {money['total']} relative {cost.unit}"
     )
-    table.add_row("power", f"{power.total_w / 1e6:.3f} MW (network {power.network_w / 1e3:,.1f} kW)")
+    table.add_row("power", f"{power.total_w / 1e3:,.1f} kW (network {power.network_w / 1e3:,.1f} kW)")
     console().print(table)
     for gap in (*cost.gaps, *power.gaps):
         click.echo(f"not in the figures above: {gap}")
@@ -99,4 +105,5 @@ def show(plan: Plan, output: Path) -> None:
         if subnet.proof.loop:
             cycle = " => ".join(subnet.fabric.channel_label(channel) for channel in subnet.proof.loop)
             click.echo(f"REFUSED, credit loop: {cycle}", err=True)
-    click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
+    tables = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
+    click.echo(printable(f"written to {output}: every figure in plan.json, what OpenSM loads in {tables}"))

@@ -139,3 +139,12 @@ def test_a_half_written_folder_is_left_alone(tmp_path, capsys):
 
     assert "without SHA256SUMS" in capsys.readouterr().err
     assert (out / "opensm" / "lfts").read_text() == "half"
+
+
+def test_what_a_person_reads_names_all_nodes_and_never_writes_zero_point_zero_megawatt(tmp_path, capsys):
+    assert run(["build", str(LAB), "-o", str(tmp_path / "out")]) == 0
+
+    said = capsys.readouterr().out
+    assert "16 GPU nodes (128 GPUs), 2 storage, 2 management" in said
+    assert "42.9 kW (network 1.5 kW)" in said
+    assert "on 1 lane, at most" in said

@@ -99,7 +99,7 @@ def test_refuses_an_older_plan_that_cannot_be_removed(tmp_path, monkeypatch):
     access = os.access  # tests may run as root, whom no permission stops
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != out / "opensm" and access(path, mode))
 
-    with pytest.raises(HeddleError, match="no permission to replace what is in .*out/opensm"):
+    with pytest.raises(HeddleError, match=r"no permission to replace what is in .*out/opensm"):
         check_replaceable(out)
 
 

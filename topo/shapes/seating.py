@@ -116,10 +116,11 @@ def refuse_overflow(groups: Sequence[HostGroup], leaves: int, down: int, *, graf
     needed = sum(group.count for group in groups) + grafted
     if needed > leaves * down:
         more = f" + {grafted} for grafts" if grafted else ""
+        enough = f"{-(-needed // down):,}" if down else "more"
         raise DesignError(
-            f"{ports_wanted(groups)}{more} = {needed:,} leaf ports, and {leaves} leaves x {down} = {leaves * down:,}: "
-            f"short of {needed - leaves * down:,}. Take {-(-needed // down) if down else 'more'} leaves, a larger "
-            "switch, or fewer nodes"
+            f"{ports_wanted(groups)}{more} = {needed:,} leaf ports, and {leaves:,} leaves x {down} = "
+            f"{leaves * down:,}: short of {needed - leaves * down:,}. Take {enough} leaves, a larger switch, or fewer "
+            "nodes"
         )
 
 
