@@ -105,8 +105,10 @@ def read_routed_argument(
         source, fabric = _compile(path, subnet)
         notes: tuple[str, ...] = ()
         if tables is None:
+            from plan.subnet import make_tables
+
             step("routing")
-            found = _route(source, fabric)
+            found = make_tables(fabric, source.spec.routing.engine)[0]
         plan = _lanes_of_spec(source, found)
     elif path.is_dir():
         folder = _subnet_folder(path, subnet)
@@ -179,14 +181,6 @@ def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
     except DesignError as error:
         raise DesignError(f"{path}: {error}") from None
     return source, fabrics[_one_of(path, list(fabrics), subnet)]
-
-
-def _route(source: SpecFile, fabric: Fabric) -> RoutingTables:
-    from routing.engines import choose, load_engine
-    from routing.tables import assign_lids
-
-    engine = source.spec.routing.engine
-    return load_engine(choose(fabric)[0] if engine == "auto" else engine)(fabric, assign_lids(fabric))
 
 
 def _lanes_of_spec(source: SpecFile, tables: RoutingTables | None) -> LanePlan:

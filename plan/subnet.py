@@ -17,10 +17,14 @@ from routing.proof import Proof, prove
 from routing.qos import TrafficClass
 from routing.quality import Quality, measure
 from routing.tables import RoutingTables, assign_lids
+from topo.errors import RoutingError
 from topo.fabric import Fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 
-__all__ = ["Subnet", "measure_tables", "route_subnet", "subnet_files", "subnets_document", "versions"]
+__all__ = ["Subnet", "make_tables", "measure_tables", "route_subnet", "subnet_files", "subnets_document", "versions"]
+
+ANY = "balanced"
+"""The engine that takes any fabric."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,25 @@ def route_subnet(
         When the engine cannot route this fabric.
     """
     step("routing")
-    if engine == "auto":
-        engine, why = choose(fabric)
-    tables = load_engine(engine)(fabric, assign_lids(fabric))
+    tables, reason = make_tables(fabric, engine)
     step("proving")
     proof = prove(fabric, tables, endpoints)
     step("measuring")
     quality = measure_tables(fabric, tables, endpoints, in_tree_order=in_tree_order, seed=seed)
-    return Subnet(fabric, tables, why, proof, quality)
+    return Subnet(fabric, tables, reason or why, proof, quality)
+
+
+def make_tables(fabric: Fabric, engine: str) -> tuple[RoutingTables, str]:
+    """Return the tables of an engine, or for ``auto`` of the best that takes this fabric, and why that one."""
+    if engine != "auto":
+        return load_engine(engine)(fabric, assign_lids(fabric)), ""
+    engine, why = choose(fabric)
+    try:
+        return load_engine(engine)(fabric, assign_lids(fabric)), why
+    except RoutingError as error:
+        if engine == ANY:
+            raise
+        return load_engine(ANY)(fabric, assign_lids(fabric)), f"`{engine}` does not take it: {error}"
 
 
 def measure_tables(
