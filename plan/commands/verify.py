@@ -21,7 +21,7 @@ __all__ = ["verify"]
 ENDPOINTS = ("hca", "adapters", "all")
 
 
-@click.command()
+@click.command(short_help="Prove anybody's forwarding tables on any fabric.")
 @click.argument("fabric", type=click.Path(path_type=Path))
 @click.argument("lfts", type=click.Path(path_type=Path))
 @click.option(

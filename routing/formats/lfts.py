@@ -126,6 +126,8 @@ def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
+            if stat.S_ISCHR(status.st_mode):
+                raise FormatError("is a device; expected a file of forwarding tables, or a pipe", str(path))
             if not stat.S_ISREG(status.st_mode):
                 text = file.read(MAX_PIPE + 1)
                 if len(text) > MAX_PIPE:

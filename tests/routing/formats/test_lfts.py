@@ -4,6 +4,7 @@ import dataclasses
 import os
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -257,3 +258,8 @@ def test_files(small: Case, tmp_path, monkeypatch) -> None:
     for wrong in (path, tmp_path, tmp_path / "none", tmp_path / "a\0b"):
         with pytest.raises(HeddleError):
             read_lfts(wrong, small.fabric)
+
+
+def test_an_endless_device_is_refused_before_it_fills_the_memory(small: Case) -> None:
+    with pytest.raises(FormatError, match="/dev/zero: is a device"):
+        read_lfts(Path("/dev/zero"), small.fabric)
