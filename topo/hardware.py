@@ -99,9 +99,11 @@ class NodeModel(HardwareModel):
     gpu_pcie_gbyte_per_s: float | None = None
     """GPU to host memory, one direction."""
     root_port_gbyte_per_s: float | None = None
-    """One PCIe root port, one direction; GPUs that share a port share this."""
+    """From a PCIe root port to the processor's bus, both directions together; GPUs that share a port share this."""
     gpus_on_shared_root_port: int | None = None
     """GPUs that share one root port, where others have their own."""
+    first_gpu_on_shared_root_port: int | None = None
+    """The first of them, counted from 0; the others follow it."""
     gpu_adapter_gibyte_per_s: float | None = None
     """GPU to adapter directly, without passing through host memory."""
     nvlink_gbyte_per_s: float | None = None
