@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
+    "route": "plan.commands.route",
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
     "cost": "plan.commands.cost",

@@ -10,6 +10,7 @@ import click
 from plan.commands.spec import as_json, print_json
 from plan.progress import progress
 from plan.terminal import console, printable
+from plan.verdict import faults_document, load_table, print_faults
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-ENDPOINTS = ("hca", "adapters", "all")
+endpoints_option = click.option(
+    "--endpoints",
+    type=click.Choice(["hca", "adapters", "all"]),
+    default="hca",
+    show_default=True,
+    help="Who talks to whom: HCAs; SHARP aggregation nodes and routers too; port 0 of switches too.",
+)
 
 
 @click.command(short_help="Prove anybody's forwarding tables on any fabric.")
 @click.argument("fabric", type=click.Path(path_type=Path))
 @click.argument("lfts", type=click.Path(path_type=Path))
-@click.option(
-    "--endpoints",
-    type=click.Choice(ENDPOINTS),
-    default="hca",
-    show_default=True,
-    help="Who talks to whom: HCAs; SHARP aggregation nodes and routers too; port 0 of switches too.",
-)
+@endpoints_option
 @click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
 @as_json
 def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json: bool) -> None:
@@ -61,7 +62,7 @@ def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json
             "to prove. Is the file whole?"
         )
     if as_json:
-        print_json(proof.summary() | {"examples": [example.describe(source.fabric) for example in proof.examples]})
+        print_json(proof.summary() | faults_document(source.fabric, proof))
     else:
         show(source.fabric, proof)
     if not proof.holds:
@@ -71,7 +72,6 @@ def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json
 def show(fabric: Fabric, proof: Proof) -> None:
     """Print a proof for a person."""
     from rich.markup import escape
-    from rich.table import Table
 
     out = console()
     verdict = "[green]holds[/]: every pair arrives, and no lane has a credit loop" if proof.holds else "[red]FAILS[/]"
@@ -83,21 +83,5 @@ def show(fabric: Fabric, proof: Proof) -> None:
     )
     hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
     out.print(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
-    table = Table(title="pairs over channels between switches", title_justify="left")
-    for heading in ("from level", "to level", "to", "channels", "used", "max", "mean"):
-        table.add_column(heading, justify="left" if heading == "to" else "right")
-    for item in proof.classes:
-        role = "all" if item.role is None else item.role.name.lower()
-        numbers = (f"{item.channels:,}", f"{item.used:,}", f"{item.max:,}", f"{item.mean:,.1f}")
-        table.add_row(_level(item.level), _level(item.next_level), role, *numbers)
-    out.print(table)
-    for example in proof.examples:
-        out.print(f"missing: {example.describe(fabric)}", markup=False)
-    if proof.loop:
-        out.print("credit loop, each channel waiting for the next and the last for the first:")
-        for channel in proof.loop:
-            out.print(f"  {fabric.channel_label(channel)}", markup=False)
-
-
-def _level(level: int) -> str:
-    return "?" if level < 0 else str(level)
+    out.print(load_table(proof))
+    print_faults(out, fabric, proof)
