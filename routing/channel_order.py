@@ -81,7 +81,7 @@ def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
     return known.level[:n].astype(np.int64)
 
 
-def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
+def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool = True) -> ChannelOrder:
     """Rank the channels of a fabric.
 
     Parameters
@@ -90,6 +90,8 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
         Any: trees, meshes, several components.
     level : (S,) int
         Level of each switch.
+    join_peaks : bool
+        Whether turning trees join what has nothing above; if not, some switches cannot reach each other.
     """
     n = fabric.n_switches
     ports = np.flatnonzero(
@@ -109,7 +111,8 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64]) -> ChannelOrder:
     at[ports] = np.arange(len(ports))
     reverse = at[fabric.peer[ports]]
     rank = np.where(up, place[sender], 4 * n - place[sender]).astype(np.int32)
-    for position, (parent, child) in enumerate(_turning_trees(fabric, first, sender, receiver, up)):
+    links = _turning_trees(fabric, first, sender, receiver, up) if join_peaks else []
+    for position, (parent, child) in enumerate(links):
         # Parallel cables of a link belong to the tree like the first.
         outward = first[parent] + np.flatnonzero(receiver[first[parent] : first[parent + 1]] == child)
         rank[outward] = 2 * n + position

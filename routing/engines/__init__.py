@@ -23,6 +23,9 @@ ENGINES = {
     "fat-tree": "trees of any height by closed form; every shift of a whole tree is free of contention",
     "zoned": "two-level fat-trees joined at their leaves; complete and free of loops on one lane",
     "balanced": "any topology; complete and free of loops on one lane, destinations where they meet the fewest flows",
+    "minhop": "to compare with: shortest paths by count of destinations, as OpenSM does by default; credit loops",
+    "updn": "to compare with: shortest paths that go up, then down; pairs without one stay unconnected",
+    "dfsssp": "to compare with: shortest paths by weight, on as many lanes as free them of credit loops",
 }
 """Names of the engines, and what each is for."""
 

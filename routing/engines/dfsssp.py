@@ -1,0 +1,57 @@
+"""The engine `dfsssp`, to compare with: shortest paths by weight, made free of credit loops by lanes.
+
+Destination by destination, every switch takes the shortest path over which fewest paths go already (SSSP, Hoefler,
+Schneider and Lumsdaine, HOTI 2009). Then paths are moved to further lanes until no lane has a credit loop (Domke,
+Hoefler and Nagel, IPDPS 2011), so that clients must ask for the service level of each path.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.channel_order import order_channels, switch_levels
+from routing.destinations import destinations_of, empty_tables, finish_tables
+from routing.kernels.shortest import weigh_paths
+from routing.lanes import break_loops
+from routing.qos import DATA_LANES
+from routing.tables import RoutingTables
+from topo.fabric import Fabric, Kind, frozen
+
+__all__ = ["route"]
+
+
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = DATA_LANES) -> RoutingTables:
+    """Forwarding tables over shortest paths of least weight, with the lanes that they need.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lid : (E,) uint16, optional
+        LIDs of the end ports; `assign_lids` when left out.
+    lanes : int
+        Lanes that there are; 1 leaves credit loops where they are.
+
+    Raises
+    ------
+    RoutingError
+        When more lanes are needed than there are.
+    """
+    level = switch_levels(fabric)
+    order = order_channels(fabric, level, join_peaks=False)
+    lids, lft = empty_tables(fabric, lid)
+    goals = destinations_of(fabric, lids, level)
+    turn = np.lexsort((np.arange(len(goals.lid)), goals.port == 0))
+    senders = (fabric.kind[fabric.end_node] != Kind.SWITCH) & (fabric.end_switch >= 0)
+    weigh_paths(
+        order.first,
+        order.receiver,
+        order.number,
+        frozen(np.bincount(fabric.end_switch[senders], minlength=fabric.n_switches)),
+        frozen(goals.switch[turn]),
+        frozen(goals.lid[turn]),
+        frozen(goals.port[turn] > 0),
+        lft,
+    )
+    tables = finish_tables(goals, lft, lids, "dfsssp")
+    return break_loops(fabric, tables, lanes) if lanes > 1 else tables
