@@ -130,6 +130,8 @@ class _Loading:
             reason = error.strerror or str(error)
             self.findings.append(Finding(shown, f"no readable folder ({reason})", "a folder of catalog tables"))
             return
+        if not present:
+            self.refuse(shown, "a folder without tables", "one with any of " + ", ".join(known))
         for name in present:
             if name not in known:
                 self.refuse(f"{shown}/{name}", f"the table {name}", "one of " + ", ".join(known), name, known)

@@ -192,7 +192,11 @@ def _catalog_folders(document: Document, base: Path) -> list[Path]:
     if node is None or not isinstance(node.value, str):  # absent, or an error that validation will tell
         return []
     folder = base / node.value
-    if "\0" in node.value or not folder.is_dir():
+    try:
+        found = node.value != "" and folder.is_dir()
+    except OSError:  # a name that is too long, or a folder above it that is closed to us
+        found = False
+    if not found:
         expected = "a folder of catalog tables, relative to this file"
         raise SpecError([Finding(document.where(node), describe(node), expected, "Remove the key if there is none.")])
     return [folder]

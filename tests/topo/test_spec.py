@@ -146,6 +146,23 @@ def test_own_catalog(tmp_path: Path) -> None:
         read_spec(file)
 
 
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ("x" * 5000, "5:10: found the text .*; expected a folder"),
+        ("spec.yaml/x", "5:10: found the text .*; expected a folder"),
+        ("''", "5:10: found the text .*; expected a folder"),
+        (".", "found a folder without tables; expected one with any of switches.csv"),
+    ],
+    ids=["too long", "below a file", "empty", "no tables"],
+)
+def test_a_catalog_that_cannot_be_one(folder: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(f"{PILOT}catalog: {folder}\n", encoding="utf-8")
+    with pytest.raises(SpecError, match=says):
+        read_spec(file)
+
+
 def junk() -> st.SearchStrategy[Any]:
     keys = [
         "name",
