@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -83,8 +84,7 @@ class CommandGroup(click.Group):
         """Run a command, and write out what it prints while a broken pipe can still be told from other failures."""
         try:
             result = super().invoke(ctx)
-            if sys.stdout is not None:  # None when it was closed before we began
-                sys.stdout.flush()
+            sys.stdout.flush()
         except OSError as error:
             if error.errno not in (errno.EPIPE, errno.ENOSPC):
                 raise
@@ -111,6 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, stop)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed before we began, as by >&-
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open until we end
     sys.exit(run(arguments))
 
 

@@ -19,7 +19,13 @@ __all__ = ["build"]
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random traffic that quality is measured with.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random traffic that quality is measured with.",
+)
 @as_json
 def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """Compile, route, prove, measure, price and export a cluster.

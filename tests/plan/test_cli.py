@@ -54,6 +54,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["chek", "x.yaml"], "Did you mean `check`?"),
         (["check"], "Missing argument 'SPEC'"),
         (["check", "--jsom", "x.yaml"], "--json"),
+        (["build", "x.yaml", "-o", "x", "--seed", "-1"], "-1 is not in the range x>=0"),
         (["init", "fire-flyer"], "Did you mean `fire-flyer-2`?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -248,3 +249,12 @@ def test_a_signal_leaves_nothing_half_done(tmp_path: Path, number: signal.Signal
     assert done.returncode == 128 + number
     assert (out / "plan.json").read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_bug(closed: str, tmp_path: Path) -> None:
+    spec, out = config_root() / "lab-20.yaml", tmp_path / "out"
+    command = f'"{sys.executable}" -m plan build "{spec}" -o "{out}" {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (out / "plan.json").is_file()
