@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",
+    "draw": "plan.commands.draw",
     "schema": "plan.commands.spec",
 }
 """Module of each command, in the order of the help; the function is called as the command is."""

@@ -1,0 +1,118 @@
+"""``plan draw``: a picture of the fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.spec import as_json, print_json
+from plan.progress import progress
+from topo.errors import DesignError, Finding, HeddleError, SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from topo.fabric import Fabric
+    from topo.shapes import Shape
+
+__all__ = ["draw"]
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; NAME.svg when left out.")
+@click.option(
+    "--tables",
+    type=click.Path(path_type=Path),
+    help="Forwarding tables, or the folder of a `plan build`: links are coloured by their load.",
+)
+@as_json
+def draw(spec: Path, output: Path | None, tables: Path | None, as_json: bool) -> None:
+    """Draw a cluster as SVG: every switch, what links them, and how busy the links are.
+
+    SPEC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it; levels and zones of a real one are
+    found from its cabling. Hover over anything to read what it is. Load is told in pairs of hosts over a link, when all
+    talk to all.
+    """
+    from plan.drawing import format_drawing
+
+    with progress(quiet=as_json) as step:
+        step("reading")
+        name, fabrics, network = read_cluster(spec)
+        output = output or Path(f"{name}.svg")
+        refuse_other_files(output)
+        loads = None
+        if tables is not None:
+            step("tracing loads")
+            loads = [load_of(fabric, find_tables(tables, fabric, len(fabrics))) for fabric in fabrics]
+        step("drawing")
+        drawing = format_drawing(name, fabrics, network, loads)
+    try:
+        output.write_text(drawing, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError([Finding(str(output), f"no way to write there ({reason})", "a writable path")]) from None
+    if as_json:
+        print_json(
+            {"file": str(output), "subnets": [fabric.name for fabric in fabrics], "bytes": len(drawing.encode())}
+        )
+    else:
+        click.echo(f"wrote {output}; open it in a browser", err=True)
+
+
+def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
+    """Read a spec or a real fabric: its name, its subnets, and its shape as far as that is known."""
+    from plan.inputs import SPEC_SUFFIXES
+
+    if path.suffix not in SPEC_SUFFIXES:
+        from topo.formats.fabric_file import read_fabric
+        from topo.levels import find_levels
+
+        return path.name.partition(".")[0], [find_levels(read_fabric(path).fabric)], None
+    from topo.compile import compile_cluster
+    from topo.spec import read_spec
+
+    source = read_spec(path)
+    try:
+        return source.spec.name, compile_cluster(source.spec, source.catalog), source.spec.network
+    except DesignError as error:
+        raise DesignError(f"{path}: {error}") from None
+
+
+def refuse_other_files(path: Path) -> None:
+    """Refuse to write over anything but a drawing."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(4) == b"<svg":
+                return
+    elif not path.exists() or path.is_file():
+        return
+    raise SpecError(
+        [Finding(str(path), "something that is no SVG", "a new name, or an older drawing", "Choose with -o.")]
+    )
+
+
+def find_tables(path: Path, fabric: Fabric, subnets: int) -> Path:
+    """Return the file of a subnet's forwarding tables: the path itself, or the one in an output folder."""
+    if path.is_dir():
+        found = path / ("" if subnets == 1 else fabric.name) / "opensm" / "lfts"
+        if found.is_file():
+            return found
+        raise HeddleError(f"{path}: found no {found.relative_to(path)}; expected the output folder of a plan build")
+    if subnets > 1:
+        raise HeddleError(
+            f"{path}: found one file; expected the folder of a plan build, since there are {subnets} subnets"
+        )
+    return path
+
+
+def load_of(fabric: Fabric, tables: Path) -> NDArray[np.int64]:
+    """Return (P,) pairs of HCAs over each channel, as the tables route them."""
+    from routing.formats.lfts import read_lfts
+    from routing.proof import prove
+
+    return prove(fabric, read_lfts(tables, fabric).tables).load
