@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
 
+from costmodel.baselines import read_published
 from simulate.collectives.trees import chain_tree, double_binary_tree
 from simulate.hfreduce import HFReduce, Stage
+from simulate.nccl import nccl_ring
+from simulate.node import Servers
 from simulate.outcome import Outcome
+from topo.catalog import config_root
 from topo.errors import HeddleError
 from topo.hardware import NodeModel
 
@@ -175,3 +179,25 @@ def test_refuses_nothing_to_reduce(size: float, chunk: float) -> None:
 def test_refuses_a_model_without_sockets() -> None:
     with pytest.raises(HeddleError, match="sockets"):
         HFReduce().operations(model(sockets=None))
+
+
+def test_one_point_alone_was_measured_above_the_ceiling() -> None:
+    """Fig. 7 of arXiv 2408.14158v2: the model has no overhead, so that what is faster refutes a figure of the server.
+
+    The point is bound by the shared root port, whose 37.5 GB/s the paper gives as about.
+    """
+    published = read_published(config_root() / "published" / "hfreduce.csv")
+    size = published.value("IV-B1", "hfreduce", "size_mib") * MIB
+    above = []
+    for gpus in (16, 64, 128, 512):
+        servers = Servers(PCIE_A100, routed_tree()[0], ends(gpus // 8))
+        outcomes = {
+            "hfreduce": run(gpus // 8, size),
+            "hfreduce-nvlink": run(gpus // 8, size, nvlink=True),
+            "nccl": outcome_of(servers, nccl_ring(servers, size)),
+        }
+        for system, outcome in outcomes.items():
+            if published.value("Fig. 7", system, str(gpus)) > gbyte_per_s(outcome, size):
+                above.append((system, gpus, binding(outcome)))
+
+    assert above == [("hfreduce-nvlink", 16, "shared root port")]
