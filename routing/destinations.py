@@ -34,7 +34,13 @@ class Destinations:
     group: Ints
     """(S,) switches in tree order."""
     index: Ints
-    """(D,) position in the order of role, then group, then port: every role is counted through, one after the other."""
+    """(D,) position in the order of role, then group, then port: the order of placement."""
+    count: Ints
+    """(D,) hosts before each in the order of group, then role, the group's most common one first, then port.
+    Aggregation nodes are counted by themselves, and so are switches."""
+    turn: Ints
+    """(D,) the same, but of the hosts in groups before, only those of the most common role of the group count. Modulo
+    the uplinks of a leaf this deals the hosts of every role evenly, and those of one leaf to different uplinks."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -62,18 +68,36 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
     hangs = ends >= n
     port[hangs] = fabric.port_number[fabric.peer[ends[hangs] - n + fabric.first_adapter_port]]
     role = np.minimum(fabric.role[fabric.end_node[ends]].astype(np.int64), Role.LEAF)
-    order = np.lexsort((port, role, place[switch]))
+    # Roles of a group: (S, roles) destinations, and the one that most of its hosts have.
+    tally = np.zeros((n, Role.LEAF + 1), np.int64)
+    np.add.at(tally, (place[switch], role), 1)
+    lead = np.argmax(tally[:, : Role.AGGREGATION], axis=1)
+    order = np.lexsort((port, role, role != lead[place[switch]], role >= Role.AGGREGATION, place[switch]))
     ends, switch, port, role = ends[order], switch[order], port[order], role[order]
     index = np.empty(len(ends), np.int32)
     index[np.lexsort((np.arange(len(ends)), role))] = np.arange(len(ends))
+    first = np.searchsorted(place[switch], np.arange(n + 1))
+    before = np.cumsum(tally, axis=0) - tally
+    count, turn = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
+    for kind, begin in (
+        (role < Role.AGGREGATION, before[np.arange(n), lead]),
+        (role == Role.AGGREGATION, before[:, Role.AGGREGATION]),
+        (role == Role.LEAF, before[:, Role.LEAF]),
+    ):
+        passed = np.cumsum(kind) - kind
+        here = place[switch[kind]]
+        count[kind] = passed[kind]
+        turn[kind] = begin[here] + passed[kind] - passed[first[here]]
     return Destinations(
         lid=lids[ends].astype(np.int32),
         switch=switch.astype(np.int32),
         port=port.astype(np.int32),
         role=role.astype(np.int32),
-        first=np.searchsorted(place[switch], np.arange(n + 1)).astype(np.int32),
+        first=first.astype(np.int32),
         group=group.astype(np.int32),
         index=index,
+        count=count.astype(np.int32),
+        turn=turn.astype(np.int32),
     )
 
 

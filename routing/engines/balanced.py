@@ -31,6 +31,10 @@ ROUNDS = 2
 LARGE = 2_000_000_000
 """Destinations times channels from which on a round takes longer than a subnet manager likes to wait (10 s)."""
 
+KINSHIP = 2.0
+"""Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
+evens out what compute left uneven."""
+
 NEARNESS = 0.05
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
@@ -93,12 +97,16 @@ def _net(fabric: Fabric, order: ChannelOrder, hosts: NDArray[np.int64]) -> Net:
 
 def _goals(goals: Destinations, hosts: NDArray[np.int64]) -> Goals:
     turn = np.argsort(goals.index)
+    role = goals.role[turn]
     weight = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, AGGREGATION], HOST)
     window = max(int(hosts.max(initial=0)), 1)
+    several = len(np.unique(role[role <= Role.MANAGEMENT])) > 1
     return Goals(
         switch=frozen(goals.switch[turn]),
         lid=frozen(goals.lid[turn]),
         weight=frozen(weight[turn]),
         window=window,
         nearness=float(round(NEARNESS * hosts.sum() / window)),
+        segment=frozen(np.append(np.flatnonzero(np.diff(role, prepend=-1)), len(role)).astype(np.int32)),
+        kinship=KINSHIP if several else 0.0,
     )

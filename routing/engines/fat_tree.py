@@ -10,8 +10,9 @@ cable, and each descending cable leads to one host only.
 
 Real trees are handled as in Dmodc (Gliksberg et al. 2019): the modulus at each switch is the number of ways that still
 lead nearer, so dead cables and switches, uneven pods and half-filled switches cost balance where they are and nowhere
-else. Destinations are counted through role by role (Gxmodk, Gliksberg et al. 2018), so that storage hosts on the last
-ports of all leaves still spread over all spines.
+else. Where hosts have several roles, x is such that each role is balanced for itself and all are in total (the aim of
+Gxmodk, Gliksberg et al. 2018): on each leaf the most common role goes on where it ended on the leaf before, and the
+others follow it, so that hosts of one leaf still descend over different cables (`routing.destinations`).
 """
 
 from __future__ import annotations
@@ -119,7 +120,10 @@ def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64
     links = np.unique(np.stack([order.sender, order.receiver]), axis=1)
     up = links[0][level[links[1]] > level[links[0]]]
     choices = np.bincount(up, minlength=len(level))
-    rows = [goals.index.astype(np.uint32)]
-    for height in range(1, int(level.max(initial=1)) + 1):
-        rows.append(rows[-1] // np.uint32(max(int(choices[level == height].max(initial=0)), 1)))
+    widest = [
+        max(int(choices[level == height].max(initial=0)), 1) for height in range(1, int(level.max(initial=1)) + 1)
+    ]
+    rows = [((goals.count // widest[0]) * widest[0] + goals.turn % widest[0]).astype(np.uint32)]
+    for width in widest:
+        rows.append(rows[-1] // np.uint32(width))
     return np.stack(rows)

@@ -67,6 +67,10 @@ class Goals(NamedTuple):
     """Destinations before and after that stand near."""
     nearness: float
     """Extra weight of those."""
+    segment: Int32s
+    """(R + 1,) the destinations of role i are ``segment[i]`` to ``segment[i + 1] - 1``."""
+    kinship: float
+    """Extra weight of flows to the role that is placed."""
 
 
 class _Tree(NamedTuple):
@@ -117,14 +121,6 @@ def _find(net: Net, tree: _Tree, target: int, scratch: Int32s) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _recall(net: Net, tree: _Tree, way: Ways, lid: int, count: int) -> None:
-    """Take the tree of a destination from the tables."""
-    for i in range(1, count):
-        here = tree.order[i]
-        tree.onward[here] = net.first[here] + way[here, lid]
-
-
-@njit(cache=True, nogil=True)
 def _sum_flows(net: Net, tree: _Tree, count: int) -> None:
     """Sum the sources behind each switch."""
     for i in range(count):
@@ -135,14 +131,27 @@ def _sum_flows(net: Net, tree: _Tree, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _add(net: Net, tree: _Tree, traffic: _Traffic, count: int, weight: float) -> None:
-    """Add a destination's flows, or with a negative weight take them away."""
+def _recall(net: Net, goals: Goals, tree: _Tree, way: Ways, goal: int, count: int, scratch: Int32s) -> int:
+    """Take the tree of a destination from the tables, and sum its flows; return how many switches are in it."""
+    target, lid = goals.switch[goal], goals.lid[goal]
+    if count == 0 or tree.order[0] != target:
+        count = _find(net, tree, target, scratch)
+    for i in range(1, count):
+        here = tree.order[i]
+        tree.onward[here] = net.first[here] + way[here, lid]
+    _sum_flows(net, tree, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _add(net: Net, tree: _Tree, traffic: _Traffic, count: int, weight: float, extra: float) -> None:
+    """Add a destination's flows, or with a negative weight take them away; the extra weight counts for prices only."""
     for i in range(1, count):
         here = tree.order[i]
         channel = tree.onward[here]
         there, back = net.receiver[channel], net.reverse[channel]
         flows = tree.flow[here] * weight * net.scale[channel]
-        traffic.price[back] += flows
+        traffic.price[back] += flows + tree.flow[here] * extra * net.scale[channel]
         if tree.onward[there] >= 0:
             traffic.joint[tree.onward[there], back - net.first[there]] += flows
 
@@ -194,11 +203,10 @@ def _choose(net: Net, tree: _Tree, traffic: _Traffic, count: int, old: Int32s) -
 @njit(cache=True, nogil=True)
 def _stand_near(net: Net, goals: Goals, way: Ways, price: Floats, goal: int, sign: float) -> None:
     """Add a destination to those that stand near, or take it away."""
-    if 0 <= goal < len(goals.lid):
-        lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
-        for here in net.leaves:
-            if way[here, lid] != _NO_WAY:
-                price[net.reverse[net.first[here] + way[here, lid]]] += net.sources[here] * extra
+    lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
+    for here in net.leaves:
+        if way[here, lid] != _NO_WAY:
+            price[net.reverse[net.first[here] + way[here, lid]]] += net.sources[here] * extra
 
 
 @njit(cache=True, nogil=True)
@@ -228,42 +236,53 @@ def improve_placement(net: Net, goals: Goals, rounds: int, way: Ways) -> int:
         widest = max(widest, net.first[switch + 1] - net.first[switch])
     traffic = _Traffic(np.zeros(n_channels), np.zeros((n_channels, widest)))
     scratch = np.empty((4, n), np.int32)
-    old = np.empty(n, np.int32)
-    target = count = -1
+    count = 0
     for goal in range(n_goals):
-        if goals.switch[goal] != target:
-            target = goals.switch[goal]
-            count = _find(net, tree, target, scratch)
-        _recall(net, tree, way, goals.lid[goal], count)
-        _sum_flows(net, tree, count)
-        _add(net, tree, traffic, count, goals.weight[goal])
+        count = _recall(net, goals, tree, way, goal, count, scratch)
+        _add(net, tree, traffic, count, goals.weight[goal], 0.0)
     moved = 0
     for _ in range(rounds):
-        for goal in range(goals.window):
-            _stand_near(net, goals, way, traffic.price, goal, 1.0)
-        for goal in range(n_goals):
-            if goals.switch[goal] != target:
-                target = goals.switch[goal]
-                count = _find(net, tree, target, scratch)
+        for role in range(len(goals.segment) - 1):
+            moved += _place_role(net, goals, tree, traffic, way, goals.segment[role], goals.segment[role + 1], scratch)
+    return moved
+
+
+@njit(cache=True, nogil=True)
+def _place_role(
+    net: Net, goals: Goals, tree: _Tree, traffic: _Traffic, way: Ways, begin: int, end: int, scratch: Int32s
+) -> int:
+    """Place the destinations of one role, and return how often one was moved."""
+    old = np.empty(len(net.sources), np.int32)
+    count, moved = 0, 0
+    for goal in range(begin, end):
+        count = _recall(net, goals, tree, way, goal, count, scratch)
+        _add(net, tree, traffic, count, 0.0, goals.weight[goal] * goals.kinship)
+    for goal in range(begin, min(begin + goals.window, end)):
+        _stand_near(net, goals, way, traffic.price, goal, 1.0)
+    for goal in range(begin, end):
+        lid, weight, extra = goals.lid[goal], goals.weight[goal], goals.weight[goal] * goals.kinship
+        if goal + goals.window < end:
             _stand_near(net, goals, way, traffic.price, goal + goals.window, 1.0)
+        if goal - goals.window > begin:
             _stand_near(net, goals, way, traffic.price, goal - goals.window - 1, -1.0)
-            _stand_near(net, goals, way, traffic.price, goal, -1.0)
-            lid, weight = goals.lid[goal], goals.weight[goal]
-            _recall(net, tree, way, lid, count)
+        _stand_near(net, goals, way, traffic.price, goal, -1.0)
+        count = _recall(net, goals, tree, way, goal, count, scratch)
+        _add(net, tree, traffic, count, -weight, -extra)
+        before = _met(net, tree, traffic, count)
+        old[:] = tree.onward
+        if _choose(net, tree, traffic, count, old) < before:
+            moved += 1
+            for i in range(1, count):
+                here = tree.order[i]
+                way[here, lid] = tree.onward[here] - net.first[here]
             _sum_flows(net, tree, count)
-            _add(net, tree, traffic, count, -weight)
-            before = _met(net, tree, traffic, count)
-            old[:] = tree.onward
-            if _choose(net, tree, traffic, count, old) < before:
-                moved += 1
-                for i in range(1, count):
-                    here = tree.order[i]
-                    way[here, lid] = tree.onward[here] - net.first[here]
-                _sum_flows(net, tree, count)
-            else:
-                tree.onward[:] = old
-            _add(net, tree, traffic, count, weight)
-            _stand_near(net, goals, way, traffic.price, goal, 1.0)
-        for goal in range(n_goals - goals.window - 1, n_goals):
-            _stand_near(net, goals, way, traffic.price, goal, -1.0)
+        else:
+            tree.onward[:] = old
+        _add(net, tree, traffic, count, weight, extra)
+        _stand_near(net, goals, way, traffic.price, goal, 1.0)
+    for goal in range(max(end - goals.window - 1, begin), end):
+        _stand_near(net, goals, way, traffic.price, goal, -1.0)
+    for goal in range(begin, end):
+        count = _recall(net, goals, tree, way, goal, count, scratch)
+        _add(net, tree, traffic, count, 0.0, -goals.weight[goal] * goals.kinship)
     return moved

@@ -1,6 +1,7 @@
 """The closed form on whole and degraded trees: contention-free shifts, completeness, no credit loop."""
 
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trees import grow_tree, worst_shift
 
-from routing.engines import fat_tree
+from routing.engines import balanced, fat_tree
 from routing.proof import prove
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
@@ -64,18 +65,21 @@ def test_degraded_trees_route_complete_or_are_refused(fabric: Fabric) -> None:
     assert prove(fabric, tables).max_hops <= 2 * int(fabric.level.max()) - 1
 
 
-def test_each_role_is_spread_over_all_spines() -> None:
-    """Two of eight ports of each leaf are storage; index by position alone would use two of the eight spines."""
+@pytest.mark.parametrize("engine", [fat_tree, balanced])
+@pytest.mark.parametrize("stored", [1, 2, 3])
+def test_each_role_is_spread_over_all_spines_and_so_is_the_sum(engine: ModuleType, stored: int) -> None:
+    """Storage on the last ports of each leaf; by position alone it would use only as many of the eight spines."""
     fabric = grow_tree((8, 8), (1, 8), (1, 1))
     role = fabric.role.copy()
     adapters = np.arange(fabric.n_switches, fabric.n_nodes)
-    role[adapters[np.isin(np.arange(len(adapters)) % 8, (6, 7))]] = Role.STORAGE
+    role[adapters[np.arange(len(adapters)) % 8 >= 8 - stored]] = Role.STORAGE
     fabric = replace(fabric, role=role)
-    tables = fat_tree.route(fabric)
-    load = prove(fabric, tables).load_by_role[Role.STORAGE]
+    proof = prove(fabric, engine.route(fabric))
     up = np.flatnonzero((fabric.level[fabric.port_node] == 1) & (fabric.peer_node < fabric.n_switches))
-    # 16 storage hosts, 2 of them on the leaf itself: 1 or 2 over each of 8 uplinks, for each of 8 hosts that send.
-    assert load[up].min() >= 8 and load[up].max() <= 16
+    storage, total = proof.load_by_role[Role.STORAGE][up] / 8, proof.load[up] / 8
+    # Of the storage hosts of the seven other leaves, each uplink carries its eighth; of all hosts too.
+    assert storage.min() >= stored * 7 // 8 and storage.max() <= -(-stored * 8 // 8)
+    assert total.min() == total.max() == 7
 
 
 def test_a_link_within_a_level_is_refused_with_both_ends_and_another_engine() -> None:
