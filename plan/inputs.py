@@ -218,18 +218,10 @@ def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
 
 def _read_folder(folder: Path) -> tuple[Fabric, tuple[str, ...]]:
     """Read a fabric of ours: what a dump does not tell, which hosts compute and store, stands in lists beside it."""
-    from topo.fabric import Kind, Role
-    from topo.formats.guid_list import read_guid_list
-    from topo.roles import apply_guids
-
     fabric, notes = _read_dump(folder / FABRIC_FILE)
-    hosts = fabric.port_guid[fabric.kind[fabric.port_node] == Kind.HCA].tolist()
-    guids = {
-        Role.MANAGEMENT: hosts,  # what is in neither list; of two roles the later one counts
-        Role.COMPUTE: read_guid_list(folder / "opensm" / "cn_guids"),
-        Role.STORAGE: read_guid_list(folder / "opensm" / "io_guids"),
-    }
-    return apply_guids(fabric, guids)[0], notes
+    lists = folder / "opensm"
+    fabric, more = give_roles(fabric, compute=lists / "cn_guids", storage=lists / "io_guids")
+    return fabric, notes + more
 
 
 def _read_dump(path: Path) -> tuple[Fabric, tuple[str, ...]]:

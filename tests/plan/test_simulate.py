@@ -1,0 +1,353 @@
+"""`plan simulate`: closed forms through the command, the same bytes each time, and refusals that name the place."""
+
+import csv
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from plan.inputs import read_fabric_argument, read_routed_argument
+from plan.simulation import find_workload
+from routing.engines import load_engine
+from routing.formats.lfts import format_lfts
+from topo.catalog import config_root
+
+LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
+RATE = 25e9
+SIZE = 186 * 2**20
+MIB = 2**20
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of `plan build`."""
+    out = tmp_path_factory.mktemp("lab") / "out"
+    assert run(["build", str(LAB), "-o", str(out)]) == 0
+    return out
+
+
+def simulate(capsys: Captured, *arguments: str | Path, status: int = 0) -> dict:
+    capsys.readouterr()
+    assert run(["simulate", *map(str, arguments), "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: Captured, *arguments: str | Path) -> str:
+    capsys.readouterr()
+    assert run(["simulate", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    return said.err
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def collective(path: Path, **keys: object) -> Path:
+    job = {"name": "job", "kind": "collective", "collective": "allreduce", "size": f"{SIZE} B", **keys}
+    return written(path / "w.yaml", json.dumps({"jobs": [job]}))
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling"])
+def test_bandwidth_optimal_allreduce(algorithm: str, tmp_path: Path, capsys: Captured) -> None:
+    (job,) = simulate(capsys, LAB, "-w", collective(tmp_path, algorithm=algorithm, mapping="by-leaf"))["jobs"]
+
+    assert job["time_s"] == pytest.approx(2 * 15 / 16 * SIZE / RATE, rel=1e-9)
+    assert job["algorithm_gbytes_per_s"] == pytest.approx(SIZE / job["time_s"] / 1e9, rel=1e-12)
+    assert job["bus_gbytes_per_s"] == pytest.approx(25, rel=1e-9)
+    assert job["flow_s"]["max"] == pytest.approx(job["flow_s"]["p50"]) if algorithm == "ring" else True
+
+
+def test_trees_and_chains(tmp_path: Path, capsys: Captured) -> None:
+    one = collective(tmp_path, algorithm="double-binary-tree", ranks=2)
+    assert simulate(capsys, LAB, "-w", one)["makespan_s"] == pytest.approx(SIZE / RATE, rel=1e-9)
+    chain = collective(tmp_path, collective="broadcast", algorithm="ring", chunks=8, mapping="by-leaf")
+    # The last of 8 chunks leaves after the others, and goes over 15 links.
+    assert simulate(capsys, LAB, "-w", chain)["makespan_s"] == pytest.approx((14 + 8) / 8 * SIZE / RATE, rel=1e-9)
+
+
+def test_repetitions_and_compute_do_not_change_the_bandwidth(tmp_path: Path, capsys: Captured) -> None:
+    workload = collective(tmp_path, repeat=3, compute="5 ms", start="20 ms", mapping="by-leaf")
+    (job,) = simulate(capsys, LAB, "-w", workload)["jobs"]
+
+    once = 2 * 15 / 16 * SIZE / RATE
+    assert job["start_s"] == pytest.approx(0.02)
+    assert job["time_s"] == pytest.approx(3 * (once + 0.005), rel=1e-9)
+    assert job["once_s"] == pytest.approx(once, rel=1e-9)
+    assert job["bus_gbytes_per_s"] == pytest.approx(25, rel=1e-9)
+
+
+def test_latency_and_host_limit(tmp_path: Path, capsys: Captured) -> None:
+    flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0.5,gpu00,gpu15,{MIB}\n")
+    options = ("--latency-ns", "1000", "--hop-latency-ns", "130", "--host-gbps", "100")
+    assert simulate(capsys, LAB, "--flows", flows)["makespan_s"] == pytest.approx(0.5 + MIB / RATE, rel=1e-12)
+    # Another leaf: four channels.
+    expected = 0.5 + 1e-6 + 4 * 130e-9 + MIB / (RATE / 2)
+    assert simulate(capsys, LAB, "--flows", flows, *options)["makespan_s"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_lanes_share_by_weight(tmp_path: Path, capsys: Captured) -> None:
+    spec = written(tmp_path / "lab.yaml", LAB.read_text().replace("vl: 0, weight: 64", "vl: 0, weight: 192"))
+    flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes,sl\n0,gpu00,gpu02,{MIB},0\n0,gpu01,gpu02,{MIB},1\n")
+    out = tmp_path / "out.csv"
+    result = simulate(capsys, spec, "--flows", flows, "-o", out)
+
+    # 3 to 1, until the first has all of its bytes; then the other has the link.
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [float(row["finish_s"]) for row in rows] == pytest.approx([4 / 3 * MIB / RATE, 2 * MIB / RATE], rel=1e-9)
+    by_lane = {item["lane"]: item["bytes"] for item in result["links"] if item["receiver"] == "compute"}
+    assert by_lane == {0: MIB, 1: MIB}
+    conf = written(tmp_path / "opensm.conf", "qos TRUE\nqos_sl2vl 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n")
+    simulate(capsys, spec, "--flows", flows, "-o", out, "--lanes", conf)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [float(row["finish_s"]) for row in rows] == pytest.approx([2 * MIB / RATE] * 2, rel=1e-9)
+
+
+def test_jobs_that_share_a_link_slow_each_other_down(tmp_path: Path, capsys: Captured) -> None:
+    for name, source in (("a", "gpu00"), ("b", "gpu01")):
+        written(tmp_path / f"{name}.csv", f"start_s,src,dst,bytes\n0,{source},gpu02,{MIB}\n")
+    jobs = "".join(f"- {{name: {name}, kind: flows, file: {name}.csv}}\n" for name in "ab")
+    workload = written(tmp_path / "w.yaml", f"jobs:\n{jobs}- {{name: c, kind: collective, collective: all-to-all, "
+                       "size: 1 MiB, ranks: 2, nodes: [gpu08, gpu09]}\n")  # fmt: skip
+    result = simulate(capsys, LAB, "-w", workload, "--alone")
+
+    assert [job["slowdown"] for job in result["jobs"]] == pytest.approx([2, 2, 1], rel=1e-9)
+    assert [job["alone_s"] for job in result["jobs"]] == pytest.approx([MIB / RATE, MIB / RATE, MIB / 2 / RATE])
+
+
+# What it is pointed at
+
+
+def test_a_spec_its_folder_and_its_fabric_with_tables_give_the_same(
+    lab: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    rows = "".join(f"{k * 1e-5},gpu{k:02},storage{k % 2} mlx5_{k // 8},{MIB * (k + 1)},{k % 2}\n" for k in range(16))
+    flows = written(tmp_path / "f.csv", "start_s,src,dst,bytes,sl\n" + rows)
+    tables = ("--tables", lab / "opensm" / "lfts", "--lanes", lab / "opensm" / "opensm.conf")
+    for number, source in enumerate([(LAB,), (lab,), (LAB, *tables), (lab / "fabric.ibnetdiscover", *tables)]):
+        simulate(capsys, *source, "--flows", flows, "-o", tmp_path / f"{number}.csv")
+    outputs = {(tmp_path / f"{number}.csv").read_text() for number in range(4)}
+
+    assert len(outputs) == 1
+
+
+def test_a_built_folder_keeps_roles(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    workload = collective(tmp_path, role="storage", mapping="by-leaf")
+    assert simulate(capsys, lab, "-w", workload)["jobs"][0]["ranks"] == 4
+    rules = written(tmp_path / "roles", "storage gpu0* mlx5_*\nstorage gpu1[0-1] *\n")
+    assert simulate(capsys, lab, "-w", workload, "--roles", rules)["jobs"][0]["ranks"] == 4 + 12
+
+
+def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
+    fabric = fabrics_folder / "fireflyer_models" / "zone1_800hca_60sw.ibnetdiscover.txt.gz"
+    found, _ = read_fabric_argument(fabric)[:2]
+    tables = tmp_path / "lfts"
+    tables.write_bytes(format_lfts(found, load_engine("fat-tree")(found, None)))
+    result = simulate(capsys, fabric, "--tables", tables, "-w", collective(tmp_path, mapping="by-leaf"))
+
+    n = 800
+    assert result["jobs"][0]["time_s"] == pytest.approx(2 * (n - 1) / n * SIZE / RATE, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (config_root() / "workloads").glob("*.yaml")))
+def test_every_preset_plays_on_fire_flyer_2(name: str, capsys: Captured) -> None:
+    if name in ("allreduce", "all-to-all"):  # millions of flows: as large as needed elsewhere
+        result = simulate(capsys, LAB, "-w", name)
+        assert result["jobs"][0]["ranks"] == 16
+    else:
+        result = simulate(capsys, FIRE_FLYER, "-w", name)
+    assert result["makespan_s"] > 0
+    assert all(0 < item["max"] <= 1 + 1e-9 and item["mean"] <= item["max"] + 1e-12 for item in result["links"])
+
+
+# What it writes
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folder and traces of one simulation, made twice by processes of their own."""
+    folders = []
+    for seed in ("1", "2"):
+        folder = tmp_path_factory.mktemp("twice")
+        command = [
+            sys.executable,
+            "-m",
+            "plan",
+            "simulate",
+            str(FIRE_FLYER),
+            "-w",
+            "three-jobs",
+            "--alone",
+            "-o",
+            "sim",
+        ]
+        for trace in ("trace.csv", "trace.parquet"):
+            done = subprocess.run(
+                [*command, "--trace", trace],
+                cwd=folder, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+        folders.append(folder)
+    return folders
+
+
+def test_the_same_seed_gives_the_same_bytes(twice: list[Path]) -> None:
+    digests = [
+        {
+            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+        for folder in twice
+    ]
+
+    assert set(digests[0]) >= {"trace.csv", "trace.parquet", "sim/simulation.json", "sim/links.csv"}
+    assert set(digests[0]) >= {"sim/timeline.svg", "sim/link-load.svg"}
+    assert digests[0] == digests[1]
+
+
+def test_the_trace_keeps_the_laws(twice: list[Path]) -> None:
+    rows = list(csv.DictReader((twice[0] / "trace.csv").read_text().splitlines()))
+    links = list(csv.DictReader((twice[0] / "sim" / "links.csv").read_text().splitlines()))
+    result = json.loads((twice[0] / "sim" / "simulation.json").read_text())
+
+    moving = [row for row in rows if row["src"] != row["dst"]]
+    sent = sum(float(row["bytes"]) for row in moving)
+    assert len(moving) == sum(job["flows"] for job in result["jobs"])
+    assert sent == pytest.approx(sum(job["bytes"] for job in result["jobs"]))
+    # What hosts send, they send once, and what arrives is what was sent.
+    for side in (0, 1):
+        over = [link for link in links if link["channel"].split(" -> ")[side].startswith("gpu")]
+        assert sum(float(link["bytes"]) for link in over) == pytest.approx(sent, rel=1e-6)
+    for row in moving:
+        assert row["bottleneck"]
+        assert float(row["finish_s"]) - float(row["start_s"]) >= float(row["bytes"]) / RATE * (1 - 1e-9)
+    assert all(float(link["mean_utilisation"]) <= 1 for link in links)
+    assert max(float(link["peak_utilisation_all_lanes"]) for link in links) == pytest.approx(1, abs=1e-6)
+    for job in result["jobs"]:
+        mine = [float(row["finish_s"]) for row in rows if row["job"] == job["name"]]
+        assert max(mine) == job["finish_s"]
+
+
+def test_parquet_holds_what_csv_holds(twice: list[Path]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(twice[0] / "trace.parquet").to_pylist()
+    rows = list(csv.DictReader((twice[0] / "trace.csv").read_text().splitlines()))
+
+    assert [{key: "" if value is None else str(value) for key, value in row.items()} for row in table] == rows
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = refused(capsys, LAB, "-w", collective(tmp_path), "--trace", tmp_path / "t.parquet")
+    assert "heddle-fabric[parquet]" in said
+
+
+def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu01,{MIB}\n")
+    before = (lab / "plan.json").read_bytes()
+    assert "found a plan" in refused(capsys, lab, "-w", collective(tmp_path), "-o", lab)
+    assert "an input" in refused(capsys, LAB, "--flows", flows, "-o", flows)
+    assert "a folder" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path)
+    assert "nothing can be written" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path / "no" / "such.csv")
+    assert (lab / "plan.json").read_bytes() == before
+    assert flows.read_text().startswith("start_s")
+
+
+# Refusals
+
+
+HEADER = "start_s,src,dst,bytes\n"
+CASES = {
+    "missing node": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n  size: 1 MiB\n"
+                                "  nodes: [gpu00, gpu99]\n"}, "w.yaml:6:18: ", "gpu99"),
+    "negative size": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n  size: -1 MiB\n"},
+                      "w.yaml:5:9: ", "-1 MiB"),
+    "impossible rank count": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: reduce-scatter\n"
+                                         "  algorithm: recursive-halving\n  size: 1 MiB\n  ranks: 6\n"},
+                              "w.yaml:5:14: ", "power of two"),
+    "more ranks than nodes": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n"
+                                         "  size: 1 MiB\n  ranks: 17\n"}, "w.yaml:6:10: ", "at most 16"),
+    "cycle in a trace": ({"w.yaml": "jobs:\n- {name: a, kind: goal, file: t.goal}\n",
+                          "t.goal": "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n"},
+                         "t.goal:", "circle"),
+    "missing file": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: none.csv}\n"}, "none.csv", "No such file"),
+    "flow to a missing node": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: f.csv}\n",
+                                "f.csv": HEADER + "0,gpu00,gpu01,1\n0,gpu00,gpu77,1\n"}, "f.csv:3: ", "gpu77"),
+    "flow of negative size": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: f.csv}\n",
+                               "f.csv": HEADER + "0,gpu00,gpu01,-1\n"}, "f.csv:2: ", "-1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_is_refused_at_its_place(case: str, tmp_path: Path, capsys: Captured) -> None:
+    files, where, found = CASES[case]
+    for name, text in files.items():
+        written(tmp_path / name, text)
+    said = refused(capsys, LAB, "-w", tmp_path / "w.yaml")
+
+    assert said.startswith(str(tmp_path / where))
+    assert found in said
+
+
+def test_a_flow_that_the_tables_do_not_connect_is_refused_at_its_place(
+    lab: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    fabric, tables, _, _ = read_routed_argument(lab)
+    lft = tables.lft.copy()
+    end = next(
+        e for e in range(fabric.n_switches, fabric.n_end_ports) if fabric.names[fabric.end_node[e]] == "gpu15 mlx5_0"
+    )
+    lft[0, tables.lid[end]] = 255
+    holed = tmp_path / "lfts"
+    holed.write_bytes(format_lfts(fabric, replace(tables, lft=lft)))
+    flows = written(tmp_path / "f.csv", f"# a comment\n{HEADER}0,gpu14,gpu15,1\n\n0,gpu00,gpu15,1\n")
+    workload = written(tmp_path / "w.yaml", "jobs:\n- {name: a, kind: flows, file: f.csv}\n")
+    (tmp_path / "all").mkdir()
+    everyone = collective(tmp_path / "all", collective="all-to-all")
+
+    for arguments in (("--flows", flows), ("-w", workload)):
+        said = refused(capsys, lab, "--tables", holed, *arguments)
+        assert said.startswith(f"{flows}:5: ")
+        assert "gpu00 mlx5_0:1 to gpu15 mlx5_0:1: leaf0 has no entry" in said
+    said = refused(capsys, lab, "--tables", holed, "-w", everyone)
+    assert said.startswith(f"{everyone}:1:11: job job has a flow that has no path: gpu0")
+
+
+def test_usage(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    workload = collective(tmp_path)
+    assert "either --workload or --flows" in refused(capsys, LAB)
+    assert "Did you mean `three-jobs`?" in refused(capsys, LAB, "-w", "three-job")
+    assert "name them with --tables" in refused(capsys, lab / "fabric.ibnetdiscover", "-w", workload)
+    assert ".csv or .parquet" in refused(capsys, LAB, "-w", workload, "--trace", tmp_path / "t.txt")
+    assert "without plan.json" in refused(capsys, tmp_path, "-w", workload)
+    assert "no subnet 'b'" in refused(capsys, LAB, "-w", workload, "--subnet", "b")
+    assert "--latency-ns" in refused(capsys, LAB, "-w", workload, "--latency-ns", "-1")
+    assert find_workload("three-jobs").parent == config_root() / "workloads"
+    packed = tmp_path / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(f"{HEADER}0,gpu00,gpu01,{MIB}\n".encode()))
+    assert simulate(capsys, LAB, "--flows", packed)["makespan_s"] == pytest.approx(MIB / RATE, rel=1e-12)
+
+
+def test_a_person_sees_times_bandwidths_and_hot_links(lab: Path, capsys: Captured) -> None:
+    assert run(["simulate", str(lab), "-w", "allreduce"]) == 0
+    said = capsys.readouterr().out
+    for text in ("allreduce by ring", "25.00", "14.63 ms", "p99", "gpu00 mlx5_0:1 -> leaf0:1"):
+        assert text in said
