@@ -1,0 +1,59 @@
+"""Hierarchical allreduce beside a flat ring on 4 servers of 8 GPUs over 25 Gb/s: the table of docs/hierarchical.md.
+
+Run from the repository: python benchmarks/compare_hierarchical.py
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.baselines import read_published
+from routing.engines import load_engine
+from simulate.collectives import schedule
+from simulate.collectives.schedule import Schedule
+from simulate.fluid import play
+from simulate.network import Network
+from simulate.node import Servers
+from topo.catalog import config_root
+from topo.compile import compile_cluster
+from topo.spec import read_spec
+
+SERVERS = 4
+ADAPTER_GBPS = 25.0
+SIZE = 100 * 2.0**20
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "hierarchical.md"
+BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
+
+
+def seconds(plan: Schedule, bridged: int) -> float:
+    """Play a collective of all GPUs of the first servers of lab-20, with slow adapters; TCP itself costs nothing."""
+    source = read_spec(config_root() / "lab-20.yaml")
+    (fabric,) = compile_cluster(source.spec, source.catalog)
+    tables = load_engine("fat-tree")(fabric, None)
+    model = replace(source.catalog.node("pcie-a100"), nvlink_gpus=bridged)
+    servers = Servers(model, fabric, np.arange(fabric.n_switches, fabric.n_switches + SERVERS), nvlink=bridged > 1)
+    network = Network.from_tables(fabric, tables, devices=servers.devices, host_gbps=ADAPTER_GBPS)
+    return play(network, servers.flows(plan, SIZE)).makespan_s
+
+
+def table() -> str:
+    claim = read_published(config_root() / "published" / "hfreduce.csv").value("claim", "hierarchical", "gain_25g_tcp")
+    ranks = SERVERS * 8
+    flat = schedule("allreduce", "ring", ranks)
+    hierarchical = schedule("allreduce", "hierarchical", ranks, groups=np.arange(ranks) // 8)
+    lines = ["| GPUs of a server joined by | flat ring | hierarchical | gain | claimed |", "|---|---|---|---|---|"]
+    for name, bridged in (("PCIe", 1), ("NVLink, all eight", 8)):
+        before, after = seconds(flat, bridged), seconds(hierarchical, bridged)
+        lines.append(
+            f"| {name} | {before * 1e3:.1f} ms | {after * 1e3:.1f} ms | {before / after - 1:.0%} | {claim:.0%} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    computed = table()
+    print(computed)
+    text = PAGE.read_text()
+    PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :])
