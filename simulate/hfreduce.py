@@ -34,6 +34,10 @@ from topo.hardware import NodeModel
 __all__ = ["HFReduce", "MemoryOperations", "Stage"]
 
 
+MAX_FLOWS = 2**26
+"""Flows of one allreduce; some 4 GB of arrays."""
+
+
 class Stage(IntEnum):
     """What a flow of HFReduce does; the tag of the flow."""
 
@@ -112,13 +116,22 @@ class HFReduce:
         Raises
         ------
         HeddleError
-            When there is nothing to reduce, or no chunk to cut it into.
+            When there is nothing to reduce, the chunks are too many, or the servers are set up for something else.
         """
-        if not (size_bytes > 0 and self.chunk_bytes > 0):
+        if not (0 < size_bytes < np.inf and self.chunk_bytes > 0):
             raise HeddleError(f"found {size_bytes} bytes in chunks of {self.chunk_bytes}; expected both above 0")
+        operations = self.operations(servers.model)
+        if servers.nvlink != self.nvlink or not {*operations} <= {*servers.operations}:
+            raise HeddleError("found servers that are set up for something else; expected those of `HFReduce.servers`")
         trees = double_binary_tree(len(servers)) if trees is None else trees
         in_turn = ceil(size_bytes / self.chunk_bytes / len(trees))
-        return _Schedule(self.operations(servers.model), servers, size_bytes, trees, in_turn).flows()
+        most = in_turn * len(trees) * len(servers) * (2 * servers.gpus * servers.bridged + 3)
+        if most > MAX_FLOWS:
+            raise HeddleError(
+                f"{size_bytes:.3g} bytes in chunks of {self.chunk_bytes:.3g} on {len(servers)} servers are some "
+                f"{most:,} flows; expected at most {MAX_FLOWS:,}: take larger chunks"
+            )
+        return _Schedule(operations, servers, size_bytes, trees, in_turn).flows()
 
 
 class _Schedule:

@@ -87,6 +87,8 @@ class Servers:
                 f"{self.model.name} has {shared} GPUs on a shared root port, the first of them {first}; expected both, "
                 f"or none, within its {self.gpus} GPUs"
             )
+        if len(self) == 0:
+            raise HeddleError("found no servers; expected the adapter of at least one")
         inner = (self.ends < self.fabric.n_switches) | (self.ends >= self.fabric.n_end_ports)
         if inner.any() or len(np.unique(self.ends)) < len(self.ends):
             raise HeddleError(
@@ -136,6 +138,10 @@ class Servers:
 
     def memory(self, operations: float) -> NDArray[np.int32]:
         """(H,) host memory, where each byte takes this many reads and writes together, one of `operations`."""
+        if operations not in self.operations:
+            raise HeddleError(
+                f"found no host memory of {operations} operations a byte; expected one of {self.operations}"
+            )
         return self._numbers(_Way.HOST)[:, 1 + self.operations.index(operations)]
 
     def between(self, src: ArrayLike, dst: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -176,6 +176,18 @@ def test_refuses_nothing_to_reduce(size: float, chunk: float) -> None:
         reduce.flows(servers, size)
 
 
+def test_refuses_servers_of_another_setup() -> None:
+    servers = HFReduce(nvlink=True).servers(PCIE_A100, routed_tree()[0], ends(2))
+    with pytest.raises(HeddleError, match="something else"):
+        HFReduce().flows(servers, MIB)
+
+
+def test_refuses_more_flows_than_memory_holds() -> None:
+    servers = HFReduce().servers(PCIE_A100, routed_tree()[0], ends(2))
+    with pytest.raises(HeddleError, match="larger chunks"):
+        HFReduce(chunk_bytes=1.0).flows(servers, 1e9)
+
+
 def test_refuses_a_model_without_sockets() -> None:
     with pytest.raises(HeddleError, match="sockets"):
         HFReduce().operations(model(sockets=None))

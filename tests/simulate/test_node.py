@@ -134,6 +134,13 @@ def test_refuses_adapters_that_are_none(bad: list[int]) -> None:
         Servers(PCIE_A100, routed_tree()[0], bad)
 
 
+def test_refuses_no_servers_and_memory_that_was_not_asked_for(pair: Servers) -> None:
+    with pytest.raises(HeddleError, match="no servers"):
+        Servers(PCIE_A100, routed_tree()[0], [])
+    with pytest.raises(HeddleError, match="2 operations"):
+        pair.memory(2)
+
+
 def test_what_is_not_known_does_not_limit() -> None:
     free = Servers(model(gpu_adapter_gibyte_per_s=None), routed_tree()[0], ends(2))
 
