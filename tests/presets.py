@@ -1,5 +1,7 @@
 """The specs that ship, for tests that hold all of them to something."""
 
+from routing.engines import choose, load_engine
+from routing.tables import RoutingTables
 from topo.catalog import config_root
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
@@ -20,3 +22,9 @@ def subnets(name: str) -> list[Fabric]:
     source = read_preset(name)
     fabrics = compile_cluster(source.spec, source.catalog)
     return list(fabrics[:1] if name in ALIKE else fabrics)
+
+
+def routed(name: str, fabric: Fabric) -> RoutingTables:
+    """The tables of a subnet of a preset, by the engine that its spec asks for."""
+    engine = read_preset(name).spec.routing.engine
+    return load_engine(choose(fabric)[0] if engine == "auto" else engine)(fabric, None)

@@ -1,10 +1,9 @@
 """The real subnet manager loads the tables of every spec that ships, each subnet into its own, entry for entry."""
 
 import pytest
-from presets import PRESETS, read_preset, subnets
+from presets import PRESETS, read_preset, routed, subnets
 
 from plan.opensm_over_ibsim import simulated
-from routing.engines import choose, load_engine
 from routing.opensm import opensm_files
 from routing.qos import TrafficClass
 
@@ -15,8 +14,7 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim
 def test_opensm_loads_every_preset(name, tmp_path):
     traffic = [TrafficClass(**item.model_dump()) for item in read_preset(name).spec.traffic]
     for fabric in subnets(name):
-        engine, _ = choose(fabric)
-        tables = load_engine(engine)(fabric, None)
+        tables = routed(name, fabric)
         with simulated(fabric, tmp_path / fabric.name) as subnet:
             run = subnet.opensm("file", opensm_files(fabric, tables, traffic))
 

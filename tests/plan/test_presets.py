@@ -1,13 +1,15 @@
 """Each spec that ships compiles to its published counts, and its tables are complete and free of credit loops."""
 
+import re
+
 import numpy as np
 import pytest
-from presets import ALIKE, PRESETS, read_preset, subnets
+from presets import ALIKE, PRESETS, read_preset, routed, subnets
 
 from costmodel.bill import make_bill
 from costmodel.counts import count
 from plan.build import exceeded_budgets, make_plan
-from routing.engines import choose, load_engine
+from routing.engines import load_engine
 from routing.proof import check_certificate, prove
 from topo.compile import compile_cluster
 
@@ -24,6 +26,9 @@ PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
 }
 """Rows of the papers that the presets cite; the links of deepseek-v3-2048 are those of FT2, which is as large."""
 
+LANES = {"dragonfly": 3, "eflops-bigraph": 2, "slim-fly": 2}
+"""Lanes that a preset says it needs; all others need one."""
+
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_counts(name):
@@ -37,11 +42,10 @@ def test_published_counts(name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_routed_completely_and_without_credit_loops(name):
     for fabric in subnets(name):
-        engine, _ = choose(fabric)
-        tables = load_engine(engine)(fabric, None)
+        tables = routed(name, fabric)
         proof = prove(fabric, tables)
         assert (proof.missing, proof.credit_loops) == (0, 0)
-        assert proof.lanes == 1, "no preset needs more than one lane"
+        assert proof.lanes == LANES.get(name, 1)
         assert check_certificate(fabric, tables, proof)
 
 
@@ -86,10 +90,24 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     assert compile_cluster(plain, source.catalog)[0].n_switches == 1_250
 
 
-@pytest.mark.parametrize("name", ["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "torus"])
+@pytest.mark.parametrize("name", ["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"])
 def test_a_preset_becomes_a_whole_plan(name):
     plan = make_plan(read_preset(name))
 
     assert exceeded_budgets(plan) == []
     assert plan.holds
     assert all(np.isfinite(subnet.quality.ebb) for subnet in plan.subnets)
+
+
+ROW = re.compile(r"^\| ([\w-]+) \| (\d+), ([\d,]+), (\d+) \| (\d+), ([\d,]+) \|$", re.MULTILINE)
+
+
+def test_the_manual_compares_engines_by_what_they_do(repository):
+    """The table at the end of docs/shapes.md; a change of an engine changes it."""
+    rows = ROW.findall((repository / "docs" / "shapes.md").read_text(encoding="utf-8"))
+    assert len(rows) == 6
+    for name, *told in rows:
+        (fabric,) = subnets(name)
+        one, many = (prove(fabric, load_engine(engine)(fabric, None)) for engine in ("balanced", "dfsssp"))
+        figures = [one.lanes, one.summary()["load"]["max"], one.stretch, many.lanes, many.summary()["load"]["max"]]
+        assert [f"{figure:,}" for figure in figures] == told, name

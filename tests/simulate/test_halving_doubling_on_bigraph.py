@@ -27,11 +27,12 @@ def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: 
     return worst
 
 
+@pytest.mark.parametrize("engine", ["auto", "dfsssp"])
 @pytest.mark.parametrize(("hosts", "side", "each"), [(16, 4, 2), (64, 8, 4), (256, 16, 8), (1024, 32, 16)])
-def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each):
+def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each, engine):
     """Partners then stand on opposite sides, with one shortest path between them, and no other pair takes it."""
     (fabric,) = compile_bigraph(BiGraph(shape="bigraph", switch="QM9700", side=side), [gpus(hosts)], CATALOG, "test")
-    tables = load_engine(choose(fabric)[0])(fabric, None)
+    tables = load_engine(choose(fabric)[0] if engine == "auto" else engine)(fabric, None)
     ends, rng = np.arange(fabric.n_switches, fabric.n_end_ports), np.random.default_rng(0)
     plan = schedule("allreduce", "halving-doubling", hosts)
     mapped = flows_of_steps(fabric, tables, plan, MAPPINGS["halving-doubling"](fabric, ends, rng))
