@@ -101,6 +101,16 @@ class FluidNetwork:
         return float(events.next_time(self._state))
 
     @property
+    def n_events(self) -> int:
+        """Instants at which something began or ended."""
+        return int(self._state.now["events"][0])
+
+    @property
+    def n_solves(self) -> int:
+        """Instants at which rates had to be solved."""
+        return int(self._state.now["solves"][0])
+
+    @property
     def under_way(self) -> int:
         """Flows that have begun, or are scheduled to, and have not ended."""
         return len(self._number) - len(self._unused)

@@ -86,6 +86,13 @@ class NodeModel(HardwareModel):
     ssds: int = 0
     ssd_tbyte: float | None = None
     """Size of each SSD."""
+    ssd_read_gbyte_per_s: float | None = None
+    """Each SSD, large reads."""
+    ssd_write_gbyte_per_s: float | None = None
+    """Each SSD, large writes that go on."""
+    ssd_read_latency_us: float | None = None
+    """Of a read, before its bytes flow."""
+    ssd_write_latency_us: float | None = None
     rack_units: int | None = None
     power_typical_w: float | None = None
     """Mean under load."""
