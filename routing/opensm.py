@@ -65,8 +65,9 @@ def opensm_files(
                 "cannot choose it; take an engine that needs one lane, or no traffic classes"
             )
         lanes, policy = lanes_of_levels(tables.sl2vl), _policy_of_paths(fabric, tables)
+        path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
     else:
-        lanes, policy = lanes_of_classes(traffic), _policy_of_classes(fabric, traffic)
+        lanes, policy, path_lanes = lanes_of_classes(traffic), _policy_of_classes(fabric, traffic), 1
     with_lid = np.flatnonzero(tables.lid)
     texts = {
         "opensm.conf": _conf(fabric, tables, lanes, directory),
@@ -81,7 +82,7 @@ def opensm_files(
         "node-name-map": format_node_name_map(
             (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
         ),
-        "README.md": format_readme(fabric, traffic, directory, CACHE),
+        "README.md": format_readme(fabric, traffic, directory, CACHE, path_lanes),
     }
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
 
@@ -146,8 +147,9 @@ def _policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPo
 def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
     """Return the policy that answers every query with the level that the tables need.
 
-    Switches whose hosts have the same levels towards everything make one source group, destinations that have the same
-    levels from everywhere one destination group.
+    Switches whose hosts have the same levels towards everything are one group of sources, with a rule for each level
+    but 0: its destinations. Or the other way round, where destinations that have the same levels from everywhere make
+    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it.
 
     Raises
     ------
@@ -157,35 +159,41 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
     assert tables.path_sl is not None
     owner = lid_owners(tables)
     lids = np.flatnonzero(owner >= fabric.n_switches)
-    attached = fabric.end_switch[fabric.n_switches :]
-    switches = np.unique(attached[attached >= 0])
+    ends = fabric.n_switches + np.flatnonzero(fabric.end_switch[fabric.n_switches :] >= 0)
+    switches, home = np.unique(fabric.end_switch[ends], return_inverse=True)
     levels = tables.path_sl[np.ix_(switches, lids)]
-    rows, row_of = np.unique(levels, axis=0, return_inverse=True)
-    columns, column_of = np.unique(rows, axis=1, return_inverse=True)
-    guid = fabric.end_guid
-    source = np.full(fabric.n_switches, -1)
-    source[switches] = row_of.reshape(-1)
-    home = np.where(attached >= 0, source[attached], -1)
-    groups = [
-        PortGroup(f"from-{row}", tuple(guid[fabric.n_switches + np.flatnonzero(home == row)].tolist()))
-        for row in range(len(rows))
-    ]
-    groups += [
-        PortGroup(f"to-{column}", tuple(guid[owner[lids[column_of.reshape(-1) == column]]].tolist()))
-        for column in range(columns.shape[1])
-    ]
-    rules = [
-        MatchRule(
-            f"level-{sl}", tuple(f"from-{row}" for row in np.flatnonzero(columns[:, column] == sl)), (f"to-{column}",)
-        )
-        for column in range(columns.shape[1])
-        for sl in np.unique(columns[:, column]).tolist()
-        if sl
-    ]
-    if len(rules) > MAX_RULES:
+    goals, guid = owner[lids], fabric.end_guid
+    by_source = _alike([(ends[home == row], levels[row]) for row in range(len(switches))])
+    by_goal = _alike([(goals[[column]], levels[:, column]) for column in range(len(lids))])
+    counts = [sum(len(np.unique(row[row > 0])) for _, row in parts) for parts in (by_source, by_goal)]
+    if min(counts) > MAX_RULES:
         raise RoutingError(
-            f"{len(rules):,} rules would be needed to tell OpenSM the service level of each path, and it should not "
+            f"{min(counts):,} rules would be needed to tell OpenSM the service level of each path, and it should not "
             f"have to try more than {MAX_RULES:,} for a query; take an engine that needs one lane"
         )
+    sources_first = counts[0] <= counts[1]
+    groups, rules = [], []
+    for number, (members, row) in enumerate(by_source if sources_first else by_goal):
+        here = f"part-{number}"
+        groups.append(PortGroup(here, tuple(guid[members].tolist())))
+        for sl in np.unique(row[row > 0]).tolist():
+            there, others = f"{here}-level-{sl}", goals[row == sl] if sources_first else ends[row[home] == sl]
+            groups.append(PortGroup(there, tuple(guid[others].tolist())))
+            source, destination = (here, there) if sources_first else (there, here)
+            rules.append(MatchRule(f"level-{sl}", (source,), (destination,)))
     used = np.unique(levels).tolist()
     return QosPolicy(tuple((f"level-{sl}", sl) for sl in used if sl), tuple(groups), tuple(rules))
+
+
+Part = tuple[NDArray[np.integer], NDArray[np.uint8]]
+"""End ports, and the levels of paths between them and each of some others."""
+
+
+def _alike(parts: Sequence[Part]) -> list[Part]:
+    """Put together the parts whose levels are the same, and leave out those on level 0 throughout."""
+    found: dict[bytes, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part[1].tobytes(), []).append(part)
+    return [
+        (np.concatenate([members for members, _ in same]), same[0][1]) for same in found.values() if same[0][1].any()
+    ]

@@ -72,13 +72,26 @@ Hosts that ask OpenSM for a path are told the service level. Applications that d
 does with `NCCL_IB_SL`.
 """
 
+LEVELS = """
+## Service levels of paths
 
-def format_readme(fabric: Fabric, traffic: Sequence[TrafficClass], directory: str, cache: str) -> str:
-    """Return the text, in Markdown."""
+These tables are free of credit loops only on {lanes} lanes: each path has its service level, which `qos-policy.conf`
+tells whoever asks OpenSM for the path (librdmacm, IPoIB). An application that does not ask, or sets one level for all
+(NCCL with `NCCL_IB_SL`), can close a credit loop with others, and the fabric can deadlock. Where that cannot be ruled
+out, route with an engine that needs one lane.
+"""
+
+
+def format_readme(
+    fabric: Fabric, traffic: Sequence[TrafficClass], directory: str, cache: str, path_lanes: int = 1
+) -> str:
+    """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
     planned = bool((fabric.node_guid >> 56 == GUID_PREFIX >> 56).any())
     text = TEXT.format(name=fabric.name, guids=PLANNED if planned else DISCOVERED, directory=directory, cache=cache)
     rows = ""
     for item in traffic:
         whose = ", ".join(role.name.lower() for role in item.roles) or "applications that set the level"
         rows += f"| {item.name} | {item.sl} | {item.vl} | {item.weight} | {whose} |\n"
+    if path_lanes > 1:
+        text += LEVELS.format(lanes=path_lanes)
     return text + CLASSES.format(rows=rows) if rows else text

@@ -166,6 +166,24 @@ def test_tables_that_need_levels_leave_none_to_classes() -> None:
         opensm_files(case.fabric, case.tables, [OTHER])
 
 
+def test_rules_are_as_few_as_there_are_kinds_of_switches_or_of_destinations() -> None:
+    """So that OpenSM has little to try for each of the millions of queries at the start of a job."""
+    case = tree(4)
+    by_switch, by_goal = np.zeros((2, *case.tables.lft.shape), np.uint8)
+    by_switch[1], by_switch[2] = 1, 2
+    by_goal[:, case.tables.lid[-3:]] = 1, 2, 1
+    mixed = by_goal * (np.arange(len(by_goal)) % 2)[:, None]
+    for path_sl, rules in ((by_switch, 2), (by_goal, 2), (mixed.astype(np.uint8), 2)):
+        policy = texts(Case(case.fabric, replace(case.tables, path_sl=path_sl)))["qos-policy.conf"]
+        assert policy.count("end-qos-match-rule\n") == rules
+
+
+def test_who_must_ask_for_paths_is_told() -> None:
+    case = past_switch_0_on_lane_5(ring())
+    assert "only on 2 lanes" in texts(case)["README.md"]
+    assert "lanes" not in texts(ring())["README.md"].partition("## What is what")[0]
+
+
 def test_too_many_rules_are_refused(monkeypatch) -> None:
     monkeypatch.setattr("routing.opensm.MAX_RULES", 1)
     case = past_switch_0_on_lane_5(ring())
