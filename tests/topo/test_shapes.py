@@ -148,6 +148,17 @@ def test_two_levels_of_radix_k_hold_half_k_squared(k):
     check_consistent(full)
 
 
+@given(k=st.integers(1, 5).map(lambda half: 2 * half))
+def test_three_levels_of_radix_k_hold_a_quarter_of_k_cubed(k):
+    half = k // 2
+    full = build(Pgft(shape="pgft", switch="QM8700", m=(half, half, k), w=(1, half, half)), gpus(half * half * k))[0]
+
+    assert len(full.hosts) == k**3 // 4
+    assert 4 * full.n_switches == 5 * k * k
+    assert between_switches(full) == k**3 // 2
+    check_consistent(full)
+
+
 @given(k=st.integers(2, 4), n=st.integers(1, 4))
 def test_k_ary_n_trees(k, n):
     """n k^(n-1) switches, k^n hosts (Petrini and Vanneschi, 1997)."""
@@ -183,12 +194,12 @@ def test_bigraph_is_complete_and_bipartite(side, parallel):
     assert between_switches(fabric) == side * side * parallel
 
 
-@pytest.mark.parametrize("q", [3, 5, 7, 11, 13])
+@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 11, 13, 16])
 def test_slim_fly_is_a_moore_like_graph(q):
     """2q^2 switches of degree (3q - d)/2 and diameter 2 (Besta and Hoefler, SC'14)."""
     fabric = build(SlimFly(shape="slim-fly", switch="QM8700", q=q, hosts=1), gpus(2 * q * q))[0]
     graph = switch_graph(fabric)
-    delta = 1 if q % 4 == 1 else -1
+    delta = {0: 0, 1: 1, 3: -1}[q % 4]
 
     assert fabric.n_switches == 2 * q * q
     assert {degree for _, degree in graph.degree} == {(3 * q - delta) // 2}
@@ -238,7 +249,10 @@ REFUSALS = {
     "two levels that are too small": (lambda: tree(1000), ["50 leaves", "800", "levels: 3"]),
     "cores that do not close": (lambda: tree(10_000, levels=3, cores=249), ["249 cores", "250"]),
     "uplinks that do not divide": (lambda: tree(800, spines=7), ["20 uplinks", "7 spines", "20 would do"]),
-    "no prime": (lambda: build(SlimFly(shape="slim-fly", switch="QM8700", q=9), gpus(1)), ["q = 9", "7 or 11"]),
+    "no power of a prime": (
+        lambda: build(SlimFly(shape="slim-fly", switch="QM8700", q=21), gpus(1)),
+        ["q = 21", "19 or 23"],
+    ),
     "radix of a Slim Fly": (
         lambda: build(SlimFly(shape="slim-fly", switch="SB7800", q=23), gpus(1)),
         ["35 links", "36"],
