@@ -101,6 +101,7 @@ def closed_form(
         order.first,
         order.sender,
         order.receiver,
+        order.reverse,
         order.rank,
         order.falling,
         order.run,

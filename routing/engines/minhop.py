@@ -41,6 +41,7 @@ def fill(fabric: Fabric, lid: NDArray[np.uint16] | None, engine: str, *, legal: 
         order.first,
         order.sender,
         order.receiver,
+        order.reverse,
         order.rank,
         order.falling,
         order.run,

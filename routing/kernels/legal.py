@@ -40,6 +40,7 @@ def legal_choices(
     first: Int32s,
     sender: Int32s,
     receiver: Int32s,
+    reverse: Int32s,
     rank: Int32s,
     falling: Int32s,
     run: Int32s,
@@ -52,17 +53,17 @@ def legal_choices(
     """Find the channels among which each switch may choose freely on legal paths to a target.
 
     A table names one channel a switch, and a switch may only be entered by channels that rank below the one it names.
-    Channels are taken by falling rank, and a switch first takes the highest that leads on: the most permissive. A
-    shorter way of lower rank replaces it as long as no other switch relies on it. That gives every switch a distance
-    and, since all those that can reach the target legally do, completeness. Then come all channels that lead a step
-    nearer; those that would shut out a neighbour who is a step farther are dropped. Any combination of the channels
-    that remain is legal.
+    Switches are reached breadth first, each by the highest channel that makes its path shortest. Who cannot be reached
+    so, because those nearer have named channels too low, can be if they name higher ones (`_most_permissive`): along
+    one such path they are made to, and the search begins again. Then come all channels that lead a step nearer; those
+    that would shut out a neighbour who is a step farther are dropped. Any combination of the channels that remain is
+    legal.
 
     Parameters
     ----------
     target : int
         Switch to reach.
-    first, sender, receiver, rank, falling, run
+    first, sender, receiver, reverse, rank, falling, run
         As in `routing.channel_order.ChannelOrder`.
     hops : (S,) int32, out
         Channels to the target, -1 where no legal path leads.
@@ -71,57 +72,52 @@ def legal_choices(
     choice : (C,) int32, out
     ways : (S,) int32, out
         The channels of switch s are ``choice[first[s] : first[s] + ways[s]]``, in ascending order.
-    scratch : (4, S) int32
+    scratch : (5, S) int32
 
     Returns
     -------
     int
         Switches in ``order``.
     """
-    label, relied, via, need = scratch[0], scratch[1], scratch[2], scratch[3]
-    hops[:] = -1
-    relied[:] = 0
-    hops[target] = 0
-    label[target] = 1 << 30
-    relied[target] = 1
-    for r in range(len(run) - 1):
-        here = sender[falling[run[r]]]
-        if relied[here] > 0:
-            continue
-        nearest, after = hops[here] - 1 if hops[here] >= 0 else 1 << 30, -1
-        level = rank[falling[run[r]]]
-        for k in range(run[r], run[r + 1]):
-            there = receiver[falling[k]]
-            if 0 <= hops[there] < nearest and level < label[there]:
-                nearest, after = hops[there], there
-        if after >= 0:
-            if hops[here] >= 0:
-                relied[via[here]] -= 1
-            hops[here] = nearest + 1
-            label[here] = level
-            via[here] = after
-            relied[after] += 1
+    n = len(first) - 1
+    label, need, lowest, pinned, permissive = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    pinned[:] = -1
+    count = _reach(target, first, receiver, reverse, rank, pinned, hops, order, label)
+    if count < n and _most_permissive(target, sender, receiver, rank, falling, run, permissive, label) > count:
+        while True:
+            lost = -1
+            for switch in range(n):
+                if hops[switch] < 0 and permissive[switch] >= 0:
+                    lost = switch
+                    break
+            if lost < 0:
+                break
+            while lost != target:
+                pinned[lost] = permissive[lost]
+                lost = receiver[permissive[lost]]
+            count = _reach(target, first, receiver, reverse, rank, pinned, hops, order, label)
 
-    count = _sort_by_distance(hops, order, via)
-    lowest = relied
     need[:] = -1
     ways[target] = 0
     for i in range(1, count):
         here = order[i]
-        nearer = hops[here] - 1
         size = first[here]
         low, high = 1 << 30, -1
-        for channel in range(first[here], first[here + 1]):
-            there = receiver[channel]
-            if hops[there] == nearer and rank[channel] < label[there]:
-                choice[size] = channel
-                size += 1
-                low = min(low, rank[channel])
-                high = max(high, rank[channel])
-                need[there] = max(need[there], rank[channel])
+        if pinned[here] >= 0:
+            choice[size] = pinned[here]
+            size += 1
+            low = high = rank[pinned[here]]
+            need[receiver[pinned[here]]] = max(need[receiver[pinned[here]]], high)
+        else:
+            for channel in range(first[here], first[here + 1]):
+                there = receiver[channel]
+                if hops[there] == hops[here] - 1 and rank[channel] < label[there]:
+                    choice[size] = channel
+                    size += 1
+                    low = min(low, rank[channel])
+                    need[there] = max(need[there], rank[channel])
         ways[here] = size - first[here]
         lowest[here] = low
-        label[here] = high
     for i in range(1, count):
         here = order[i]
         if lowest[here] <= need[here]:
@@ -135,20 +131,70 @@ def legal_choices(
 
 
 @njit(cache=True, nogil=True)
-def _sort_by_distance(hops: Int32s, order: Int32s, slot: Int32s) -> int:
-    """Write the switches that have a distance to `order`, nearest first; return how many."""
-    slot[:] = 0
-    farthest = 0
-    for distance in hops:
-        if distance >= 0:
-            slot[distance] += 1
-            farthest = max(farthest, distance)
-    total = 0
-    for distance in range(farthest + 1):
-        total += slot[distance]
-        slot[distance] = total - slot[distance]
-    for switch in range(len(hops)):
-        if hops[switch] >= 0:
-            order[slot[hops[switch]]] = switch
-            slot[hops[switch]] += 1
-    return total
+def _reach(
+    target: int,
+    first: Int32s,
+    receiver: Int32s,
+    reverse: Int32s,
+    rank: Int32s,
+    pinned: Int32s,
+    hops: Int32s,
+    order: Int32s,
+    label: Int32s,
+) -> int:
+    """Reach switches breadth first; `label` is the highest rank with which each can leave on a shortest path.
+
+    Pinned switches are reached only over the channel that they are pinned to.
+    """
+    hops[:] = -1
+    hops[target] = 0
+    label[target] = 1 << 30
+    order[0] = target
+    head, tail = 0, 1
+    while head < tail:
+        there = order[head]
+        head += 1
+        for back in range(first[there], first[there + 1]):
+            here, channel = receiver[back], reverse[back]
+            if rank[channel] >= label[there] or (pinned[here] >= 0 and pinned[here] != channel):
+                continue
+            if hops[here] < 0:
+                hops[here] = hops[there] + 1
+                label[here] = rank[channel]
+                order[tail] = here
+                tail += 1
+            elif hops[here] == hops[there] + 1 and label[here] < rank[channel]:
+                label[here] = rank[channel]
+    return tail
+
+
+@njit(cache=True, nogil=True)
+def _most_permissive(
+    target: int,
+    sender: Int32s,
+    receiver: Int32s,
+    rank: Int32s,
+    falling: Int32s,
+    run: Int32s,
+    onward: Int32s,
+    label: Int32s,
+) -> int:
+    """Let each switch take the channel of highest rank from which a legal path leads on; return how many have one.
+
+    Channels are taken by falling rank, so that all which may follow one have been looked at before.
+    """
+    onward[:] = -1
+    label[:] = -1
+    label[target] = 1 << 30
+    count = 1
+    for r in range(len(run) - 1):
+        here = sender[falling[run[r]]]
+        if here == target or onward[here] >= 0:
+            continue
+        for k in range(run[r], run[r + 1]):
+            if rank[falling[k]] < label[receiver[falling[k]]]:
+                onward[here] = falling[k]
+                label[here] = rank[falling[k]]
+                count += 1
+                break
+    return count

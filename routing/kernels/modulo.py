@@ -18,6 +18,7 @@ def fill_modulo(
     first: Int32s,
     sender: Int32s,
     receiver: Int32s,
+    reverse: Int32s,
     rank: Int32s,
     falling: Int32s,
     run: Int32s,
@@ -34,7 +35,7 @@ def fill_modulo(
 
     Parameters
     ----------
-    first, sender, receiver, rank, falling, run, number
+    first, sender, receiver, reverse, rank, falling, run, number
         As in `routing.channel_order.ChannelOrder`.
     level : (S,) int32
         Levels of the switches, from 1.
@@ -54,11 +55,13 @@ def fill_modulo(
     n = len(first) - 1
     hops, order = np.empty(n, np.int32), np.empty(n, np.int32)
     choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
-    scratch = np.empty((4, n), np.int32)
+    scratch = np.empty((5, n), np.int32)
     bundle = np.empty(len(receiver) + 1, np.int32)
     for g in range(n):
         target = group[g]
-        count = legal_choices(target, first, sender, receiver, rank, falling, run, hops, order, choice, ways, scratch)
+        count = legal_choices(
+            target, first, sender, receiver, reverse, rank, falling, run, hops, order, choice, ways, scratch
+        )
         for i in range(1, count):
             here = order[i]
             if limit[target] >= 0 and limit[here] >= 0 and hops[here] > limit[target]:

@@ -45,10 +45,10 @@ class Net(NamedTuple):
     first: Int32s
     sender: Int32s
     receiver: Int32s
+    reverse: Int32s
     rank: Int32s
     falling: Int32s
     run: Int32s
-    reverse: Int32s
     scale: Floats
     """(C,) the fastest rate over that of the channel."""
     sources: Floats
@@ -106,7 +106,7 @@ class _Traffic(NamedTuple):
 def _find(net: Net, tree: _Tree, target: int, scratch: Int32s) -> int:
     """Find the legal paths to a target; return how many switches have one."""
     count = legal_choices(
-        target, net.first, net.sender, net.receiver, net.rank, net.falling, net.run,
+        target, net.first, net.sender, net.receiver, net.reverse, net.rank, net.falling, net.run,
         tree.hops, tree.order, tree.choice, tree.ways, scratch,
     )  # fmt: skip
     tree.entries[:] = 0
@@ -235,7 +235,7 @@ def improve_placement(net: Net, goals: Goals, rounds: int, way: Ways) -> int:
     for switch in range(n):
         widest = max(widest, net.first[switch + 1] - net.first[switch])
     traffic = _Traffic(np.zeros(n_channels), np.zeros((n_channels, widest)))
-    scratch = np.empty((4, n), np.int32)
+    scratch = np.empty((5, n), np.int32)
     count = 0
     for goal in range(n_goals):
         count = _recall(net, goals, tree, way, goal, count, scratch)

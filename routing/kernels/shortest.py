@@ -37,6 +37,7 @@ def count_ports(
     first: Int32s,
     sender: Int32s,
     receiver: Int32s,
+    reverse: Int32s,
     rank: Int32s,
     falling: Int32s,
     run: Int32s,
@@ -51,7 +52,7 @@ def count_ports(
 
     Parameters
     ----------
-    first, sender, receiver, rank, falling, run, number
+    first, sender, receiver, reverse, rank, falling, run, number
         As in `routing.channel_order.ChannelOrder`.
     legal : bool
         Whether paths must be legal: the shortest of those then.
@@ -64,7 +65,7 @@ def count_ports(
     n = len(first) - 1
     hops, order, ways = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     choice = np.empty(len(receiver), np.int32)
-    scratch = np.empty((4, n), np.int32)
+    scratch = np.empty((5, n), np.int32)
     served = np.zeros(len(receiver), np.int64)
     target, count = -1, 0
     for d in range(len(lid)):
@@ -72,7 +73,7 @@ def count_ports(
             target = switch[d]
             if legal:
                 count = legal_choices(
-                    target, first, sender, receiver, rank, falling, run, hops, order, choice, ways, scratch
+                    target, first, sender, receiver, reverse, rank, falling, run, hops, order, choice, ways, scratch
                 )
             else:
                 count = _distances(target, first, receiver, hops, order)
