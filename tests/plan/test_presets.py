@@ -99,15 +99,15 @@ def test_a_preset_becomes_a_whole_plan(name):
     assert all(np.isfinite(subnet.quality.ebb) for subnet in plan.subnets)
 
 
-ROW = re.compile(r"^\| ([\w-]+) \| (\d+), ([\d,]+), (\d+) \| (\d+), ([\d,]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ([\w-]+) \| (\d) \| (\d) to 1 \|$", re.MULTILINE)
 
 
 def test_the_manual_compares_engines_by_what_they_do(repository):
-    """The table at the end of docs/shapes.md; a change of an engine changes it."""
+    """The table at the end of docs/shapes.md, its ratios rounded to whole numbers."""
     rows = ROW.findall((repository / "docs" / "shapes.md").read_text(encoding="utf-8"))
     assert len(rows) == 6
-    for name, *told in rows:
+    for name, lanes, times in rows:
         (fabric,) = subnets(name)
         one, many = (prove(fabric, load_engine(engine)(fabric, None)) for engine in ("balanced", "dfsssp"))
-        figures = [one.lanes, one.summary()["load"]["max"], one.stretch, many.lanes, many.summary()["load"]["max"]]
-        assert [f"{figure:,}" for figure in figures] == told, name
+        ratio = one.summary()["load"]["max"] / many.summary()["load"]["max"]
+        assert (one.lanes, many.lanes, round(ratio)) == (1, int(lanes), int(times)), name
