@@ -1,0 +1,133 @@
+"""The same traffic under our tables and under those of OpenSM's engines: the table of docs/simulated-routings.md.
+
+Run from the repository, with OpenSM and ibsim installed (scripts/install-test-tools):
+
+    python benchmarks/compare_routings.py                   Fire-Flyer 2 and every real fabric: a quarter of an hour
+    python benchmarks/compare_routings.py ndr_dgx_2025      some of them
+
+Real fabrics are read from HEDDLE_FABRICS, or from shared/fabrics beside the checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plan.inputs import read_fabric_argument
+from plan.opensm_over_ibsim import as_simulated, run_opensm
+from routing.endpoints import select_endpoints, tree_order
+from routing.engines import choose, load_engine
+from routing.proof import prove
+from routing.tables import RoutingTables, assign_lids
+from simulate import fluid
+from simulate.collectives import schedule
+from simulate.flows import Flows
+from simulate.network import Network
+from topo.errors import FlowError, HeddleError
+from topo.fabric import Fabric, Kind, Role
+from topo.formats.guid_list import format_guid_list
+
+REPOSITORY = Path(__file__).parents[1]
+FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
+FABRICS = {
+    "fire-flyer-2": REPOSITORY / "configs" / "fire-flyer-2.yaml",
+    "azure_sat11_2021": FOLDER / "azure_sat11_2021" / "ibnetdiscover.gz",
+    "clova_superpod_a100_2022": FOLDER / "clova_superpod_a100_2022" / "ibnetdiscover.gz",
+    "kr_dual_cs8500_2021": FOLDER / "kr_dual_cs8500_2021" / "ibnetdiscover.gz",
+    "lassen_cs7500_2019": FOLDER / "lassen_cs7500_2019" / "ibnetdiscover.gz",
+    "janus_is5600_2014": FOLDER / "janus_is5600_2014" / "ibnetdiscover.gz",
+    "ndr_dgx_2025": FOLDER / "ndr_dgx_2025" / "ibnetdiscover.gz",
+    "tartu_fdr10_2014": FOLDER / "tartu_fdr10_2014" / "ibnetdiscover.gz",
+}
+ENGINES = ("minhop", "ftree", "dfsssp", "nue")
+FEW = 256
+"""Hosts of those loads whose messages grow with the square of the hosts."""
+SIZE = 186 * 2**20
+SAMPLES = 5
+
+
+def loads(ends: NDArray[np.int32], rng: np.random.Generator) -> dict[str, list[Flows]]:
+    """Traffic between hosts in tree order: several draws of what is random."""
+    n = len(ends)
+    few = ends[np.linspace(0, n - 1, min(FEW, n)).astype(int)]
+    permuted = [rng.permutation(n) for _ in range(SAMPLES)]
+    all_to_all = schedule("all-to-all", "shift", len(few)).flows(SIZE)
+    ring = schedule("allreduce", "ring", len(few)).flows(SIZE)
+    return {
+        "halving-doubling": [schedule("allreduce", "halving-doubling", n).flows(SIZE).placed(ends)],
+        f"all-to-all of {FEW}": [all_to_all.placed(few)],
+        f"ring of {FEW}, random": [ring.placed(rng.permutation(few)) for _ in range(SAMPLES)],
+        "permutation": [Flows.of(ends, ends[order], SIZE) for order in permuted],
+    }
+
+
+def milliseconds(network: Network, draws: list[Flows]) -> str:
+    """Mean time until the last flow ends."""
+    try:
+        times = [fluid.play(network, flows).makespan_s * 1e3 for flows in draws]
+    except FlowError:
+        return "no path"
+    return f"{np.mean(times):,.1f}"
+
+
+def tables_of(fabric: Fabric, engine: str) -> RoutingTables:
+    if engine == "ours":
+        return load_engine(choose(fabric)[0])(fabric, assign_lids(fabric))
+    with TemporaryDirectory() as folder:
+        return run_opensm(fabric, Path(folder), engine, as_a_tree(fabric) if engine == "ftree" else None).tables
+
+
+def as_a_tree(fabric: Fabric) -> dict[str, bytes]:
+    """The lists that ftree needs where it would not find the roots by itself, or hosts hang on them: nothing else
+    than the HCAs of leaves counts as a compute node."""
+    level, top = fabric.level[: fabric.n_switches], int(fabric.level[: fabric.n_switches].max())
+    roots = np.flatnonzero((level == top) & (fabric.role[: fabric.n_switches] != Role.JOINT))
+    home = fabric.end_switch
+    ends = np.flatnonzero((fabric.kind[fabric.end_node] == Kind.HCA) & (home >= 0) & (level[np.maximum(home, 0)] == 1))
+    guids = {"root_guids": fabric.node_guid[roots], "cn_guids": as_simulated(fabric).end_guid[ends]}
+    return {name: format_guid_list((guid, "") for guid in listed.tolist()).encode() for name, listed in guids.items()}
+
+
+def row(name: str, fabric: Fabric, engine: str, width: int) -> list[str]:
+    try:
+        tables = tables_of(fabric, engine)
+    except HeddleError as error:
+        print(f"{name}, {engine}: {error}", file=sys.stderr)
+        return [name, engine, "does not route it", *[""] * (width - 3)]
+    proof = prove(fabric, tables)
+    hosts = select_endpoints(fabric, tables)
+    hosts = hosts[(fabric.role[fabric.end_node[hosts]] == Role.COMPUTE) & (fabric.end_switch[hosts] >= 0)]
+    network = Network.from_tables(fabric, tables)
+    times = [
+        milliseconds(network, draws) for draws in loads(tree_order(fabric, hosts), np.random.default_rng(0)).values()
+    ]
+    engine = f"ours ({tables.engine})" if engine == "ours" else engine
+    return [name, engine, f"{proof.missing - proof.disconnected:,}", f"{proof.credit_loops:,}", *times]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fabrics", nargs="*", metavar="FABRIC", help=", ".join(FABRICS))
+    names = parser.parse_args().fabrics or list(FABRICS)
+    columns = [
+        "fabric",
+        "engine",
+        "pairs lost",
+        "channels in credit loops",
+        *loads(np.arange(2), np.random.default_rng()),
+    ]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * 2}{'---:|' * (len(columns) - 2)}")
+    for name in names:
+        fabric = read_fabric_argument(FABRICS[name]).fabric
+        for engine in ("ours", *ENGINES):
+            print(f"| {' | '.join(row(name, fabric, engine, len(columns)))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
