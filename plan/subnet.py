@@ -12,6 +12,7 @@ import numpy as np
 from plan.folder import Content
 from routing.endpoints import EndpointSet, select_endpoints, tree_order
 from routing.engines import choose, load_engine
+from routing.lanes import fit_lanes
 from routing.opensm import opensm_files
 from routing.proof import Proof, prove
 from routing.qos import TrafficClass
@@ -49,6 +50,7 @@ def route_subnet(
     engine: str = "auto",
     why: str = "as asked",
     *,
+    lanes: int | None = None,
     endpoints: EndpointSet = "hca",
     in_tree_order: bool = False,
     seed: int = 0,
@@ -62,6 +64,9 @@ def route_subnet(
         Name in `routing.engines.ENGINES`, or ``auto``.
     why : str
         Why this engine; ``auto`` says it itself.
+    lanes : int, optional
+        Data lanes that the tables may need to be free of credit loops; as many as the engine takes when left out,
+        which is one for most.
     endpoints : str
         Who talks to whom.
     in_tree_order : bool
@@ -75,10 +80,12 @@ def route_subnet(
     Raises
     ------
     RoutingError
-        When the engine cannot route this fabric.
+        When the engine cannot route this fabric, or not on so few lanes.
     """
     step("routing")
     tables, reason = make_tables(fabric, engine)
+    if lanes is not None:
+        tables = fit_lanes(fabric, tables, lanes)
     step("proving")
     proof = prove(fabric, tables, endpoints)
     step("measuring")

@@ -11,7 +11,7 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
-__all__ = ["break_loops"]
+__all__ = ["break_loops", "fit_lanes"]
 
 
 def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -44,10 +44,34 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
         int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0)),
     )
     if needed > lanes:
-        raise RoutingError(
-            f"the paths of {tables.engine} need {needed} lanes to be free of credit loops, and there are {lanes}; "
-            "`balanced` needs one"
-        )
+        raise _too_few(tables, needed, lanes)
     if needed == 1:
         return tables
     return replace(tables, path_sl=level, sl2vl=tuple(sl if sl < needed else 0 for sl in range(16)))
+
+
+def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
+    """Return the tables on no more lanes than these.
+
+    On one lane, tables keep the credit loops that they have; on several they get the levels that break them.
+
+    Raises
+    ------
+    RoutingError
+        When more lanes are needed; the message says how many.
+    """
+    if lanes == 1:
+        return replace(tables, path_sl=None, sl2vl=(0,) * 16)
+    if tables.path_sl is None:
+        return break_loops(fabric, tables, lanes)
+    used = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
+    if used > lanes:
+        raise _too_few(tables, used, lanes)
+    return tables
+
+
+def _too_few(tables: RoutingTables, needed: int, lanes: int) -> RoutingError:
+    return RoutingError(
+        f"the paths of {tables.engine} need {needed} lanes to be free of credit loops, and there are {lanes}; "
+        "`balanced` needs one"
+    )

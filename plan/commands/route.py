@@ -13,7 +13,7 @@ from plan.commands.verify import endpoints_option
 from plan.progress import progress
 from plan.terminal import console, printable
 from plan.verdict import load_table, print_faults
-from topo.errors import HeddleError
+from topo.errors import HeddleError, RoutingError
 from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ __all__ = ["route"]
 @click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
 @click.option("--cn-guids", type=click.Path(path_type=Path), help="Port GUIDs of the hosts that compute, one a line.")
 @click.option("--io-guids", type=click.Path(path_type=Path), help="Port GUIDs of the hosts that store, one a line.")
+@click.option(
+    "--lanes",
+    type=click.IntRange(1, 8),
+    help="Data lanes that paths may need to be free of credit loops; as many as the engine takes when left out.",
+)
 @endpoints_option
 @click.option(
     "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
@@ -44,6 +49,7 @@ def route(
     roles: Path | None,
     cn_guids: Path | None,
     io_guids: Path | None,
+    lanes: int | None,
     endpoints: str,
     compare: str | None,
     subnet: str | None,
@@ -81,6 +87,7 @@ def route(
             known,
             engine or source.engine,
             "as asked" if engine else "as the spec says",
+            lanes=lanes,
             endpoints=endpoints,  # type: ignore[arg-type]
             in_tree_order=True,
             seed=seed,
@@ -91,6 +98,9 @@ def route(
                 f"{fabric}: found {len(routed.proof.ends):,} end ports ({endpoints}); expected two at least"
             )
         document = route_document(routed, fabric, seed)
+        if routed.proof.credit_loops:
+            step("counting the lanes that would do")
+            document["advice"] = advice(routed)
         step("writing")
         write_folder(output, route_files(routed, source, document))
         contenders: Sequence[Contender] = ()
@@ -104,9 +114,30 @@ def route(
         show(routed, document["counts"])
         if contenders:
             show_comparison(contenders)
+        if routed.tables.path_sl is not None:
+            click.echo(f"{routed.proof.lanes} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
+        if "advice" in document:
+            click.echo(f"REFUSED: {document['advice']}", err=True)
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
     if not document["holds"]:
         raise click.exceptions.Exit(1)
+
+
+def advice(subnet: Subnet) -> str:
+    """Say what would free tables of their credit loops: how many lanes, or that no number does."""
+    from routing.lanes import fit_lanes
+    from routing.qos import DATA_LANES
+
+    tables = fit_lanes(subnet.fabric, subnet.tables, 1)
+    try:
+        freed = fit_lanes(subnet.fabric, tables, DATA_LANES)
+    except RoutingError as error:
+        return str(error)
+    now, then = subnet.proof.lanes, max(freed.sl2vl) + 1
+    return (
+        f"credit loops on {now} lane{'s' if now > 1 else ''}; --lanes {then} would do, if all hosts ask OpenSM for "
+        "their paths, and the engine `balanced` needs one lane"
+    )
 
 
 def show(subnet: Subnet, counts: dict[str, int]) -> None:

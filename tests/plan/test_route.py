@@ -179,6 +179,29 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
     assert told["subnets"][0]["engine_reason"] == "`zoned` does not take it: two leaves share no spine"
 
 
+def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
+    """Shortest paths in a ring of five wait for each other, all the way round; two lanes end that."""
+    path = dump(tmp_path, ring(5).fabric)
+    out = tmp_path / "out"
+    status, told = route(capsys, path, "-o", out, "--engine", "dfsssp")
+    assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, 2)
+    assert "end-qos-match-rule" in (out / "opensm" / "qos-policy.conf").read_text()
+    assert "qos TRUE" in (out / "opensm" / "opensm.conf").read_text()
+    assert "only on 2 lanes" in (out / "opensm" / "README.md").read_text()
+
+    status, told = route(capsys, path, "-o", out, "--engine", "dfsssp", "--lanes", 1)
+    assert (status, told["proof"]["lanes"]) == (1, 1)
+    assert told["proof"]["credit_loops"] > 0
+    assert "--lanes 2 would do" in told["advice"]
+    for engine, lanes, needs in (("minhop", 2, 2), ("minhop", 8, 2), ("balanced", 8, 1)):
+        status, told = route(capsys, path, "-o", out, "--engine", engine, "--lanes", lanes)
+        assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, needs)
+    assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp"]) == 0
+    assert "safe only if all hosts ask OpenSM" in capsys.readouterr().out
+    assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp", "--lanes", "1"]) == 1
+    assert "--lanes 2 would do" in capsys.readouterr().err
+
+
 def test_an_engine_that_is_not_there(tmp_path, capsys) -> None:
     assert run(["route", str(dump(tmp_path, tree(2).fabric)), "-o", str(tmp_path / "out"), "--engine", "fattree"]) == 2
     said = capsys.readouterr().err
