@@ -37,5 +37,5 @@ def test_too_few_lanes_are_refused_with_their_number() -> None:
     with pytest.raises(RoutingError, match="need 4 lanes to be free of credit loops, and there are 3"):
         fit_lanes(case.fabric, case.tables, 3)
     three = replace(case.tables, path_sl=np.arange(case.tables.lft.size, dtype=np.uint8).reshape(8, -1) % 3)
-    with pytest.raises(RoutingError, match="need 3 lanes .*, and there are 2"):
+    with pytest.raises(RoutingError, match=r"need 3 lanes .*, and there are 2"):
         fit_lanes(case.fabric, replace(three, sl2vl=(0, 1, 2, *[0] * 13)), 2)
