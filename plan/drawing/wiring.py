@@ -13,8 +13,8 @@ __all__ = ["Row", "connect", "line"]
 
 MOST_LINES = 64
 """Pairs of boxes between two heights that are drawn as lines of their own."""
-LABEL_WIDTH = 230.0
-"""Of a fan's label."""
+LETTER = 5.4
+"""Width of a letter of a label, about."""
 STUB = 13.0
 """Length of the ends of a fan."""
 LANE = 24.0
@@ -148,12 +148,14 @@ def _fan(
     high_left, high_right = min(x for x, _ in stops.values()), max(x for x, _ in stops.values())
     corners = ((low_left, low_y), (low_right, low_y), (high_right, high_y), (high_left, high_y))
     links = tuple(sorted(link for mine in pairs.values() for link in mine))
-    x, y = 0.3 * (low_left + low_right) + 0.2 * (high_left + high_right), low_y - 0.32 * (low_y - high_y)
-    taken = [fan.at[1] for fan in scene.fans if abs(fan.at[0] - x) < LABEL_WIDTH]
-    free = (y - 2 * LINE * step for step in range(int((y - high_y) / (2 * LINE))))
+    label = _words(low, high, pairs, cell_of)
+    x, y = 0.4 * (low_left + low_right) + 0.1 * (high_left + high_right), low_y - 0.25 * (low_y - high_y)
+    room = LETTER * len(label)
+    taken = [fan.at[1] for fan in scene.fans if abs(fan.at[0] - x) < (room + LETTER * len(fan.label)) / 2]
+    free = (y - 2 * LINE * step for step in range(1 + int((y - high_y - LINE) / (2 * LINE))))
     y = next((other for other in free if all(abs(other - mine) >= 2 * LINE for mine in taken)), y)
     spokes = [(tuple(mine), (starts[a][0], low_y), (stops[b][0], high_y)) for (a, b), mine in pairs.items()]
-    scene.fans.append(Fan(corners, links, tuple(spokes), _words(low, high, pairs, cell_of), (x, y)))
+    scene.fans.append(Fan(corners, links, tuple(spokes), label, (x, y)))
     for box, mine in low.items():
         scene.strokes.append(Stroke(line(starts[box], (starts[box][0], low_y)), mine, end=True))
     for box, mine in high.items():

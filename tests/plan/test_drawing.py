@@ -72,7 +72,11 @@ def check_scene(scene: Scene, fabric: Fabric) -> None:
 def test_every_preset_is_drawn_whole(name):
     network = read_preset(name).spec.network
     for fabric in subnets(name):
-        check_scene(lay_out(fabric, network), fabric)
+        scene = lay_out(fabric, network)
+        check_scene(scene, fabric)
+        for one, other in combinations(scene.fans, 2):  # labels of 5 pixels a letter, two lines of 13 pixels each
+            apart = abs(one.at[0] - other.at[0]), abs(one.at[1] - other.at[1])
+            assert apart[0] >= 2.5 * len(one.label + other.label) or apart[1] >= 26
 
 
 @settings(max_examples=30)
