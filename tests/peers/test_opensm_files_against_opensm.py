@@ -213,7 +213,11 @@ def serving(subnet: SimulatedSubnet, files: Mapping[str, bytes]) -> Iterator[Non
         dumps,
     ]
     daemon = subprocess.Popen(
-        command, env={**subnet.environment, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        cwd=subnet.folder,
+        env={**subnet.environment, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         for _ in range(300):
