@@ -19,6 +19,7 @@ from simulate.training import (
     fsdp,
     layer_groups,
     pipeline_parallel,
+    search_bucket,
     tensor_parallel,
     vgg16,
 )
@@ -76,6 +77,14 @@ def test_buckets_take_whole_layers_from_the_last() -> None:
     layers = [Layer(0, 0, size) for size in (1, 2, 3, 10, 4, 1)]
     groups = [[layer.parameter_bytes for layer in group] for group in layer_groups(layers, 5)]
     assert groups == [[1, 4], [10], [3, 2], [1]]
+
+
+def test_the_search_finds_the_best_bucket() -> None:
+    """Latency per bucket against what the last bucket exposes: S / b * latency + b / rate is least at one size."""
+    steps = search_bucket(lambda size: 1e9 / size * 1e-3 + size / 1e9, 1e4, 1e9, tries=9, rounds=6)
+    best = min(steps, key=lambda size: steps[size])
+    assert best == pytest.approx(1e9 * 1e-3**0.5, rel=0.01)
+    assert list(steps) == sorted(steps)
 
 
 def test_vgg16_is_what_is_published() -> None:
@@ -155,6 +164,7 @@ def test_hierarchical_parameter_servers(network: Network) -> None:
         (lambda: layer_groups([], 0.0), "buckets of 0.0 bytes"),
         (lambda: data_parallel([], collective("allreduce"), compression=1.5), "compression to 1.5"),
         (lambda: pipeline_parallel([], 1, 1, 1, 1), "0 pipelines"),
+        (lambda: search_bucket(lambda size: size, 2.0, 1.0), "buckets from 2.0 to 1.0"),
         (lambda: flat_parameter_servers([], [1], 1.0), "no workers"),
         (lambda: hierarchical_parameter_servers([1, 2], 1.0, cold=2.0), "a cold part of 2.0"),
         (lambda: hierarchical_parameter_servers([1, 2], 1.0, ssd_bytes_s=0.0), "SSDs of 0.0"),
