@@ -37,6 +37,7 @@ REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
 FABRICS = {
     "fire-flyer-2": REPOSITORY / "configs" / "fire-flyer-2.yaml",
+    "fireflyer_models": FOLDER / "fireflyer_models" / "twozone_1560hca_122sw.ibnetdiscover.txt.gz",
     "azure_sat11_2021": FOLDER / "azure_sat11_2021" / "ibnetdiscover.gz",
     "clova_superpod_a100_2022": FOLDER / "clova_superpod_a100_2022" / "ibnetdiscover.gz",
     "kr_dual_cs8500_2021": FOLDER / "kr_dual_cs8500_2021" / "ibnetdiscover.gz",
