@@ -83,9 +83,7 @@ def route_subnet(
         When the engine cannot route this fabric, or not on so few lanes.
     """
     step("routing")
-    tables, reason = make_tables(fabric, engine)
-    if lanes is not None:
-        tables = fit_lanes(fabric, tables, lanes)
+    tables, reason = make_tables(fabric, engine, lanes)
     step("proving")
     proof = prove(fabric, tables, endpoints)
     step("measuring")
@@ -93,17 +91,19 @@ def route_subnet(
     return Subnet(fabric, tables, reason or why, proof, quality)
 
 
-def make_tables(fabric: Fabric, engine: str) -> tuple[RoutingTables, str]:
+def make_tables(fabric: Fabric, engine: str, lanes: int | None = None) -> tuple[RoutingTables, str]:
     """Return the tables of an engine, or for ``auto`` of the best that takes this fabric, and why that one."""
-    if engine != "auto":
-        return load_engine(engine)(fabric, assign_lids(fabric)), ""
-    engine, why = choose(fabric)
+    why = ""
+    if engine == "auto":
+        engine, why = choose(fabric)
     try:
-        return load_engine(engine)(fabric, assign_lids(fabric)), why
+        tables = load_engine(engine)(fabric, assign_lids(fabric))
     except RoutingError as error:
-        if engine == ANY:
+        if not why or engine == ANY:
             raise
-        return load_engine(ANY)(fabric, assign_lids(fabric)), f"`{engine}` does not take it: {error}"
+        tables = load_engine(ANY)(fabric, assign_lids(fabric))
+        why = f"`{engine}` does not take it: {error}"
+    return (tables if lanes is None else fit_lanes(fabric, tables, lanes)), why
 
 
 def measure_tables(

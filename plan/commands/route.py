@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from topo.nearest import did_you_mean
 if TYPE_CHECKING:
     from plan.opensm_comparison import Contender
     from plan.subnet import Subnet
+    from routing.endpoints import EndpointSet
 
 __all__ = ["route"]
 
@@ -39,8 +40,15 @@ __all__ = ["route"]
 @click.option(
     "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
 )
+@click.option(
+    "--failures",
+    type=click.IntRange(min=1),
+    help="Let so many links between switches fail at random, route what is left, and say what it still holds.",
+)
 @click.option("--subnet", help="Which subnet, when FABRIC has several.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random traffic and failures."
+)
 @as_json
 def route(
     fabric: Path,
@@ -52,6 +60,7 @@ def route(
     lanes: int | None,
     endpoints: str,
     compare: str | None,
+    failures: int | None,
     subnet: str | None,
     seed: int,
     as_json: bool,
@@ -71,28 +80,25 @@ def route(
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
         known, more = give_roles(source.fabric, roles, cn_guids, io_guids)
+        import numpy as np
+
         from plan.opensm_comparison import check_tools, compare_with_opensm
         from plan.route_output import route_document, route_files
-        from plan.subnet import route_subnet
+        from plan.subnet import make_tables, route_subnet
+        from routing.diversity import study_failures
         from routing.engines import ENGINES
 
         if compare:
             check_tools()
-        if engine not in (None, "auto", *ENGINES):
-            hint = did_you_mean(str(engine), ENGINES)
+        wanted = engine or source.engine
+        if wanted not in ("auto", *ENGINES):
+            hint = did_you_mean(wanted, ENGINES)
             raise HeddleError(
-                f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
+                f"--engine: found {wanted!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
-        routed = route_subnet(
-            known,
-            engine or source.engine,
-            "as asked" if engine else "as the spec says",
-            lanes=lanes,
-            endpoints=endpoints,  # type: ignore[arg-type]
-            in_tree_order=True,
-            seed=seed,
-            step=step,
-        )
+        why = "as asked" if engine else "as the spec says"
+        ends: EndpointSet = endpoints  # type: ignore[assignment]  # click has checked it
+        routed = route_subnet(known, wanted, why, lanes=lanes, endpoints=ends, in_tree_order=True, seed=seed, step=step)
         if not routed.proof.pairs:
             raise HeddleError(
                 f"{fabric}: found {len(routed.proof.ends):,} end ports ({endpoints}); expected two at least"
@@ -101,17 +107,24 @@ def route(
         if routed.proof.credit_loops:
             step("counting the lanes that would do")
             document["advice"] = advice(routed)
+        if failures:
+            step("failing links")
+            rng = np.random.default_rng(seed)
+            study = study_failures(known, lambda left: make_tables(left, wanted, lanes)[0], failures, rng, ends)
+            document["failures"] = study.summary()
         step("writing")
         write_folder(output, route_files(routed, source, document))
         contenders: Sequence[Contender] = ()
         if compare:
-            contenders = compare_with_opensm(routed, endpoints, in_tree_order=True, seed=seed, step=step)  # type: ignore[arg-type]
+            contenders = compare_with_opensm(routed, ends, in_tree_order=True, seed=seed, step=step)
     for note in (*source.notes, *more):
         click.echo(printable(f"plan: {note}"), err=True)
     if as_json:
         print_json(document | ({"opensm": [row.summary() for row in contenders]} if compare else {}))
     else:
         show(routed, document["counts"])
+        if failures:
+            show_failures(document["failures"])
         if contenders:
             show_comparison(contenders)
         if routed.tables.path_sl is not None:
@@ -188,6 +201,22 @@ def show(subnet: Subnet, counts: dict[str, int]) -> None:
         )
     out.print(shares)
     print_faults(out, fabric, proof)
+
+
+def show_failures(study: dict[str, Any]) -> None:
+    """Print what random failures leave of a fabric."""
+    out = console()
+    before, after = study["before"], study["after"]
+    out.print(
+        f"when {study['links']:,} links fail (plan.json names them), cables connect {study['connected']:,} of "
+        f"{study['pairs']:,} pairs, and {study['delivered']:,} arrive by tables made anew: {study['credit_loops']:,} "
+        f"channels in credit loops, at most {study['max_hops']} switches, {study['max_load']:,} pairs over the most "
+        "loaded link"
+    )
+    out.print(
+        f"shortest paths without a common cable, over {before['pairs']:,} pairs of leaves: {before['mean']:.2f} in the "
+        f"mean and {before['least']} at least; after the failures {after['mean']:.2f} and {after['least']}"
+    )
 
 
 def show_comparison(contenders: Sequence[Contender]) -> None:

@@ -202,6 +202,22 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     assert "--lanes 2 would do" in capsys.readouterr().err
 
 
+def test_failures_are_drawn_by_the_seed_and_told_with_what_is_left(tmp_path, capsys) -> None:
+    path, out = dump(tmp_path, tree(4).fabric), tmp_path / "out"
+    status, told = route(capsys, path, "-o", out, "--failures", 5, "--seed", 7)
+    assert status == 0
+    study = told["failures"]
+    assert (study["links"], study["delivered"], study["pairs"]) == (5, 240, 240)
+    assert study["before"]["mean"] == study["before"]["least"] == 4
+    assert study["after"]["mean"] < 4
+    assert route(capsys, path, "-o", out, "--failures", 5, "--seed", 7)[1]["failures"] == study
+    assert route(capsys, path, "-o", out, "--failures", 5, "--seed", 8)[1]["failures"]["failed"] != study["failed"]
+    assert run(["route", str(path), "-o", str(out), "--failures", "5"]) == 0
+    assert "when 5 links fail" in capsys.readouterr().out
+    assert run(["route", str(path), "-o", str(out), "--failures", "17"]) == 2
+    assert "17 links cannot fail; tree has 16 between switches" in capsys.readouterr().err
+
+
 def test_an_engine_that_is_not_there(tmp_path, capsys) -> None:
     assert run(["route", str(dump(tmp_path, tree(2).fabric)), "-o", str(tmp_path / "out"), "--engine", "fattree"]) == 2
     said = capsys.readouterr().err

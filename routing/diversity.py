@@ -1,0 +1,142 @@
+"""How many ways there are between leaves, and what random failures leave of them.
+
+The diversity of a pair of switches is the largest number of shortest paths between them that share no cable (the count
+of disjoint minimal paths of Besta et al., "FatPaths: routing in supercomputers and data centers when shortest paths
+fall short", SC 2020). By Menger's theorem that is the largest flow over the cables on shortest paths, one unit each. It
+tells what the cables hold, whatever tables make of it: with a diversity of k the pair stays as near as it is whichever
+k - 1 cables fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra, maximum_flow
+
+from routing.endpoints import EndpointSet
+from routing.proof import Proof, prove
+from routing.tables import RoutingTables
+from topo.fabric import Fabric, Kind
+from topo.faults import fail_links
+
+__all__ = ["Diversity", "FailureStudy", "leaf_pairs", "path_diversity", "study_failures"]
+
+MOST_PAIRS = 500
+"""Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """Shortest paths without a cable in common, over pairs of switches."""
+
+    pairs: int
+    connected: int
+    """Pairs that cables connect."""
+    mean: float
+    """Over all pairs; one that nothing connects counts as 0."""
+    least: int
+    distance: float
+    """Mean over the connected pairs of the links on a shortest path."""
+
+
+@dataclass(frozen=True)
+class FailureStudy:
+    """A fabric before and after links between its switches failed, and its tables made anew."""
+
+    failed: tuple[str, ...]
+    """The links, as ``leaf01:21 -> spine01:1``."""
+    before: Diversity
+    after: Diversity
+    """Of the same pairs."""
+    proof: Proof
+    """Of the tables for what is left."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        return {
+            "links": len(self.failed),
+            "before": asdict(self.before),
+            "after": asdict(self.after),
+            "pairs": self.proof.pairs,
+            "connected": self.proof.pairs - self.proof.disconnected,
+            "delivered": self.proof.pairs - self.proof.missing,
+            "credit_loops": self.proof.credit_loops,
+            "max_hops": self.proof.max_hops,
+            "max_load": max((item.max for item in self.proof.classes), default=0),
+            "failed": list(self.failed),
+        }
+
+
+def leaf_pairs(fabric: Fabric, rng: np.random.Generator, most: int = MOST_PAIRS) -> NDArray[np.int64]:
+    """Return (n, 2) pairs of different switches that hold HCAs, the first of lower id; so many at most, at random."""
+    home = fabric.end_switch[(fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)]
+    leaves = np.unique(home).astype(np.int64)
+    n = len(leaves)
+    total = n * (n - 1) // 2
+    chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
+    # Pair number k is (i, j) with k = j (j - 1) / 2 + i, i < j.
+    j = ((1 + np.sqrt(8.0 * chosen + 1)) / 2).astype(np.int64)
+    j -= j * (j - 1) // 2 > chosen
+    i = chosen - j * (j - 1) // 2
+    return np.stack([leaves[i], leaves[j]], axis=1)
+
+
+def path_diversity(fabric: Fabric, pairs: NDArray[np.int64]) -> Diversity:
+    """Count shortest paths that share no cable, for (n, 2) pairs of switches."""
+    n = fabric.n_switches
+    near, far = fabric.port_node, fabric.peer_node
+    between = (near < n) & (far >= 0) & (far < n) & (near != far)
+    cables = csr_array((np.ones(np.count_nonzero(between), np.int32), (near[between], far[between])), shape=(n, n))
+    cables.sum_duplicates()
+    cables.sort_indices()
+    sender = np.repeat(np.arange(n), np.diff(cables.indptr))
+    ends, place = np.unique(pairs, return_inverse=True)
+    place = place.reshape(pairs.shape)
+    distance = dijkstra(cables, indices=ends, unweighted=True) if len(ends) else np.zeros((0, n))
+    counts, lengths = np.zeros(len(pairs), np.int64), []
+    for number in range(len(pairs)):
+        (a, b), (source, goal) = place[number], pairs[number].tolist()
+        length = distance[a, goal]
+        if not np.isfinite(length):
+            continue
+        shortest = distance[a, sender] + 1 + distance[b, cables.indices] == length
+        first = np.concatenate([[0], np.cumsum(np.bincount(sender[shortest], minlength=n))]).astype(np.int32)
+        ways = csr_array((cables.data[shortest], cables.indices[shortest], first), shape=(n, n))
+        counts[number] = maximum_flow(ways, source, goal).flow_value
+        lengths.append(length)
+    return Diversity(
+        pairs=len(pairs),
+        connected=len(lengths),
+        mean=float(counts.mean()) if len(counts) else 0.0,
+        least=int(counts.min(initial=counts.max(initial=0))),
+        distance=float(np.mean(lengths)) if lengths else 0.0,
+    )
+
+
+def study_failures(
+    fabric: Fabric,
+    reroute: Callable[[Fabric], RoutingTables],
+    count: int,
+    rng: np.random.Generator,
+    endpoints: EndpointSet = "hca",
+) -> FailureStudy:
+    """Let random links between switches fail, and route what is left.
+
+    Raises
+    ------
+    HeddleError
+        When there are not so many links, or what is left cannot be routed.
+    """
+    pairs = leaf_pairs(fabric, rng)
+    left, failed = fail_links(fabric, count, rng)
+    return FailureStudy(
+        failed=tuple(fabric.channel_label(port) for port in failed[:, 0].tolist()),
+        before=path_diversity(fabric, pairs),
+        after=path_diversity(left, pairs),
+        proof=prove(left, reroute(left), endpoints),
+    )
