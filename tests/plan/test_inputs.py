@@ -1,0 +1,73 @@
+"""What the command can be pointed at: specs, folders of one subnet or of several, dumps."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plan.cli import run
+from plan.inputs import read_fabric_argument, read_routed_argument
+from topo.catalog import config_root
+from topo.errors import HeddleError
+from topo.fabric import Fabric, Role
+
+LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
+PLANES = """\
+name: pair
+nodes: {gpu: {model: hgx-h800, count: 8}}
+network: {shape: planes, planes: 2, tree: {switch: QM9700, leaves: 2, spines: 1}}
+"""
+
+
+def built(folder: Path, spec: Path) -> Path:
+    assert run(["build", str(spec), "-o", str(folder / "out")]) == 0
+    return folder / "out"
+
+
+def places(fabric: Fabric) -> dict[str, tuple[int, int, int]]:
+    columns = fabric.names, fabric.zone.tolist(), fabric.role.tolist(), fabric.level.tolist()
+    return {name: place for name, *place in zip(*columns, strict=True)}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("spec", [LAB, FIRE_FLYER], ids=lambda path: path.stem)
+def test_a_built_folder_is_the_fabric_of_its_spec(spec: Path, tmp_path: Path) -> None:
+    of_spec, of_folder = read_routed_argument(spec), read_routed_argument(built(tmp_path, spec))
+
+    assert places(of_folder.fabric) == places(of_spec.fabric)
+    assert of_folder.lanes == of_spec.lanes
+    assert of_folder.tables.sl2vl == of_spec.tables.sl2vl
+    # The dump lists nodes in another order; the tables are the same, port GUID by port GUID.
+    order = {guid: end for end, guid in enumerate(of_folder.fabric.end_guid.tolist())}
+    ends = [order[guid] for guid in of_spec.fabric.end_guid.tolist()]
+    n = of_spec.fabric.n_switches
+    lid = of_spec.tables.lid
+    np.testing.assert_array_equal(of_folder.tables.lid[ends], lid)
+    np.testing.assert_array_equal(of_folder.tables.lft[ends[:n]][:, lid], of_spec.tables.lft[:, lid])
+
+
+def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
+    spec = tmp_path / "pair.yaml"
+    spec.write_text(PLANES)
+    folder = built(tmp_path, spec)
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and (path / "fabric.ibnetdiscover").exists())
+    for source in (spec, folder):
+        for subnet in names:
+            assert read_fabric_argument(source, subnet).fabric.n_switches == 3
+        for subnet in (None, "../out", "no"):
+            with pytest.raises(HeddleError, match=f"--subnet with one of {', '.join(names)}"):
+                read_fabric_argument(source, subnet)
+
+
+def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
+    folder = built(tmp_path, LAB)
+    (folder / "opensm" / "io_guids").write_text("")
+    fabric = read_fabric_argument(folder).fabric
+    roles = {fabric.names[node]: Role(fabric.role[node]) for node in range(fabric.n_switches, fabric.n_nodes)}
+
+    assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}
+    assert {role for name, role in roles.items() if not name.startswith("gpu")} == {Role.MANAGEMENT}
+
+
+def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HeddleError, match=r"without plan\.json"):
+        read_fabric_argument(tmp_path)

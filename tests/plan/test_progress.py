@@ -1,0 +1,41 @@
+import os
+import pty
+import sys
+
+import pytest
+
+from plan.progress import progress
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> str:
+    master, slave = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with progress(quiet=quiet) as step:
+            step("reading the fabric")
+            step("playing 5 flows", 0.25)
+            step("playing 5 flows", 0.5)
+        terminal.write(".")
+        terminal.flush()
+        monkeypatch.undo()
+        text = os.read(master, 1 << 16).decode()
+    os.close(master)
+    return text
+
+
+def test_a_terminal_sees_what_goes_on_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, quiet=False)
+    assert "playing 5 flows" in text
+    assert "50 %" in text
+    assert "left" in text
+
+
+def test_nothing_is_shown_when_it_is_to_be_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, quiet=True) == "."
+
+
+def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress() as step:
+        step("playing", 0.5)
+    assert capsys.readouterr() == ("", "")

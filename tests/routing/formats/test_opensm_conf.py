@@ -1,0 +1,47 @@
+import pytest
+
+from routing.formats.opensm_conf import format_opensm_conf, parse_lanes, qos_options
+from routing.qos import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from topo.errors import FormatError
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lanes_of_classes([TrafficClass("a", 0, 0, 96), TrafficClass("b", 2, 2, 16), TrafficClass("c", 3, 2, 8)]),
+        lanes_of_levels((0, 1, 2, *[0] * 13)),
+    ],
+)
+def test_lanes_that_are_written_are_read(plan: LanePlan) -> None:
+    assert parse_lanes(format_opensm_conf(qos_options(plan), "lanes")) == plan
+
+
+def test_without_qos_there_is_one_lane() -> None:
+    for text in ("", "qos FALSE\nqos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\n", "qos true\n", "# qos TRUE\n"):
+        assert parse_lanes(text).lanes == 1
+
+
+def test_what_is_left_out_is_as_opensm_has_it() -> None:
+    assert parse_lanes("qos TRUE\n").sl2vl == (*range(15), 7)
+    assert len({weight for _, weight in parse_lanes("qos TRUE\nqos_sl2vl (null)\n").arbitration}) == 1
+    plan = parse_lanes(
+        "qos TRUE\nqos_sl2vl 0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0\nqos_vlarb_low 0:1,1:2\nqos_vlarb_high 1:4\n"
+    )
+    assert plan == LanePlan((0, 1, *[0] * 14), ((0, 1), (1, 6)))
+    own = parse_lanes(f"qos TRUE\nqos_sl2vl {','.join('0' * 16)}\nqos_swe_sl2vl {','.join('01' * 8)}\n")
+    assert own.sl2vl == (0, 1) * 8
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("qos_sl2vl 0,1,2", "expected 0,1,2,3"),
+        (f"qos_sl2vl {','.join(['16'] * 16)}", "lanes 0 to 15"),
+        (f"qos_sl2vl {','.join(['15'] * 16)}", "carries no data"),
+        ("qos_vlarb_low 0:64;1:64", "0:64"),
+        ("qos_swe_vlarb_low 0:64", "lane 1, which no arbitration entry serves"),
+    ],
+)
+def test_lanes_that_cannot_be_are_refused(line: str, says: str) -> None:
+    with pytest.raises(FormatError, match=says):
+        parse_lanes(f"qos TRUE\n{line}\n", "opensm.conf")
