@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from simulate.flows import Flows
 from simulate.kernels import events
-from simulate.kernels.state import ROUTE, allocate, enlarge
-from simulate.network import Network
+from simulate.kernels.state import ROUTE, State, aligned_copy, allocate, enlarge
+from simulate.network import Network, RouteTable
 from simulate.outcome import Timeline
 from topo.errors import HeddleError
 from topo.fabric import frozen
@@ -128,21 +128,34 @@ class FluidNetwork:
             raise HeddleError(f"a flow from {src} to {dst} would begin at {time} s; it is {self.now_s} s already")
         if not (np.isfinite(size_bytes) and size_bytes >= 0):
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
-        route = self._route(src, dst, sl)
-        if not self._unused:
-            n = len(self._number)
-            self._number = np.concatenate([self._number, np.zeros(n, np.int64)])
-            self._unused = list(range(2 * n - 1, n - 1, -1))
-            self._double("flow_route", "size", "earliest", "delay", "waits", "next_offset")
-        place = self._unused.pop()
-        number = self._n_begun
-        self._n_begun += 1
-        self._number[place] = number
-        self._inputs["flow_route"][place] = route
+        (place,) = self._take([self._route(src, dst, sl)], time)
         self._inputs["size"][place] = size_bytes
-        self._inputs["earliest"][place] = time
         events.schedule_roots(self._state, np.array([place]))
-        return number
+        return self._n_begun - 1
+
+    def begin_all(
+        self, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, *, at_s: float | None = None, sl: int = 0
+    ) -> range:
+        """Begin many flows at once, arrays that broadcast against each other; return their numbers.
+
+        Raises
+        ------
+        HeddleError
+            As `begin`.
+        """
+        time = self.now_s if at_s is None else at_s
+        if not (np.isfinite(time) and time >= self.now_s):
+            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
+        flows = Flows.of(src, dst, size_bytes, sl=sl)
+        pairs = list(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
+        new = list(dict.fromkeys(pair for pair in pairs if (*pair, sl) not in self._routes))
+        if new:
+            sources, targets = zip(*new, strict=True)
+            self._add_routes(self.network.routes(Flows.of(sources, targets, 0.0, sl=sl)), new, sl)
+        places = self._take([self._routes[(*pair, sl)] for pair in pairs], time)
+        self._inputs["size"][places] = flows.size_bytes
+        events.schedule_roots(self._state, np.array(places, np.int64))
+        return range(self._n_begun - len(flows), self._n_begun)
 
     def advance(self, until_s: float = np.inf) -> list[Finished]:
         """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
@@ -191,24 +204,85 @@ class FluidNetwork:
         width = float(self._state.now["bin_s"][0])
         return Timeline(width, frozen(self._state.bins / width))
 
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return all that there is as arrays, from which `restored` goes on, to the last bit."""
+        state = {name: array for name, array in self._state._asdict().items() if name not in self._inputs}
+        own = {
+            "number": self._number,
+            "unused": np.array(self._unused, np.int64),
+            "sent": self._sent,
+            "pairs": np.array(list(self._routes), np.int64).reshape(-1, 3),
+            "counts": np.array([self._n_route_links, self._n_begun]),
+        }
+        named = {**_prefixed("state", state), **_prefixed("input", self._inputs), **_prefixed("own", own)}
+        return {name: array.copy() for name, array in named.items()}
+
+    @classmethod
+    def restored(cls, network: Network, arrays: dict[str, NDArray[Any]]) -> FluidNetwork:
+        """Return a network in motion as it was when it gave these arrays.
+
+        Parameters
+        ----------
+        network
+            The same as then.
+
+        Raises
+        ------
+        HeddleError
+            When arrays are missing, or belong to another network.
+        """
+        result = cls(network)
+        try:
+            result._inputs = {name: arrays[f"input.{name}"].copy() for name in result._inputs}
+            names = [name for name in result._state._fields if name not in (*result._inputs, "lane_weight")]
+            state = {name: aligned_copy(arrays[f"state.{name}"]) for name in names}
+            result._number, result._sent = arrays["own.number"].copy(), arrays["own.sent"].copy()
+            result._unused = arrays["own.unused"].tolist()
+            result._routes = {tuple(pair): at for at, pair in enumerate(arrays["own.pairs"].tolist())}
+            result._n_route_links, result._n_begun = arrays["own.counts"].tolist()
+        except KeyError as error:
+            raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
+        if not np.array_equal(state["links"]["capacity"], network.capacity_bytes_s):
+            raise HeddleError("a saved network has links of other rates; go on with the one that it was saved from")
+        result._state = State(**state, **result._views(), lane_weight=network.lane_weight)
+        return result
+
+    def _take(self, routes: list[int], time: float) -> list[int]:
+        """Return places for flows on these routes, numbered in order."""
+        n = len(routes)
+        while len(self._unused) < n:
+            size = len(self._number)
+            self._number = np.concatenate([self._number, np.zeros(size, np.int64)])
+            self._unused = [*range(2 * size - 1, size - 1, -1), *self._unused]
+            self._double("flow_route", "size", "earliest", "delay", "waits", "next_offset")
+        places = [self._unused.pop() for _ in range(n)]
+        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
+        self._inputs["flow_route"][places] = routes
+        self._inputs["earliest"][places] = time
+        self._n_begun += n
+        return places
+
     def _route(self, src: int, dst: int, sl: int) -> int:
-        known = self._routes.get((src, dst, sl))
-        if known is not None:
-            return known
-        table = self.network.routes(Flows.of(src, dst, 0.0, sl=sl))
-        number, first, links = len(self._routes), self._n_route_links, table.resource
-        last = first + len(links)
-        if number == len(self._inputs["routes"]):
-            self._double("routes")
-        while last > len(self._inputs["route_link"]) or len(links) > 1 << int(self._state.now["shift"][0]):
-            self._double("route_link", "route_use", n_hops=len(links))
-        self._inputs["routes"][number] = (table.latency_s[0], first, len(links), -1, table.lane[0])
-        self._inputs["route_link"][first:last] = links
-        if len(table.use):
-            self._inputs["route_use"][first:last] = table.use
-        self._n_route_links = last
-        self._routes[src, dst, sl] = number
-        return number
+        if (src, dst, sl) not in self._routes:
+            self._add_routes(self.network.routes(Flows.of(src, dst, 0.0, sl=sl)), [(src, dst)], sl)
+        return self._routes[src, dst, sl]
+
+    def _add_routes(self, table: RouteTable, pairs: list[tuple[int, int]], sl: int) -> None:
+        """Add the routes of pairs of end ports, one a pair."""
+        for pair, row in zip(pairs, table.route.tolist(), strict=True):
+            begin, end = table.offset[row : row + 2].tolist()
+            number, first, links = len(self._routes), self._n_route_links, table.resource[begin:end]
+            last = first + len(links)
+            if number == len(self._inputs["routes"]):
+                self._double("routes")
+            while last > len(self._inputs["route_link"]) or len(links) > 1 << int(self._state.now["shift"][0]):
+                self._double("route_link", "route_use", n_hops=len(links))
+            self._inputs["routes"][number] = (table.latency_s[row], first, len(links), -1, table.lane[row])
+            self._inputs["route_link"][first:last] = links
+            if len(table.use):
+                self._inputs["route_use"][first:last] = table.use[begin:end]
+            self._n_route_links = last
+            self._routes[*pair, sl] = number
 
     def _double(self, *names: str, n_hops: int = 1) -> None:
         for name in names:
@@ -222,3 +296,7 @@ class FluidNetwork:
         for name in ("route_link", "route_use", "flow_route", "size", "earliest", "delay"):
             views[name].flags.writeable = False
         return views
+
+
+def _prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}

@@ -29,6 +29,7 @@ __all__ = [
     "ROUTE",
     "Records",
     "State",
+    "aligned_copy",
     "allocate",
 ]
 
@@ -203,6 +204,15 @@ def aligned(n: int, record: np.dtype[np.void]) -> Records:
     memory = np.zeros(n * record.itemsize + 64, np.uint8)
     begin = -memory.ctypes.data % 64
     return memory[begin : begin + n * record.itemsize].view(record)
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy; one of records begins at a line of the cache."""
+    if array.dtype.names is None:
+        return array.copy()
+    result = aligned(len(array), array.dtype)
+    result[:] = array
+    return result
 
 
 def allocate(

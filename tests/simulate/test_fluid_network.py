@@ -96,3 +96,49 @@ def test_refuses_the_past_and_the_unknown(network: Network) -> None:
         net.begin(first, second, -1.0)
     with pytest.raises(HeddleError, match="end ports are 0 to"):
         net.begin(first, 10_000, 1.0)
+
+
+def test_many_flows_begin_as_one_by_one(network: Network) -> None:
+    flows = some_flows(network, 700, 3, ties=True)
+    one, many = FluidNetwork(network), FluidNetwork(network)
+    assert many.begin_all(flows.src, flows.dst, flows.size_bytes) == range(700)
+    for flow in range(700):
+        one.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow])
+    while one.under_way:
+        assert sorted(one.advance()) == sorted(many.advance())
+    assert many.under_way == 0
+    with pytest.raises(HeddleError, match="already"):
+        FluidNetwork(network).begin_all([1], [2], 1.0, at_s=-1.0)
+
+
+def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
+    flows = some_flows(network, 600, 5, ties=False)
+
+    def play(stop: int | None) -> list[object]:
+        net = FluidNetwork(network, n_bins=8)
+        found: list[object] = []
+        for part, time in ((slice(0, 300), 0.0), (slice(300, 600), 3e-4)):
+            while net.next_event_s < time:
+                found += net.advance(time)
+            net.begin_all(flows.src[part], flows.dst[part], flows.size_bytes[part])
+            for _ in range(100):
+                if len(found) == stop:
+                    net = FluidNetwork.restored(network, net.snapshot())
+                found += net.advance()
+        while net.under_way:
+            found += net.advance()
+        return [found, net.resource_bytes.tobytes(), net.timeline.load_bytes_s.tobytes()]
+
+    whole = play(None)
+    assert len(whole[0]) == 600  # type: ignore[arg-type]
+    for stop in (1, 57, 140, 199):
+        assert play(stop) == whole
+
+
+def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
+    arrays = FluidNetwork(network).snapshot()
+    with pytest.raises(HeddleError, match="other rates"):
+        FluidNetwork.restored(Network.from_tables(network.fabric, network.tables, host_gbps=1), arrays)
+    del arrays["own.sent"]
+    with pytest.raises(HeddleError, match=r"own\.sent"):
+        FluidNetwork.restored(network, arrays)
