@@ -69,11 +69,11 @@ def permutations(ends: NDArray[np.int64], rng: np.random.Generator, times: int, 
 
 
 def arrivals(ends: NDArray[np.int64], rng: np.random.Generator, n: int) -> Load:
-    """Flows from random hosts to random others that begin at random times, at 40 % of what all hosts can send."""
+    """Flows from random hosts to random others that begin at random times, at 20 % of what all hosts can send."""
     src = rng.integers(0, len(ends), n)
     dst = (src + rng.integers(1, len(ends), n)) % len(ends)
     size = np.ceil(rng.exponential(8e6, n))
-    start = np.sort(rng.uniform(0, n * 8e6 / (0.4 * len(ends) * 25e9), n))
+    start = np.sort(rng.uniform(0, n * 8e6 / (0.2 * len(ends) * 25e9), n))
     flows = Flows.of(ends[src], ends[dst], size, start_s=start)
     return Load(flows, np.zeros(n, np.int64), np.zeros(n, np.int64))
 

@@ -18,6 +18,7 @@ from simulate.kernels.order import followers
 from simulate.kernels.state import ROUTE, State, allocate
 from simulate.network import Network, RouteTable
 from simulate.outcome import Outcome, Timeline
+from topo.fabric import frozen
 
 __all__ = ["play"]
 
@@ -63,7 +64,7 @@ def play(
         bottleneck=state.limit[: len(flows)],
         n_events=int(state.now["events"][0]),
         n_solves=int(state.now["solves"][0]),
-        timeline=Timeline(float(state.now["bin_s"][0]), state.bins / state.now["bin_s"]) if n_bins else None,
+        timeline=Timeline(float(state.now["bin_s"][0]), frozen(state.bins / state.now["bin_s"])) if n_bins else None,
     )
 
 
@@ -76,6 +77,7 @@ def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, ti
     table["slot"], table["lane"] = -1, routes.lane
     state = allocate(
         network.capacity_bytes_s,
+        network.fabric.n_ports,
         {
             "routes": table,
             "route_link": routes.resource,

@@ -81,6 +81,7 @@ class FluidNetwork:
         }
         self._state = allocate(
             network.capacity_bytes_s,
+            network.fabric.n_ports,
             self._views(),
             n_slots=FIRST_FLOWS,
             n_hops=8,

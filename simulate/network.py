@@ -131,7 +131,8 @@ class Network:
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights
             Arbitration weight of virtual lanes 0, 1, ...: lanes with something to send share a link in proportion,
-            and the flows of a lane share what it gets. None when all flows share alike whatever their level.
+            and the flows of a lane share what it gets (`simulate.kernels.lanes` has the formula). None when all flows
+            share alike whatever their level.
 
         Raises
         ------

@@ -17,12 +17,17 @@ __all__ = ["Outcome", "Timeline"]
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Load of R resources in B bins of time."""
+    """Load of R resources on L lanes in B bins of time."""
 
     bin_s: float
     """Seconds a bin; the first begins at 0."""
-    load_bytes_s: NDArray[np.float64]
-    """(R, B) bytes a second that crossed each resource, mean over the bin."""
+    lane_bytes_s: NDArray[np.float64]
+    """(L, R, B) bytes a second that crossed each resource on each lane, mean over the bin."""
+
+    @property
+    def load_bytes_s(self) -> NDArray[np.float64]:
+        """(R, B) bytes a second that crossed each resource, on all lanes."""
+        return frozen(self.lane_bytes_s.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

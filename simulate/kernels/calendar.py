@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.kernels.compile import kernel
+from simulate.kernels.compile import kernel, scanning
 from simulate.kernels.state import BLOCK, Records
 
 __all__ = ["ends_until", "next_begin", "next_end", "schedule", "set_end", "take_begin"]
@@ -15,21 +15,27 @@ __all__ = ["ends_until", "next_begin", "next_end", "schedule", "set_end", "take_
 def set_end(
     now: Records,
     ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
     stale: NDArray[np.int32],
     is_stale: NDArray[np.bool_],
     slot: int,
     time: float,
 ) -> None:
     """Say when the first flow of a class ends."""
+    before = ends[slot]
     ends[slot] = time
     block = slot // BLOCK
-    if not is_stale[block]:
+    if time < blocks[block]:
+        blocks[block] = time
+        tops[block // BLOCK] = min(tops[block // BLOCK], time)
+    elif before == blocks[block] and time > before and not is_stale[block]:
         is_stale[block] = True
         stale[now[0].stale] = block
         now[0].stale += 1
 
 
-@kernel
+@scanning
 def next_end(
     now: Records,
     ends: NDArray[np.float64],

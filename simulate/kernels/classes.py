@@ -131,12 +131,13 @@ def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64
     load = rate * classes[slot].solved
     if load == 0.0 or since >= time:
         return
-    n_bins = bins.shape[1]
+    n_bins = bins.shape[2]
     while time > now[0].bin_s * n_bins:
-        for link in range(bins.shape[0]):
-            for at in range(n_bins // 2):
-                bins[link, at] = bins[link, 2 * at] + bins[link, 2 * at + 1]
-            bins[link, n_bins // 2 :] = 0.0
+        for lane in range(bins.shape[0]):
+            for link in range(bins.shape[1]):
+                for at in range(n_bins // 2):
+                    bins[lane, link, at] = bins[lane, link, 2 * at] + bins[lane, link, 2 * at + 1]
+                bins[lane, link, n_bins // 2 :] = 0.0
         now[0].bin_s *= 2.0
     width = now[0].bin_s
     first_hop = slot << now[0].shift
@@ -144,4 +145,4 @@ def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64
         part = min(time, (at + 1) * width) - max(since, at * width)
         if part > 0.0:
             for hop in range(first_hop, first_hop + classes[slot].hops):
-                bins[hops[hop].link, at] += load * hops[hop].use * part
+                bins[classes[slot].lane, hops[hop].link, at] += load * hops[hop].use * part

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["inlined", "kernel", "scanning"]
 
 # Kernels make no arrays, so they go without Numba's reference counts (`_nrt`): their atomic additions at every call and
 # return took half of the time of a simulation.
@@ -17,3 +17,6 @@ kernel = njit(**OPTIONS)
 
 inlined = njit(**OPTIONS, forceinline=True)
 """Likewise, for small functions in the innermost loops."""
+
+scanning = njit(**OPTIONS, fastmath={"nnan", "nsz"})
+"""Likewise, for scans of arrays without NaN, which may then look at several values at once."""

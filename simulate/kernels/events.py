@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from simulate.kernels.calendar import ends_until, next_begin, next_end, schedule, set_end, take_begin
 from simulate.kernels.classes import close_class, draw, meld, open_class, serve
 from simulate.kernels.compile import kernel
+from simulate.kernels.lanes import solve_lanes
 from simulate.kernels.maxmin import FREE, SETTLED, TIE, solve
 from simulate.kernels.state import Records, State
 
@@ -84,6 +85,8 @@ def _solve(
     hops: Records,
     moves: Records,
     ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
     stale: NDArray[np.int32],
     is_stale: NDArray[np.bool_],
     heap: Records,
@@ -91,6 +94,9 @@ def _solve(
     seeds: NDArray[np.int32],
     touched: NDArray[np.int32],
     spare: NDArray[np.int32],
+    levels: NDArray[np.float64],
+    wants: NDArray[np.float64],
+    lane_weight: NDArray[np.float64],
     bins: NDArray[np.float64],
     n_touched: int,
 ) -> None:
@@ -103,7 +109,7 @@ def _solve(
         slot = touched[at]
         if classes[slot].flows == classes[slot].solved:
             continue
-        if bins.shape[1] > 0:
+        if bins.shape[2] > 0:
             draw(now, classes, hops, bins, slot, rates[slot].rate)
         classes[slot].solved = classes[slot].flows
         for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
@@ -121,9 +127,28 @@ def _solve(
             n_freed += 1
     if n_seeds > 0:
         now[0].solves += 1
-        n_freed = solve(
-            links, members, rates, classes, hops, heap, freed, n_freed, seeds, n_seeds, now[0].solves, shift
-        )
+        if len(lane_weight) == 1:
+            n_freed = solve(
+                links, members, rates, classes, hops, heap, freed, n_freed, seeds, n_seeds, now[0].solves, shift
+            )
+        else:
+            n_freed = solve_lanes(
+                links,
+                members,
+                rates,
+                classes,
+                hops,
+                heap,
+                levels,
+                lane_weight,
+                wants,
+                freed,
+                n_freed,
+                seeds,
+                n_seeds,
+                now[0].solves,
+                shift,
+            )
         for at in range(n_freed):
             slot = freed[at]
             rates[slot].free = SETTLED
@@ -131,7 +156,7 @@ def _solve(
             if abs(rates[slot].rate - before) <= TIE * before:
                 rates[slot].rate = before
                 continue
-            if bins.shape[1] > 0:
+            if bins.shape[2] > 0:
                 draw(now, classes, hops, bins, slot, before)
             serve(classes, slot, before, time)
             if not classes[slot].touched:
@@ -145,7 +170,7 @@ def _solve(
         if classes[slot].flows > 0:
             left = max(0.0, moves[classes[slot].first].due - classes[slot].served)
             ending = classes[slot].since + left / rates[slot].rate
-        set_end(now, ends, stale, is_stale, slot, ending)
+        set_end(now, ends, blocks, tops, stale, is_stale, slot, ending)
 
 
 @kernel
@@ -201,6 +226,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
     heap, freed, seeds, bins = state.heap, state.freed, state.seeds, state.bins
+    levels, wants, lane_weight = state.levels, state.wants, state.lane_weight
     for _ in range(max_events):
         time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
         if time > until or time == np.inf:
@@ -275,6 +301,8 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             hops,
             moves,
             ends,
+            blocks,
+            tops,
             stale,
             is_stale,
             heap,
@@ -282,6 +310,9 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             seeds,
             touched,
             spare,
+            levels,
+            wants,
+            lane_weight,
             bins,
             n_touched,
         )

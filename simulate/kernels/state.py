@@ -70,7 +70,7 @@ LINK = np.dtype(
         ("fixed", "f8"),  # bytes a second of the classes with a rate
         ("free", "f8"),  # weight of the classes without one
         ("key", "f8"),  # level at which it must be looked at next: its entry in the heap
-        ("padding", "f8"),  # to one line of the cache
+        ("laned", "i8"),  # whether lanes share it by weight: channels are, what hosts have inside is not
     ]
 )
 """A resource."""
@@ -188,11 +188,15 @@ class State(NamedTuple):
     """(F,) stack of flows to begin at this instant."""
     done: NDArray[np.int32]
     """(F,) flows in the order in which they ended."""
+    levels: NDArray[np.float64]
+    """(R, L) level of each resource and lane (`lanes`); (0, 1) when there is one lane."""
+    wants: NDArray[np.float64]
+    """(L,) bytes a second that the flows of each lane would take of a resource."""
     lane_weight: NDArray[np.float64]
     """(L,) arbitration weight of each lane."""
     bins: NDArray[np.float64]
-    """(R, B) bytes that crossed each resource in each bin of time. The width of a bin doubles, and neighbours are
-    joined, when time goes beyond the last."""
+    """(L, R, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
+    neighbours are joined, when time goes beyond the last."""
 
 
 FIRST_ROOM = 4
@@ -217,6 +221,7 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def allocate(
     capacity: NDArray[np.float64],
+    n_channels: int,
     inputs: dict[str, NDArray[Any]],
     n_slots: int,
     n_hops: int,
@@ -232,6 +237,8 @@ def allocate(
     ----------
     capacity
         (R,) bytes a second of each resource.
+    n_channels
+        The first so many are channels, which lanes share by weight.
     inputs
         The arrays of `State` that say what the routes and the flows are: ``routes, route_link, route_use, flow_route,
         size, earliest, delay, waits, next_offset, next_flow``.
@@ -250,6 +257,8 @@ def allocate(
     links["capacity"] = capacity
     links["first"] = FIRST_ROOM * np.arange(n_links)
     links["room"] = FIRST_ROOM
+    links["laned"][:n_channels] = True
+    n_lanes = len(lane_weight)
     return State(
         now=now,
         links=links,
@@ -277,8 +286,10 @@ def allocate(
         spare=np.arange(k - 1, -1, -1, dtype=np.int32),
         ready=np.zeros(n_flows, np.int32),
         done=np.zeros(n_flows, np.int32),
+        levels=np.full((n_links if n_lanes > 1 else 0, n_lanes), np.inf),
+        wants=np.zeros(n_lanes),
         lane_weight=lane_weight,
-        bins=np.zeros((n_links if n_bins else 0, n_bins)),
+        bins=np.zeros((n_lanes, n_links if n_bins else 0, n_bins)),
     )
 
 
@@ -294,11 +305,12 @@ def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State
     shift, k = int(old_now["shift"]), len(state.classes)
     new = allocate(
         state.links["capacity"],
+        0,  # taken over with the links
         inputs,
         n_slots=len(inputs["size"]),
         n_hops=max(n_hops, 1 << shift),
         tie_s=float(old_now["tie"]),
-        n_bins=state.bins.shape[1],
+        n_bins=state.bins.shape[2],
         bin_s=float(old_now["bin_s"]),
         lane_weight=state.lane_weight,
     )
@@ -311,7 +323,7 @@ def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State
     for place in range(1 << shift):
         new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
     new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
-    new.bins[:] = state.bins
+    new.bins[:], new.levels[:] = state.bins, state.levels
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
     new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
     new.now[0] = old_now
