@@ -1,10 +1,6 @@
 """The real OpenSM loads every file that we write, and behaves as they say; its dumps are read back as they were."""
 
 import re
-import subprocess
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,9 +8,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+from opensm_daemon import level_of_path, serving
 from strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 
-from plan.opensm_over_ibsim import SimulatedSubnet, missing_tools, run_ibdmchk, run_opensm, simulated
+from plan.opensm_over_ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
 from routing.formats.guid2lid import format_guid2lid, read_guid2lid
 from routing.formats.lfts import format_lfts, parse_lfts, read_lfts
 from routing.opensm import opensm_files
@@ -186,53 +183,6 @@ def test_the_log_would_tell_of_a_file_that_opensm_cannot_read(name, spoilt, erro
     assert re.search(error, told)
 
 
-@contextmanager
-def serving(subnet: SimulatedSubnet, files: Mapping[str, bytes]) -> Iterator[None]:
-    """OpenSM as a daemon that answers queries, as its own options file has it."""
-    for name in ("files", "cache", "dumps"):
-        (subnet.folder / name).mkdir(exist_ok=True)
-    for name, data in files.items():
-        (subnet.folder / ("cache" if name == "guid2lid" else "files") / name).write_bytes(data)
-    log = subnet.folder / "daemon.log"
-    environment = {"OSM_CACHE_DIR": f"{subnet.folder}/cache/", "OSM_TMP_DIR": f"{subnet.folder}/dumps/"}
-    conf, dumps = str(subnet.folder / "files" / "opensm.conf"), str(subnet.folder / "dumps")
-    command = [
-        "opensm",
-        "-F",
-        conf,
-        "-e",
-        "-f",
-        str(log),
-        "-D",
-        "0x43",
-        "-n",
-        "8",
-        "-d",
-        "2",
-        "--dump_files_dir",
-        dumps,
-    ]
-    daemon = subprocess.Popen(
-        command,
-        cwd=subnet.folder,
-        env={**subnet.environment, **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(300):
-            if log.exists() and "SUBNET UP" in log.read_text():
-                break
-            time.sleep(0.1)
-        else:
-            pytest.fail(f"OpenSM does not come up:\n{log.read_text() if log.exists() else ''}")
-        assert "file tables configured on all switches" in log.read_text()
-        yield
-    finally:
-        daemon.kill()
-        daemon.wait()
-
-
 def levels_of_paths(case: Case, traffic: tuple[TrafficClass, ...], folder: Path) -> dict[tuple[int, int], int]:
     """The service level that OpenSM answers with for each pair of hosts."""
     hosts = range(case.fabric.n_switches, case.fabric.n_end_ports)
@@ -242,9 +192,7 @@ def levels_of_paths(case: Case, traffic: tuple[TrafficClass, ...], folder: Path)
         for a in hosts:
             for b in hosts:
                 if a != b:
-                    answer = subnet.run(["saquery", "-p", "--src-to-dst", f"{lid[a]}:{lid[b]}"])
-                    assert f"dlid....................{lid[b]}\n" in answer
-                    levels[a, b] = int(re.search(r"\tsl\.+0x([0-9a-f]+)", answer)[1], 16)
+                    levels[a, b] = level_of_path(subnet, lid[a], lid[b])
     return levels
 
 

@@ -1,0 +1,124 @@
+"""Real machines, routed by us: OpenSM loads the tables entry for entry, and ibdmchk judges them as we do."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opensm_daemon import level_of_path, serving
+from strategies import ring
+
+from plan.cli import run
+from plan.opensm_over_ibsim import as_simulated, run_ibdmchk, simulated
+from plan.subnet import make_tables
+from routing.lanes import fit_lanes
+from routing.opensm import opensm_files
+from routing.proof import prove
+from topo.fabric import Fabric
+from topo.formats.fabric_file import read_fabric
+from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.levels import find_levels
+
+pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
+
+FILES = {
+    "azure": "azure_sat11_2021/ibnetdiscover.gz",
+    "clova": "clova_superpod_a100_2022/ibnetdiscover.gz",
+    "frame": "cs8500_frame_factory_2019/ibnetdiscover.gz",
+    "janus": "janus_is5600_2014/ibnetdiscover.gz",
+    "kr": "kr_dual_cs8500_2021/ibnetdiscover.gz",
+    "lassen": "lassen_cs7500_2019/ibnetdiscover.gz",
+    "ndr": "ndr_dgx_2025/ibnetdiscover.gz",
+    "tartu": "tartu_fdr10_2014/ibnetdiscover.gz",
+    "one zone": "fireflyer_models/zone1_800hca_60sw.ibnetdiscover.txt.gz",
+    "two zones": "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz",
+}
+SMALL = ("frame", "ndr", "tartu", "one zone")
+ENGINES = ("fat-tree", "balanced", "zoned", "minhop", "updn", "dfsssp")
+CASES = [(name, "auto") for name in FILES]
+CASES += [(name, engine) for name in SMALL for engine in ENGINES if (name, engine) != ("frame", "zoned")]
+"""A bare frame with loop-back plugs is nothing that `zoned` takes."""
+
+
+def read(folder: Path, name: str) -> Fabric:
+    return find_levels(read_fabric(folder / FILES[name]).fabric)
+
+
+@pytest.mark.parametrize(("name", "engine"), CASES)
+def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder, tmp_path) -> None:
+    fabric = read(fabrics_folder, name)
+    tables, _ = make_tables(fabric, engine)
+    with simulated(fabric, tmp_path) as subnet:
+        files = opensm_files(as_simulated(fabric), tables, directory=str(tmp_path / "files"))
+        run = subnet.opensm("file", files)
+        verdict = run_ibdmchk(run)
+
+    assert run.errors == run.notes == ()
+    assert np.array_equal(run.tables.lid, tables.lid), "the LIDs that the machine has"
+    assert np.array_equal(run.tables.lft, tables.lft)
+    proof = prove(fabric, fit_lanes(fabric, tables, 1), "adapters")  # ibdmchk counts aggregation nodes, and one lane
+    assert (verdict.pairs, verdict.missing) == (proof.pairs, proof.missing)
+    assert verdict.hops == {length: count for length, count in enumerate(proof.hops.tolist()) if count}
+    assert verdict.loops == (proof.credit_loops > 0 if proof.missing == 0 else None), "it does not look otherwise"
+    if engine in ("auto", "balanced"):
+        assert (verdict.missing, verdict.loops) == (0, False)
+
+
+def test_each_path_is_answered_with_its_lane(fabrics_folder, tmp_path) -> None:
+    """The tables of dfsssp need several lanes on this machine; whoever asks for a path is told the right one."""
+    fabric = as_simulated(read(fabrics_folder, "kr"))
+    tables, _ = make_tables(fabric, "dfsssp")
+    assert tables.path_sl is not None
+    assert prove(fabric, tables, "adapters").credit_loops == 0
+    files = opensm_files(fabric, tables, directory=str(tmp_path / "files"))
+    whole = {name: data if isinstance(data, bytes) else b"".join(data) for name, data in files.items()}
+    ends = np.flatnonzero(tables.lid)
+    ends = ends[ends >= fabric.n_switches]
+    rng = np.random.default_rng(0)
+    sources, goals = (rng.choice(ends, 20_000) for _ in range(2))
+    wanted = tables.path_sl[fabric.end_switch[sources], tables.lid[goals]]
+    levels = np.unique(wanted[sources != goals]).tolist()
+    assert len(levels) > 2
+    with simulated(fabric, tmp_path) as subnet, serving(subnet, whole):
+        for level in levels:
+            for pair in np.flatnonzero((wanted == level) & (sources != goals))[:6].tolist():
+                lids = int(tables.lid[sources[pair]]), int(tables.lid[goals[pair]])
+                assert level_of_path(subnet, *lids) == level
+
+
+def test_plan_route_sets_ours_beside_the_engines_of_opensm(fabrics_folder, tmp_path, capsys) -> None:
+    fabric = fabrics_folder / FILES["ndr"]
+    command = ["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]
+    assert run([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    ours, *theirs = told["opensm"]
+    assert [row["engine"] for row in theirs] == ["minhop", "updn", "ftree", "dfsssp", "nue"]
+    assert (ours["missing"], ours["credit_loops_on_one_lane"], ours["lanes"]) == (0, 0, 1)
+    assert all(ours["ebb"] > row["ebb"] for row in theirs if not row.get("missing", 1))
+    assert next(row for row in theirs if row["engine"] == "dfsssp")["lanes"] == 2
+    assert "opensm" not in json.loads((tmp_path / "out" / "plan.json").read_text()), "which depends on the fabric alone"
+
+    assert run(command) == 0
+    said = capsys.readouterr().out
+    for row in told["opensm"]:
+        assert any(row["engine"] in line for line in said.splitlines())
+
+
+def test_an_engine_that_fails_is_a_row_that_says_so(fabrics_folder, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("plan.opensm_comparison.PEERS", {"nonsense": (), "minhop": ()})
+    fabric = fabrics_folder / FILES["tartu"]
+    assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
+    said = capsys.readouterr().out
+    assert "nonsense" in said
+    assert "nonsense: OpenSM's engine nonsense did not route this fabric" in " ".join(said.split())
+
+
+def test_a_fabric_that_cannot_be_simulated_is_a_table_that_says_so(tmp_path, capsys) -> None:
+    """ibsim counts port GUIDs up from the node's, so the adapter after switch 0 would get the GUID of switch 1."""
+    fabric = ring().fabric
+    guids = fabric.node_guid.copy()
+    guids[fabric.n_switches] = guids[1] - 1
+    (tmp_path / "fabric").write_text(format_ibnetdiscover(replace(fabric, node_guid=guids)))
+    assert run(["route", str(tmp_path / "fabric"), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
+    assert "ibsim would give two end ports the GUID" in " ".join(capsys.readouterr().out.split())
