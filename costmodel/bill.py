@@ -145,8 +145,12 @@ def _links_by_speed(fabric: Fabric, roles: Sequence[str], is_cable: NDArray[np.b
 
 def _cables(fabric: Fabric, roles: Sequence[str], cabling: Cabling) -> Counter[Part]:
     parts: Counter[Part] = Counter()
-    for place, index in zip(_link_places(fabric, roles), cabling.part.tolist(), strict=True):
-        if index >= 0:
+    counted: set[int] = set()
+    for place, index, cable in zip(
+        _link_places(fabric, roles), cabling.part.tolist(), cabling.cable.tolist(), strict=True
+    ):
+        if index >= 0 and cable not in counted:  # the second leg of a splitter is in a cable that was counted
+            counted.add(cable)
             part = cabling.parts[index]
             if part.kind == "fibre":
                 parts["fibre", f"{part.item}, {part.length_m:g} m", place] += 1

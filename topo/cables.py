@@ -14,8 +14,9 @@ from topo.fabric import Fabric, Kind, frozen
 from topo.hardware import CableModel, HcaModel, SwitchModel
 from topo.racks import Layout, route_lengths
 from topo.speeds import SPEEDS, LinkSpeed
+from topo.splitters import split_cages
 
-__all__ = ["CablePart", "Cabling", "backplane", "choose_cables"]
+__all__ = ["CablePart", "Cabling", "backplane", "cable_legs", "choose_cables"]
 
 ROUND_TO_M = 5
 """Fibre is ordered in steps of this length."""
@@ -26,7 +27,7 @@ class CablePart:
     """What one link takes: a cable with both ends, or a fibre between two transceivers."""
 
     kind: str
-    """``DAC``, ``AOC``, ``fibre``, or ``unknown`` where the catalog has nothing of this speed."""
+    """``DAC``, ``AOC``, ``fibre``, ``AOC-splitter`` and the like, or ``unknown`` where the catalog has nothing."""
     item: str
     """Model of the cable, or a description of the fibre; the speed where nothing is known."""
     length_m: float | None
@@ -41,6 +42,8 @@ class Cabling:
     parts: tuple[CablePart, ...]
     part: NDArray[np.int32]
     """(L,) index into `parts` of each link, -1 for links that need no cable."""
+    cable: NDArray[np.int32]
+    """(L,) number of the cable that each link is in, -1 likewise; the two legs of a splitter are in the same one."""
     route_m: NDArray[np.float64]
     """(L,) length that each link needs."""
 
@@ -68,39 +71,65 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     result = []
     for subnet, fabric in enumerate(fabrics):
         route_m = route_lengths(fabric, subnet, layout)
-        sort_of_link, offers = _offers(fabric, catalog)
+        legs = cable_legs(fabric, catalog)
+        sort_of_link, offers = _offers(fabric, catalog, {leg for cable in legs if len(cable) > 1 for leg in cable})
         parts: dict[CablePart, int] = {}
         part = np.full(len(fabric.links), -1, np.int32)
-        for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-            chosen = _shortest(offers[sort_of_link[link]], float(route_m[link]))
+        cable = np.full(len(fabric.links), -1, np.int32)
+        for number, links in enumerate(legs):
+            longest = max(links, key=lambda link: float(route_m[link]))
+            chosen = _shortest(offers[sort_of_link[longest]], float(route_m[longest]))
             if chosen is None:
-                a, b = fabric.links[link].tolist()
+                a, b = fabric.links[longest].tolist()
                 speed = LinkSpeed(int(fabric.width[a]), SPEEDS[fabric.speed[a]])
                 raise DesignError(
-                    f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m[link]:.1f} m, and no {speed} "
+                    f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m[longest]:.1f} m, and no {speed} "
                     "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
                 )
-            part[link] = parts.setdefault(chosen, len(parts))
-        result.append(Cabling(tuple(parts), frozen(part), route_m))
+            part[links] = parts.setdefault(chosen, len(parts))
+            cable[links] = number
+        result.append(Cabling(tuple(parts), frozen(part), frozen(cable), route_m))
     return tuple(result)
 
 
-def _offers(fabric: Fabric, catalog: Catalog) -> tuple[list[int], list[list[CablePart]]]:
-    """Return, for links of each sort (speed and connectors), what the catalog offers; and the sort of each link."""
+def cable_legs(fabric: Fabric, catalog: Catalog) -> list[list[int]]:
+    """Return the links in each cable, in order of the first: one, or two where they share the cage of a split port.
+
+    Two halves that lead from one cage to another one are still a plain cable; it carries both.
+    """
+    cage = split_cages(fabric, catalog)
+    cables: dict[tuple[int, int], list[int]] = {}
+    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
+        a, b = cage[fabric.links[link]].tolist()
+        shared = (min(a, b), max(a, b)) if a >= 0 and b >= 0 else (-1, max(a, b)) if max(a, b) >= 0 else (-2, link)
+        cables.setdefault(shared, []).append(link)
+    return list(cables.values())
+
+
+def _offers(fabric: Fabric, catalog: Catalog, halves: set[int]) -> tuple[list[int], list[list[CablePart]]]:
+    """Return, for links of each sort (speed, connectors), what the catalog offers; and the sort of each link.
+
+    ``halves`` are links that share their cable with another one.
+    """
     connector = [_connector(name, catalog) for name in fabric.models]
-    sorts: dict[tuple[LinkSpeed, frozenset[str]], int] = {}
+    cage = split_cages(fabric, catalog)
+    sorts: dict[tuple[LinkSpeed, frozenset[str], str], int] = {}
     sort_of_link: list[int] = []
     offers: list[list[CablePart]] = []
-    for a, b in fabric.links.tolist():
+    for link, (a, b) in enumerate(fabric.links.tolist()):
         speed = LinkSpeed(
             int(min(fabric.width[a], fabric.width[b])), SPEEDS[min(int(fabric.speed[a]), int(fabric.speed[b]))]
         )
         models = [int(fabric.model[fabric.port_node[port]]) for port in (a, b)]
         plugs = frozenset(connector[model] for model in models if model >= 0 and connector[model])
-        if (speed, plugs) not in sorts:
-            sorts[speed, plugs] = len(offers)
-            offers.append(_offers_of(speed, plugs, catalog))
-        sort_of_link.append(sorts[speed, plugs])
+        split = (cage[a] >= 0) + (cage[b] >= 0)
+        if split == 1 or link in halves:  # the cable is of the whole cage's width; a lone half leaves a leg free
+            speed = LinkSpeed(2 * speed.width, speed.generation)
+        sort = (speed, plugs, "-splitter" if split == 1 else "")
+        if sort not in sorts:
+            sorts[sort] = len(offers)
+            offers.append(_offers_of(*sort, catalog))
+        sort_of_link.append(sorts[sort])
     return sort_of_link, offers
 
 
@@ -109,8 +138,11 @@ def _connector(model: str, catalog: Catalog) -> str:
     return hardware.connector or "" if hardware else ""
 
 
-def _offers_of(speed: LinkSpeed, plugs: frozenset[str], catalog: Catalog) -> list[CablePart]:
-    """List what fits both ends, copper first, each kind by length; one part of unknown reach when nothing does."""
+def _offers_of(speed: LinkSpeed, plugs: frozenset[str], suffix: str, catalog: Catalog) -> list[CablePart]:
+    """List what fits both ends, copper first, each kind by length; one part of unknown reach when nothing does.
+
+    ``suffix`` is ``-splitter`` for cables with two legs, else empty.
+    """
     fitting = [
         cable
         for cable in catalog.cables.values()
@@ -118,13 +150,17 @@ def _offers_of(speed: LinkSpeed, plugs: frozenset[str], catalog: Catalog) -> lis
     ]
     offers = [
         CablePart(kind, cable.name, cable.length_m)
-        for kind in ("DAC", "AOC")
+        for kind in (f"DAC{suffix}", f"AOC{suffix}")
         for cable in sorted(fitting, key=_by_length)
         if cable.kind == kind and cable.length_m is not None
     ]
-    optics = sorted((cable for cable in fitting if cable.kind == "optic" and cable.reach_m), key=_by_length)
+    optics = (
+        []
+        if suffix
+        else sorted((cable for cable in fitting if cable.kind == "optic" and cable.reach_m), key=_by_length)
+    )
     offers += [CablePart("fibre", optic.fibre or "fibre", optic.reach_m, optic.name) for optic in optics]
-    return offers or [CablePart("unknown", str(speed), None)]
+    return offers or [CablePart("unknown", f"{speed}{suffix}", None)]
 
 
 def _by_length(cable: CableModel) -> tuple[float, str]:

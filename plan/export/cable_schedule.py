@@ -1,7 +1,8 @@
 """``cables.csv``: every cable with both its ends, for the crew that pulls it.
 
 Labels follow ANSI/TIA-606: rack, rack unit and port of the near end, then of the far end, so the two ends differ.
-Cables of one pair of racks are one bundle. Without a floor plan there are no racks, units, bundles and lengths.
+The two legs of a splitter are two lines with one cable's number. Cables of one pair of racks are one bundle. Without a
+floor plan there are no racks, units, bundles and lengths.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from topo.cables import Cabling, backplane
+from topo.cables import Cabling, cable_legs
 from topo.catalog import Catalog
 from topo.fabric import Fabric, Role
 from topo.racks import Layout
@@ -57,6 +56,8 @@ class Cable:
 
     a: End
     b: End
+    number: tuple[int, int]
+    """Subnet and cable: the legs of a splitter have the same."""
     kind: str
     item: str
     length: str
@@ -82,11 +83,12 @@ def format_cable_schedule(
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
     write(HEADER)
-    for number, cable in enumerate(cables, start=1):
+    numbers = {number: index for index, number in enumerate(dict.fromkeys(cable.number for cable in cables), start=1)}
+    for cable in cables:
         a, b = cable.a, cable.b
         write(
             (
-                f"C{number:0{len(str(len(cables)))}d}",
+                f"C{numbers[cable.number]:0{len(str(len(numbers)))}d}",
                 *(a.rack_name, a.unit or "", a.device, a.port),
                 *(b.rack_name, b.unit or "", b.device, b.port),
                 *(cable.kind, cable.item, cable.length, f"{cable.rate_gbps:g}", bundle.get(_racks(cable), "")),
@@ -100,14 +102,16 @@ def _cables(
     fabric: Fabric, subnet: int, catalog: Catalog, layout: Layout | None, cabling: Cabling | None
 ) -> list[Cable]:
     roles = [Role(role).name.lower() for role in fabric.role.tolist()]
+    numbered = [(number, link) for number, legs in enumerate(cable_legs(fabric, catalog)) for link in legs]
     cables = []
-    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
+    for number, link in numbered:
         near, far = sorted(fabric.links[link].tolist(), key=lambda port: (fabric.level[fabric.port_node[port]], port))
         part = None if cabling is None else cabling.parts[cabling.part[link]]
         cables.append(
             Cable(
                 a=_end(fabric, subnet, near, layout),
                 b=_end(fabric, subnet, far, layout),
+                number=(subnet, number),
                 kind=part.kind if part else "",
                 item=(f"{part.item}, 2 x {part.optic}" if part.optic else part.item) if part else "",
                 length=f"{part.length_m:g}" if part and part.length_m is not None else "",

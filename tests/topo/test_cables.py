@@ -6,6 +6,9 @@ from clusters import CATALOG, tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.bill import make_bill
+from plan.export.cable_schedule import format_cable_schedule
+from topo.builder import FabricBuilder
 from topo.cables import Cabling, choose_cables
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
@@ -77,3 +80,28 @@ def test_a_speed_that_the_catalog_has_no_cable_for_is_unknown() -> None:
     cabling = cable(fabric)
     assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {("unknown", "4xNDR", None)}
     assert np.unique(cabling.part).tolist() == [0]
+
+
+def test_two_halves_of_a_split_port_share_a_splitter():
+    """Eight HDR100 hosts on four cages of a switch whose other 36 ports stay whole."""
+    builder = FabricBuilder("test")
+    leaf = builder.switch("leaf", model="QM8700", radix=44, role=Role.LEAF, level=1)
+    spine = builder.switch("spine", model="QM8700", radix=40, role=Role.SPINE, level=2)
+    for host in range(7):
+        key = builder.adapter(
+            f"gpu{host}", "mlx5_0", model="MCX653105A-HDAT", host_model="pcie-a100", role=Role.COMPUTE
+        )
+        builder.link(key, 1, leaf, host + 1, LinkSpeed(2, "HDR"))
+    builder.link(leaf, 44, spine, 1, LinkSpeed(4, "HDR"))
+    fabric = builder.build()
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    (cabling,) = choose_cables([fabric], layout, CATALOG)
+    kinds = [cabling.parts[part].kind for part in cabling.part]
+    bill = make_bill([fabric], CATALOG, layout, [cabling])
+
+    assert kinds == ["AOC-splitter"] * 7 + ["DAC"]
+    assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
+    assert sum(line.count for line in bill.of("cable")) == 5
+    schedule = format_cable_schedule([fabric], CATALOG, layout, [cabling]).splitlines()[1:]
+    assert len(schedule) == 8
+    assert len({line.split(",")[0] for line in schedule}) == 5
