@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 import simpy
+from numpy.typing import ArrayLike
 
 from simulate.flows import Flows
 from simulate.fluid_network import Finished, FluidNetwork
 from simulate.kernels.order import followers
 from simulate.network import Network
 from simulate.outcome import Outcome
+from topo.errors import HeddleError
 
 __all__ = ["NetworkEnvironment"]
 
@@ -36,17 +39,24 @@ class NetworkEnvironment(simpy.Environment):
     ----------
     n_bins
         Bins of the timeline of loads, an even number; 0 for none.
+    keep
+        Whether to remember every flow for `outcome`; long runs do without.
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0) -> None:
+    def __init__(self, network: Network, *, n_bins: int = 0, keep: bool = True) -> None:
         super().__init__()
         self.network = network
         self.fluid = FluidNetwork(network, n_bins=n_bins)
         self._n_bins = n_bins
         self._next_s = np.inf
         """No event of the network is earlier."""
-        self._waiting: dict[int, simpy.Event] = {}
-        """By flow under way: what succeeds when it ends."""
+        self._arrival: list[simpy.Event | None] = []
+        """By transfer: what succeeds when its last flow ends, None after that."""
+        self._transfer: dict[int, int] = {}
+        """By flow under way: the transfer that it belongs to."""
+        self._left: dict[int, int] = {}
+        """By transfer: flows under way."""
+        self._keep = keep
         self._begun: list[tuple[int, int, float, int, int]] = []
         """Source, target, size, level and tag of each flow, in the order in which they began."""
         self._ended: list[Finished] = []
@@ -59,11 +69,31 @@ class NetworkEnvironment(simpy.Environment):
         HeddleError
             When the size is negative, an end port is not there or the tables do not connect it.
         """
-        flow = self.fluid.begin(src, dst, size_bytes, at_s=max(self.now, self.fluid.now_s), sl=sl)
-        self._next_s = min(self._next_s, self.fluid.now_s, self.now)
-        self._begun.append((src, dst, size_bytes, sl, tag))
-        arrival = self._waiting[flow] = self.event()
-        return arrival
+        if self._keep:
+            self._begun.append((src, dst, size_bytes, sl, tag))
+
+        def begin(at_s: float) -> range:
+            flow = self.fluid.begin(src, dst, size_bytes, at_s=at_s, sl=sl)
+            return range(flow, flow + 1)
+
+        return self._start(begin)
+
+    def transfer_all(
+        self, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, *, sl: int = 0, tag: int = 0
+    ) -> simpy.Event:
+        """Begin flows, arrays that broadcast against each other; the event succeeds with the `Finished` of the last.
+
+        Raises
+        ------
+        HeddleError
+            As `transfer`, and when there are none.
+        """
+        columns = [column.tolist() for column in np.broadcast_arrays(src, dst, np.asarray(size_bytes, np.float64))]
+        if not columns[0]:
+            raise HeddleError("found a transfer without flows; expected at least one")
+        if self._keep:
+            self._begun += [(*flow, sl, tag) for flow in zip(*columns, strict=True)]
+        return self._start(lambda at_s: self.fluid.begin_all(*columns, at_s=at_s, sl=sl))
 
     def play(self, flows: Flows) -> simpy.Event:
         """Play flows that wait for one another, times counted from now; the event succeeds when all have ended."""
@@ -101,14 +131,7 @@ class NetworkEnvironment(simpy.Environment):
 
     def step(self) -> None:
         """Process the next event, after what the network does before it."""
-        upcoming = super().peek()
-        while self._next_s < upcoming:
-            ended = self.fluid.advance(upcoming)
-            self._next_s = self.fluid.next_event_s
-            if ended:
-                self._ended += ended
-                self.timeout(max(0.0, self.fluid.now_s - self.now), ended).callbacks.append(self._tell)
-                upcoming = super().peek()
+        self._advance()
         super().step()
 
     def peek(self) -> float:
@@ -134,6 +157,42 @@ class NetworkEnvironment(simpy.Environment):
             timeline=self.fluid.timeline if self._n_bins else None,
         )
 
+    def _start(self, begin: Callable[[float], range]) -> simpy.Event:
+        """Begin flows at the time that it is; return the event of their end."""
+        number, arrival = len(self._arrival), self.event()
+        self._arrival.append(arrival)
+        flows = begin(max(self.now, self.fluid.now_s))
+        self._transfer.update(dict.fromkeys(flows, number))
+        self._left[number] = len(flows)
+        self._next_s = min(self._next_s, self.fluid.now_s, self.now)
+        return arrival
+
+    def _advance(self) -> None:
+        """Play the network until transfers end, but not beyond the next event of a process."""
+        upcoming = super().peek()
+        while self._next_s < upcoming:
+            ended = self.fluid.advance(upcoming)
+            self._next_s = self.fluid.next_event_s
+            done = []
+            for finished in ended:
+                number = self._transfer.pop(finished.flow)
+                self._left[number] -= 1
+                if self._left[number] == 0:
+                    del self._left[number]
+                    done.append((number, finished))
+            if self._keep:
+                self._ended += ended
+            if done:
+                self._announce(done)
+                return
+
+    def _announce(self, done: list[tuple[int, Finished]]) -> None:
+        """Let transfers end, all at one instant that is not over yet."""
+        instant = self.timeout(max(0.0, done[0][1].finish_s - self.now), done)
+        instant.callbacks.append(self._tell)
+
     def _tell(self, instant: simpy.Event) -> None:
-        for finished in cast(list[Finished], instant.value):
-            self._waiting.pop(finished.flow).succeed(finished)
+        for number, finished in cast(list[tuple[int, Finished]], instant.value):
+            arrival, self._arrival[number] = self._arrival[number], None
+            if arrival is not None:
+                arrival.succeed(finished)
