@@ -36,7 +36,7 @@ BINS = 200
 """Bins of the timeline: at least half of them hold the time until the last flow ends."""
 
 MAX_CELLS = 2**24
-"""Bins of all channels together, 128 MB: large fabrics have fewer bins."""
+"""Bins of all channels and lanes together, 128 MB: large fabrics have fewer bins."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def find_workload(name: str) -> Path:
     SpecError
         When there is neither.
     """
-    presets = {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
+    folder = config_root() / "workloads"
+    presets = {path.stem: path for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem)}
     if name in presets:
         return presets[name]
     path = Path(name)
@@ -117,9 +118,10 @@ def play_workload(
         step(text, 0.0)
         return fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, time_s: step(text, ended / total))
 
-    n_bins = min(BINS, MAX_CELLS // max(len(network.capacity_bytes_s), 1)) // 2 * 2
+    rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
+    n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
     try:
-        outcome = play(f"playing {len(workload.flows):,} flows", workload.flows, max(n_bins, 2))
+        outcome = play(f"playing {len(workload.flows):,} flows", workload.flows, n_bins)
     except FlowError as error:
         raise _placed(workload, error) from None
     ends = None
@@ -172,6 +174,7 @@ def simulation_files(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[
     return {
         "simulation.json": json.dumps(simulation_document(simulation, inputs), indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
+        "timeline.npz": _format_timeline(simulation.outcome),
         "timeline.svg": draw_timeline(simulation.jobs, simulation.outcome),
         "link-load.svg": draw_link_load(simulation.outcome),
     }
@@ -186,10 +189,29 @@ def _format_links(outcome: Outcome) -> str:
     order = np.lexsort((lane, channel, -mean.round(9)))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation_all_lanes"])
+    writer.writerow(["channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation"])
     for at in order.tolist():
         port = int(channel[at])
-        shares = [f"{mean[at]:.6f}", "" if peak is None else f"{peak[port]:.6f}"]
+        shares = [f"{mean[at]:.6f}", "" if peak is None else f"{peak[lane[at], port]:.6f}"]
         rate = capacity[port] * 8 / 1e9
         writer.writerow([fabric.channel_label(port), lane[at], f"{rate:g}", f"{carried[lane[at], port]:.0f}", *shares])
+    return out.getvalue()
+
+
+def _format_timeline(outcome: Outcome) -> bytes:
+    """Return the load over time of those C channels that carried anything, as NumPy's archive.
+
+    It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins).
+    """
+    out = io.BytesIO()
+    if outcome.timeline is not None:
+        fabric, n = outcome.network.fabric, outcome.network.fabric.n_ports
+        used = np.flatnonzero(outcome.resource_bytes[:n])
+        np.savez_compressed(
+            out,
+            bin_s=np.array(outcome.timeline.bin_s),
+            channel=np.array([fabric.channel_label(channel) for channel in used.tolist()], np.str_),
+            rate_bytes_s=outcome.network.capacity_bytes_s[used],
+            load_bytes_s=outcome.timeline.lane_bytes_s[:, used],
+        )
     return out.getvalue()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.link_loads import link_classes
 from simulate.outcome import Outcome
 from simulate.results import JobResult
 from topo.fabric import Fabric, Role
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_link_load", "draw_timeline"]
 
-MOST_CLASSES = 8
-"""Classes of links in the timeline, those that carried most."""
+MOST_CLASSES = 10
+"""Classes of links, lane by lane, in the timeline: those that carried most."""
 
 MOST_JOBS = 40
 """Jobs in the timeline, the first ones."""
 
 
 def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
-    """Return an SVG, over time: the jobs as bars, the mean utilisation of each class of links, that of the fullest."""
+    """Return an SVG, over time: the jobs as bars; of each class of links the mean load, and the fullest link's."""
     figure = _figure(10, 7)
     shown = jobs[:MOST_JOBS]
     above, mean, most = figure.subplots(3, 1, sharex=True, height_ratios=[max(2, min(len(shown), 12)), 8, 8])
@@ -46,8 +47,8 @@ def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
         # The last bin may reach beyond the end: its load is that of the time until there.
         stretch = timeline.bin_s * scale / np.diff(edges)
         capacity = outcome.network.capacity_bytes_s
-        for color, (name, channels) in enumerate(_classes(outcome)):
-            load = timeline.load_bytes_s[channels, :n_bins] * stretch
+        for color, (name, lane, channels) in enumerate(_classes(outcome)):
+            load = timeline.lane_bytes_s[lane, channels, :n_bins] * stretch
             fullest = (load / capacity[channels, None]).max(axis=0)
             style = {"color": f"C{color}", "ls": "-" if color % 2 else "--", "lw": 1.5}  # two often lie on each other
             mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=name, **style)
@@ -99,19 +100,17 @@ def _radix(fabric: Fabric, switches: NDArray[np.intp]) -> int:
     return int(np.diff(fabric.port_offset)[switches].max(initial=1))
 
 
-def _classes(outcome: Outcome) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the channels of the classes that carried most, by name: ``leaf to spine``."""
-    fabric = outcome.network.fabric
-    channel = np.flatnonzero(fabric.peer >= 0)
-    sender, receiver = fabric.role[fabric.port_node[channel]], fabric.role[fabric.peer_node[channel]]
-    kind = sender.astype(np.int64) * len(Role) + receiver
+def _classes(outcome: Outcome) -> list[tuple[str, int, NDArray[np.intp]]]:
+    """Return name, lane and channels of the classes that carried most: ``leaf to spine``, with the lane if several."""
+    fabric, classes = outcome.network.fabric, link_classes(outcome)
+    sender, receiver = fabric.role[fabric.port_node], fabric.role[np.maximum(fabric.peer_node, 0)]
+    laned = len({item.lane for item in classes}) > 1
     found = []
-    for number in np.unique(kind).tolist():
-        mine = channel[kind == number]
-        name = f"{Role(number // len(Role)).name.lower()} to {Role(number % len(Role)).name.lower()}"
-        found.append((-float(outcome.resource_bytes[mine].sum()), name, mine))
-    found.sort(key=lambda item: item[:2])
-    return [(name, mine) for less, name, mine in found[:MOST_CLASSES] if less]
+    for item in sorted(classes, key=lambda item: -item.bytes)[:MOST_CLASSES]:
+        channels = np.flatnonzero((fabric.peer >= 0) & (sender == item.sender) & (receiver == item.receiver))
+        name = f"{item.sender.name.lower()} to {item.receiver.name.lower()}" + f", lane {item.lane}" * laned
+        found.append((name, item.lane, channels))
+    return found
 
 
 def _time_unit(longest_s: float) -> tuple[str, float]:

@@ -13,7 +13,7 @@ from simulate.kernels.order import find_cycle
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
-__all__ = ["Flows", "chain", "concatenate"]
+__all__ = ["Flows", "chain", "concatenate", "repeated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,3 +224,16 @@ def chain(parts: Sequence[Flows]) -> Flows:
         tag=joined.tag,
         after=after,
     )
+
+
+def repeated(flows: Flows, times: int) -> Flows:
+    """Return a set of flows that runs `times` times, once or more, one after another: as `chain` joins them."""
+    parts: list[Flows] = []
+    doubled = flows
+    while True:
+        if times & 1:
+            parts.append(doubled)
+        times >>= 1
+        if not times:
+            return chain(parts)
+        doubled = chain([doubled, doubled])

@@ -38,8 +38,8 @@ class LinkClass:
     as_hot: int
     """Channels as hot as that one, itself included."""
     peak: float | None
-    """Most that a channel of the class carried on all lanes in a bin of the timeline, as a part of its capacity; None
-    without a timeline."""
+    """Most that the lane carried on one of the channels in a bin of the timeline, as a part of the channel's capacity;
+    None without a timeline."""
 
     def summary(self, label: str) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON.
@@ -67,11 +67,11 @@ def lane_bytes(outcome: Outcome) -> NDArray[np.float64]:
 
 
 def peak_utilisation(outcome: Outcome) -> NDArray[np.float64] | None:
-    """Return (P,): the part of its capacity that each channel used in its fullest bin; None without a timeline."""
+    """Return (L, P): the part of a channel that a lane used in its fullest bin; None without a timeline."""
     if outcome.timeline is None:
         return None
     n = outcome.network.fabric.n_ports
-    most: NDArray[np.float64] = outcome.timeline.load_bytes_s[:n].max(axis=1, initial=0.0)
+    most: NDArray[np.float64] = outcome.timeline.lane_bytes_s[:, :n].max(axis=2, initial=0.0)
     return most / outcome.network.capacity_bytes_s[:n]
 
 
@@ -83,8 +83,7 @@ def link_classes(outcome: Outcome) -> tuple[LinkClass, ...]:
     receiver = fabric.role[fabric.peer_node[channel]].astype(np.int64)
     kind = sender * len(Role) + receiver
     carried = lane_bytes(outcome)[:, channel]
-    span = capacity[channel] * outcome.makespan_s
-    part = carried / np.where(span > 0, span, 1.0)
+    part = carried / (capacity[channel] * (outcome.makespan_s or 1.0))
     peak = peak_utilisation(outcome)
     found = []
     for number in np.unique(kind).tolist():
@@ -100,11 +99,11 @@ def link_classes(outcome: Outcome) -> tuple[LinkClass, ...]:
                     channels=len(mine),
                     used=int(np.count_nonzero(carried[lane, mine])),
                     bytes=float(carried[lane, mine].sum()),
-                    mean=float(carried[lane, mine].sum() / span[mine].sum()),
+                    mean=float(np.average(load, weights=capacity[channel[mine]])),
                     max=float(load[most]),
                     hottest=int(channel[mine[most]]),
                     as_hot=int(np.count_nonzero(load >= load[most] * (1 - AS_HOT))),
-                    peak=None if peak is None else float(peak[channel[mine]].max()),
+                    peak=None if peak is None else float(peak[lane, channel[mine]].max()),
                 )
             )
     return tuple(sorted(found, key=lambda item: (-round(item.max, 9), item.sender, item.receiver, item.lane)))

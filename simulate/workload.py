@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulate.chakra_flows import flows_of_chakra
 from simulate.collectives import schedule
 from simulate.end_ports import EndPortNames
-from simulate.flows import Flows, chain, concatenate
+from simulate.flows import Flows, concatenate, repeated
 from simulate.formats.chakra import read_chakra
 from simulate.formats.flows_csv import read_flows_csv
 from simulate.formats.goal import read_goal
@@ -256,7 +256,7 @@ class _Placer:
             found = f"{len(plan):,} messages, {job.repeat:,} times"
             raise SpecError([self.finding(number, ("repeat",), found, f"at most {MAX_FLOWS:,} flows")])
         once = plan.flows(job.size).waiting_first(job.compute)
-        return chain([once] * job.repeat) if job.repeat > 1 and len(once) else once
+        return repeated(once, job.repeat) if len(once) else once
 
     def check_zones(self, jobs: list[RunningJob]) -> None:
         """Refuse more jobs across zones than the workload's rule allows."""

@@ -27,6 +27,8 @@ NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 LEVELS = {str(level): level for level in range(16)} | {"": 0}
 MAX_FLOWS = 10_000_000
 """Flows of one file; an allreduce around 800 hosts has 1.28 million."""
+MAX_NUMBER = 1e18
+"""Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
 MAX_FINDINGS = 20
 """Findings after which the rest of a file is not read."""
 
@@ -161,8 +163,9 @@ class _Row:
     def number(self, column: str) -> float:
         text = self.cells[column]
         value = float(text) if NUMBER.fullmatch(text) else math.nan
-        if not (math.isfinite(value) and value >= 0):
-            self.findings.append(Finding(self.where, f'{column} "{text[:80]}"', "a number that is not negative"))
+        if not 0 <= value <= MAX_NUMBER:  # false for what is no number too
+            expected = f"a number that is not negative, at most {MAX_NUMBER:g}"
+            self.findings.append(Finding(self.where, f'{column} "{text[:80]}"', expected))
             return 0.0
         return value
 

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from plan.cli import run
@@ -217,7 +218,7 @@ def test_the_same_seed_gives_the_same_bytes(twice: list[Path]) -> None:
     ]
 
     assert set(digests[0]) >= {"trace.csv", "trace.parquet", "sim/simulation.json", "sim/links.csv"}
-    assert set(digests[0]) >= {"sim/timeline.svg", "sim/link-load.svg"}
+    assert set(digests[0]) >= {"sim/timeline.svg", "sim/timeline.npz", "sim/link-load.svg"}
     assert digests[0] == digests[1]
 
 
@@ -238,7 +239,12 @@ def test_the_trace_keeps_the_laws(twice: list[Path]) -> None:
         assert row["bottleneck"]
         assert float(row["finish_s"]) - float(row["start_s"]) >= float(row["bytes"]) / RATE * (1 - 1e-9)
     assert all(float(link["mean_utilisation"]) <= 1 for link in links)
-    assert max(float(link["peak_utilisation_all_lanes"]) for link in links) == pytest.approx(1, abs=1e-6)
+    assert max(float(link["peak_utilisation"]) for link in links) == pytest.approx(1, abs=1e-6)
+    with np.load(twice[0] / "sim" / "timeline.npz") as timeline:
+        load, rate, width = timeline["load_bytes_s"], timeline["rate_bytes_s"], float(timeline["bin_s"])
+        carried = dict(zip(timeline["channel"].tolist(), load.sum(axis=(0, 2)) * width, strict=True))
+    assert np.all(load.sum(axis=0) <= rate[:, None] * (1 + 1e-9)), "no link above its capacity at any time"
+    assert carried == pytest.approx({link["channel"]: float(link["bytes"]) for link in links}, rel=1e-6)
     for job in result["jobs"]:
         mine = [float(row["finish_s"]) for row in rows if row["job"] == job["name"]]
         assert max(mine) == job["finish_s"]
@@ -351,3 +357,27 @@ def test_a_person_sees_times_bandwidths_and_hot_links(lab: Path, capsys: Capture
     said = capsys.readouterr().out
     for text in ("allreduce by ring", "25.00", "14.63 ms", "p99", "gpu00 mlx5_0:1 -> leaf0:1"):
         assert text in said
+
+
+def test_the_commands_of_the_manual_run(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    commands = [line.split()[1:] for line in manual.splitlines() if line.startswith("    plan ")]
+    example = manual.partition("    start_s")[2].partition("\n\n")[0]
+    written(tmp_path / "flows.csv", "start_s" + "\n".join(line.strip() for line in example.split("\n")) + "\n")
+    (tmp_path / "configs").symlink_to(repository / "configs")
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(commands) >= 5
+    for command in commands:
+        assert run(command) == 0, " ".join(command)
+    finished = list(csv.DictReader((tmp_path / "out" / "finished.csv").read_text().splitlines()))
+    assert all(float(row["finish_s"]) > float(row["start_s"]) for row in finished)
+
+
+def test_the_manual_names_every_preset(repository: Path) -> None:
+    manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    named = {
+        line.split("`")[1] for line in manual.splitlines() if line.startswith("| `") and "." not in line.split("`")[1]
+    }
+    named.discard("--trace FILE")
+    assert named == {path.stem for path in (config_root() / "workloads").glob("*.yaml")}

@@ -1,9 +1,11 @@
 """Flows: what is refused, and how sets are joined."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
-from simulate.flows import Flows, chain, concatenate
+from simulate.flows import Flows, chain, concatenate, repeated
 from topo.errors import HeddleError
 
 
@@ -54,6 +56,23 @@ def test_sets_keep_their_dependencies() -> None:
         [2],
         [3],
     ]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 11])
+def test_a_repeated_set_is_a_chain_of_it(times: int) -> None:
+    one = Flows.of([0, 1, 2], [1, 2, 0], [5.0, 6.0, 7.0], after=([1], [0]), tag=[1, 2, 3], sl=3, delay_s=[1, 0, 2])
+    once, again = repeated(one, times), chain([one] * times)
+    for item in fields(Flows):
+        np.testing.assert_array_equal(getattr(once, item.name), getattr(again, item.name), err_msg=item.name)
+
+
+def test_parts_are_what_was_joined() -> None:
+    one = Flows.of([0, 1], [1, 2], 5.0, after=([1], [0]), tag=7)
+    two = Flows.of([3, 4, 5], [4, 5, 3], 6.0, after=([0, 2], [2, 1]), start_s=0.5)
+    both = concatenate([one, two, one])
+    for part, (first, last) in zip((one, two, one), ((0, 2), (2, 5), (5, 7)), strict=True):
+        for item in fields(Flows):
+            np.testing.assert_array_equal(getattr(both.part(first, last), item.name), getattr(part, item.name))
 
 
 def test_placement() -> None:

@@ -80,9 +80,9 @@ def test_findings_name_line_found_expected_and_the_nearest() -> None:
     ]
     assert 'src "loose"' in refused(head + "0,loose,gpu0,1\n")[0]
     assert 'src "leaf0"' in refused(head + "0,leaf0,gpu0,1\n")[0]
-    for text in ("-1", "nan", "inf", "1e999", "1_0", "0x10", "", "١"):
+    for text in ("-1", "nan", "inf", "1e999", "2e18", "1_0", "0x10", "", "١"):
         assert refused(head + f"0,gpu0,gpu1,{text}\n") == [
-            f'f.csv:2: found bytes "{text}"; expected a number that is not negative'
+            f'f.csv:2: found bytes "{text}"; expected a number that is not negative, at most 1e+18'
         ]
     assert 'start_s "soon"' in refused(head + "soon,gpu0,gpu1,1\n")[0]
     assert 'sl "16"; expected a service level' in refused("start_s,src,dst,bytes,sl\n0,gpu0,gpu1,1,16\n")[0]
