@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import format_guid_list
 
-__all__ = ["DIRECTORY", "opensm_files"]
+__all__ = ["DIRECTORY", "apply_policy", "opensm_files"]
 
 DIRECTORY = "/etc/opensm"
 """Where OpenSM's files are on Debian and with NVIDIA's packages."""
@@ -197,3 +198,45 @@ def _alike(parts: Sequence[Part]) -> list[Part]:
     return [
         (np.concatenate([members for members, _ in same]), same[0][1]) for same in found.values() if same[0][1].any()
     ]
+
+
+def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> RoutingTables:
+    """Return the tables with the service levels that OpenSM would answer queries of adapters with.
+
+    Raises
+    ------
+    RoutingError
+        When hosts on one switch have different levels towards the same destination, which tables cannot hold.
+    """
+    level = dict(policy.levels) | {"DEFAULT": 0}
+    owner = {guid: end for end, guid in enumerate(fabric.end_guid.tolist()) if end >= fabric.n_switches}
+    members = {group.name: [owner[guid] for guid in group.port_guids if guid in owner] for group in policy.groups}
+    everybody = list(range(fabric.n_switches, fabric.n_end_ports))
+
+    def ends(names: tuple[str, ...]) -> list[int]:
+        return [end for name in names for end in members[name]] if names else everybody
+
+    rules_of: dict[int, list[int]] = {}
+    for number, rule in enumerate(policy.rules):
+        for end in dict.fromkeys(ends(rule.source)):
+            rules_of.setdefault(end, []).append(number)
+    path_sl = np.zeros(tables.lft.shape, np.uint8)
+    lids = [tables.lid[ends(rule.destination)] for rule in policy.rules]
+    decided: dict[int, int] = {}
+    for end in everybody:
+        switch = int(fabric.end_switch[end])
+        if switch < 0:
+            continue
+        row = np.zeros(tables.lft.shape[1], np.uint8)
+        for number in reversed(rules_of.get(end, [])):
+            row[lids[number][lids[number] < len(row)]] = level[policy.rules[number].level]
+        first = decided.setdefault(switch, end)
+        if first == end:
+            path_sl[switch] = row
+        elif (path_sl[switch] != row).any():
+            names = (fabric.names[int(fabric.end_node[other])] for other in (first, end))
+            raise RoutingError(
+                f"{' and '.join(names)} hang on one switch and have different service levels towards the same "
+                "destinations: that is not judged. Where there is no credit loop on one lane, there is none on several"
+            )
+    return replace(tables, path_sl=path_sl)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,28 +33,53 @@ endpoints_option = click.option(
 @click.argument("fabric", type=click.Path(path_type=Path))
 @click.argument("lfts", type=click.Path(path_type=Path))
 @endpoints_option
+@click.option(
+    "--lanes", type=click.Path(path_type=Path), help="opensm.conf, which says the lane of each service level."
+)
+@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
 @click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
 @as_json
-def verify(fabric: Path, lfts: Path, endpoints: str, subnet: str | None, as_json: bool) -> None:
+def verify(
+    fabric: Path,
+    lfts: Path,
+    endpoints: str,
+    lanes: Path | None,
+    policy: Path | None,
+    subnet: str | None,
+    as_json: bool,
+) -> None:
     """Walk every pair through forwarding tables, and look for credit loops.
 
     FABRIC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it (opensm-subnet.lst). LFTS is a file
     of forwarding tables as `plan build`, OpenSM (opensm-lfts.dump, opensm.fdbs) or dump_lfts write it.
 
+    Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
+    one. Tables that have none on one lane have none on several.
+
     Exit status 1 when a pair is missing or a credit loop is found.
     """
     from plan.inputs import read_fabric_argument
 
+    if policy is not None and lanes is None:
+        raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
     with progress(quiet=as_json) as step:
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
         from routing.formats.lfts import read_lfts
+        from routing.formats.opensm_conf import read_lanes
+        from routing.formats.qos_policy import read_qos_policy
+        from routing.opensm import apply_policy
         from routing.proof import prove
 
         step("reading the tables")
         read = read_lfts(lfts, source.fabric)
+        tables = read.tables
+        if policy is not None:
+            tables = apply_policy(source.fabric, tables, read_qos_policy(policy))
+        if lanes is not None:
+            tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
         step("proving")
-        proof = prove(source.fabric, read.tables, endpoints)  # type: ignore[arg-type]
+        proof = prove(source.fabric, tables, endpoints)  # type: ignore[arg-type]
     for note in (*source.notes, *read.notes):
         click.echo(printable(f"plan: {note}"), err=True)
     if not proof.pairs:

@@ -78,7 +78,9 @@ LEVELS = """
 These tables are free of credit loops only on {lanes} lanes: each path has its service level, which `qos-policy.conf`
 tells whoever asks OpenSM for the path (librdmacm, IPoIB). An application that does not ask, or sets one level for all
 (NCCL with `NCCL_IB_SL`), can close a credit loop with others, and the fabric can deadlock. Where that cannot be ruled
-out, route with an engine that needs one lane.
+out, route with an engine that needs one lane. To judge them on their lanes:
+
+    plan verify real.ibnetdiscover real.lfts --lanes opensm.conf --policy qos-policy.conf
 """
 
 

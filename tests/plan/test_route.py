@@ -188,6 +188,11 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     assert "end-qos-match-rule" in (out / "opensm" / "qos-policy.conf").read_text()
     assert "qos TRUE" in (out / "opensm" / "opensm.conf").read_text()
     assert "only on 2 lanes" in (out / "opensm" / "README.md").read_text()
+    tables, lanes, policy = (str(out / "opensm" / name) for name in ("lfts", "opensm.conf", "qos-policy.conf"))
+    assert run(["verify", str(path), tables]) == 1, "on one lane"
+    assert run(["verify", str(path), tables, "--lanes", lanes, "--policy", policy]) == 0
+    assert "on 2 lanes" in " ".join(capsys.readouterr().out.split())
+    assert run(["verify", str(path), tables, "--policy", policy]) == 2
 
     status, told = route(capsys, path, "-o", out, "--engine", "dfsssp", "--lanes", 1)
     assert (status, told["proof"]["lanes"]) == (1, 1)

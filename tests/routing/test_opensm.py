@@ -12,7 +12,8 @@ from trees import grow_tree
 
 from routing.formats.guid2lid import parse_guid2lid
 from routing.formats.node_name_map import parse_node_name_map
-from routing.opensm import opensm_files
+from routing.formats.qos_policy import parse_qos_policy
+from routing.opensm import apply_policy, opensm_files
 from routing.qos import TrafficClass
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
@@ -157,6 +158,17 @@ def test_every_path_gets_the_level_that_its_tables_need(case: Case, seed: int) -
         for b in ends:
             expected = path_sl[fabric.end_switch[a], case.tables.lid[b]]
             assert answer(policy, int(fabric.end_guid[a]), int(fabric.end_guid[b])) == expected
+    # And what reads it back finds the same levels.
+    applied = apply_policy(fabric, case.tables, parse_qos_policy(policy)).path_sl
+    rows = np.unique(fabric.end_switch[ends])
+    assert (applied[np.ix_(rows, case.tables.lid[ends])] == path_sl[np.ix_(rows, case.tables.lid[ends])]).all()
+
+
+def test_levels_that_differ_on_one_switch_are_not_judged() -> None:
+    case = tree(3, storage=1)
+    policy = parse_qos_policy(texts(case, (OTHER, STORAGE))["qos-policy.conf"])
+    with pytest.raises(RoutingError, match="host0-0 mlx5_0 and host0-2 mlx5_0 hang on one switch"):
+        apply_policy(case.fabric, case.tables, policy)
 
 
 def test_tables_that_need_levels_leave_none_to_classes() -> None:
