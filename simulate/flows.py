@@ -235,5 +235,5 @@ def repeated(flows: Flows, times: int) -> Flows:
             parts.append(doubled)
         times >>= 1
         if not times:
-            return chain(parts)
+            return chain(parts) if len(parts) > 1 else parts[0]
         doubled = chain([doubled, doubled])
