@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,10 +126,12 @@ class FluidNetwork:
             When the time has passed, the size is negative, an end port is not there or the tables do not connect it.
         """
         time = self.now_s if at_s is None else at_s
-        if not (np.isfinite(time) and time >= self.now_s):
+        if not (isfinite(time) and time >= self.now_s):
             raise HeddleError(f"a flow from {src} to {dst} would begin at {time} s; it is {self.now_s} s already")
-        if not (np.isfinite(size_bytes) and size_bytes >= 0):
+        if not (isfinite(size_bytes) and size_bytes >= 0):
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
+        if not 0 <= sl <= 15:
+            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
         (place,) = self._take([self._route(src, dst, sl)], time)
         self._inputs["size"][place] = size_bytes
         events.schedule_roots(self._state, np.array([place]))
@@ -145,7 +148,7 @@ class FluidNetwork:
             As `begin`.
         """
         time = self.now_s if at_s is None else at_s
-        if not (np.isfinite(time) and time >= self.now_s):
+        if not (isfinite(time) and time >= self.now_s):
             raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
         flows = Flows.of(src, dst, size_bytes, sl=sl)
         pairs = list(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
@@ -163,7 +166,7 @@ class FluidNetwork:
         state = self._state
         events.advance(state, until_s, np.iinfo(np.int64).max, True)
         n = int(state.now["done"][0])
-        if n == 0 and np.isfinite(until_s):
+        if n == 0 and isfinite(until_s):
             state.now["time"] = max(self.now_s, until_s)
         state.now["done"] = 0
         ended = []
@@ -265,7 +268,8 @@ class FluidNetwork:
 
     def _route(self, src: int, dst: int, sl: int) -> int:
         if (src, dst, sl) not in self._routes:
-            self._add_routes(self.network.routes(Flows.of(src, dst, 0.0, sl=sl)), [(src, dst)], sl)
+            source, target, level = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.uint8)
+            self._add_routes(self.network.route_pairs(source, target, level), [(src, dst)], sl)
         return self._routes[src, dst, sl]
 
     def _add_routes(self, table: RouteTable, pairs: list[tuple[int, int]], sl: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,7 +179,11 @@ class Network:
         return self.devices.names[resource - self.fabric.n_ports]
 
     def routes(self, flows: Flows) -> RouteTable:
-        """Return the route of each flow.
+        """Return the route of each flow, as `route_pairs`."""
+        return self.route_pairs(flows.src, flows.dst, flows.sl)
+
+    def route_pairs(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.uint8]) -> RouteTable:
+        """Return the routes of flows with these (F,) ends and service levels.
 
         A flow's virtual lane is that of its service level; with level 0, where the tables say on which level a path
         must go (`RoutingTables.path_sl`), that of this level.
@@ -188,21 +193,19 @@ class Network:
         FlowError
             When a flow names an end port that is not there, its tables do not connect it, or its lane has no weight.
         """
-        for name, ends in (("src", flows.src), ("dst", flows.dst)):
-            if len(ends) and ends.max() >= self.n_ends:
-                flow = int(np.argmax(ends >= self.n_ends))
+        for name, ends in (("src", src), ("dst", dst)):
+            if len(ends) and not 0 <= ends.min() <= ends.max() < self.n_ends:
+                flow = int(np.argmax((ends < 0) | (ends >= self.n_ends)))
                 raise FlowError(flow, f"has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
-        lane = self._lanes(flows)
-        keys = flows.src.astype(np.int64)
+        fabric, tables, end_of = self.fabric, self.tables, self._end_of
+        lane = self._lanes(src, dst, sl)
+        keys = src.astype(np.int64)
         keys *= self.n_ends
-        keys += flows.dst
+        keys += dst
         if len(self.lane_weight) > 1:
             keys += lane * np.int64(self.n_ends) ** 2
         route, first = paths.number_keys(keys)
-        src, dst = flows.src[first], flows.dst[first]
-        n_end_ports = self.fabric.n_end_ports
-        end_of = np.concatenate([np.arange(n_end_ports, dtype=np.int32), self.devices.end_port])
-        fabric, tables = self.fabric, self.tables
+        src, dst = src[first], dst[first]
         offset, resource = paths.walk(
             end_of[src],
             end_of[dst],
@@ -247,15 +250,18 @@ class Network:
             resource,
         )
 
-    def _lanes(self, flows: Flows) -> NDArray[np.uint8]:
+    @cached_property
+    def _end_of(self) -> NDArray[np.int32]:
+        """(n_ends,) end port over which an end port or device reaches the fabric."""
+        return frozen(np.concatenate([np.arange(self.fabric.n_end_ports, dtype=np.int32), self.devices.end_port]))
+
+    def _lanes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if len(self.lane_weight) == 1:
-            return np.zeros(len(flows), np.uint8)
-        level = flows.sl
+            return np.zeros(len(src), np.uint8)
+        level = sl
         if self.tables.path_sl is not None:
-            n_end_ports = self.fabric.n_end_ports
-            end_of = np.concatenate([np.arange(n_end_ports, dtype=np.int32), self.devices.end_port])
-            home = self.fabric.end_switch[end_of[flows.src]]
-            of_path = self.tables.path_sl[home, self.tables.lid[end_of[flows.dst]]]
+            home = self.fabric.end_switch[self._end_of[src]]
+            of_path = self.tables.path_sl[home, self.tables.lid[self._end_of[dst]]]
             level = np.where(level == 0, of_path, level).astype(np.uint8)
         lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
         if len(lane) and lane.max() >= len(self.lane_weight):

@@ -103,8 +103,8 @@ def _solve(
     """Solve what the touched classes have changed, and say when the first flow of each class ends now."""
     time = now[0].time
     shift = now[0].shift
-    n_freed = 0
-    n_seeds = 0
+    n_freed = np.int64(0)  # a plain 0 is a type of its own to Numba: what is called with it would be compiled twice
+    n_seeds = np.int64(0)
     for at in range(n_touched):
         slot = touched[at]
         if classes[slot].flows == classes[slot].solved:
@@ -237,7 +237,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         n_done = now[0].done
         tie = time + max(now[0].tie, CLOCK_TIE * time)
 
-        n_ready = 0
+        n_ready = np.int64(0)
         n_touched = ends_until(ends, blocks, tops, touched, tie)
         for at in range(n_touched):
             slot = touched[at]

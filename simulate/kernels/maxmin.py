@@ -223,8 +223,8 @@ def solve(
     int
         Length of `freed` now: the classes that were solved, left marked, with their old rate in ``before``.
     """
-    n_heap = 0
-    n_watched = 0
+    n_heap = np.int64(0)
+    n_watched = np.int64(0)
     for at in range(n_seeds):
         link = seeds[at]
         if links[link].stamp != stamp:

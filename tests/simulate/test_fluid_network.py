@@ -94,6 +94,8 @@ def test_refuses_the_past_and_the_unknown(network: Network) -> None:
         net.begin(first, second, 1.0, at_s=0.5)
     with pytest.raises(HeddleError, match="-1"):
         net.begin(first, second, -1.0)
+    with pytest.raises(HeddleError, match="service level 16"):
+        net.begin(first, second, 1.0, sl=16)
     with pytest.raises(HeddleError, match="end ports are 0 to"):
         net.begin(first, 10_000, 1.0)
 
