@@ -10,7 +10,7 @@ import click
 
 from plan.commands.spec import as_json, print_json
 from plan.progress import progress
-from topo.errors import DesignError, Finding, HeddleError, SpecError
+from topo.errors import DesignError, Finding, FormatError, HeddleError, SpecError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
+MAX_LINKS_BYTES = 100_000_000
+"""Of a simulation's links.csv: twelve times what the largest subnet has."""
+
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
@@ -30,14 +33,21 @@ __all__ = ["draw"]
     type=click.Path(path_type=Path),
     help="Forwarding tables, or the folder of a `plan build`: links are coloured by their load.",
 )
+@click.option(
+    "--simulation",
+    type=click.Path(path_type=Path),
+    help="Folder that `plan simulate -o` wrote: links are coloured by the bytes they carried.",
+)
 @as_json
-def draw(spec: Path, output: Path | None, tables: Path | None, as_json: bool) -> None:
+def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
     """Draw a cluster as SVG: every switch, what links them, and how busy the links are.
 
     SPEC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it; levels and zones of a real one are
     found from its cabling. Hover over anything to read what it is. Load is told in pairs of hosts over a link, when all
-    talk to all.
+    talk to all, or in the bytes of a simulation.
     """
+    if tables is not None and simulation is not None:
+        raise click.UsageError("give --tables or --simulation: links have one colour")
     from plan.drawing import format_drawing
 
     with progress(quiet=as_json) as step:
@@ -49,8 +59,11 @@ def draw(spec: Path, output: Path | None, tables: Path | None, as_json: bool) ->
         if tables is not None:
             step("tracing loads")
             loads = [load_of(fabric, find_tables(tables, fabric, len(fabrics))) for fabric in fabrics]
+        if simulation is not None:
+            step("reading the simulation")
+            loads = read_simulated_loads(simulation, fabrics)
         step("drawing")
-        drawing = format_drawing(name, fabrics, network, loads)
+        drawing = format_drawing(name, fabrics, network, loads, "bytes" if simulation else "pairs")
     try:
         output.write_text(drawing, encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -108,6 +121,34 @@ def find_tables(path: Path, fabric: Fabric, subnets: int) -> Path:
             f"{path}: found one file; expected the folder of a plan build, since there are {subnets} subnets"
         )
     return path
+
+
+def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArray[np.int64]]:
+    """Return (P,) bytes over each channel of each subnet, all lanes together, out of a simulation's ``links.csv``.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such file, or it names a channel that no subnet has.
+    """
+    import csv
+    import io
+
+    import numpy as np
+
+    from topo.formats.bounded import read_text
+
+    path = folder / "links.csv"
+    ports = {fabric.channel_label(port): (number, port) for number, fabric in enumerate(fabrics)
+             for port in np.flatnonzero(fabric.peer >= 0).tolist()}  # fmt: skip
+    loads = [np.zeros(fabric.n_ports, np.int64) for fabric in fabrics]
+    try:
+        for row in csv.DictReader(io.StringIO(read_text(path, MAX_LINKS_BYTES))):
+            number, port = ports[row["channel"]]
+            loads[number][port] += int(row["bytes"])
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise FormatError(f"found {error}; expected channels of this cluster and their bytes", str(path)) from None
+    return loads
 
 
 def load_of(fabric: Fabric, tables: Path) -> NDArray[np.int64]:

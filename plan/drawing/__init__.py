@@ -29,6 +29,7 @@ def format_drawing(
     fabrics: Sequence[Fabric],
     network: Shape | None = None,
     loads: Sequence[NDArray[np.int64] | None] | None = None,
+    unit: str = "pairs",
 ) -> str:
     """Return a drawing of all subnets of a cluster, those that are alike once.
 
@@ -41,7 +42,9 @@ def format_drawing(
     network : Shape, optional
         The shape in the spec, which tells groups, grids and sides; without it, levels and zones are drawn.
     loads : sequence of (P,) int64 or None, optional
-        Load of each channel of each subnet, in pairs of end ports; the links are coloured by it.
+        Load of each channel of each subnet; the links are coloured by it.
+    unit : str
+        What the load counts: pairs of end ports, or bytes.
 
     Returns
     -------
@@ -59,7 +62,7 @@ def format_drawing(
             names = compress(fabrics[member].name for member in members)
             parts.append(text(EDGE, y + 12, f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}", "z"))
             y += HEADLINE
-        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds))
+        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit))
         parts.append(element("g", {"transform": f"translate({EDGE:g} {y:.1f})"}, "\n", inside, "\n"))
         y += scene.height + EDGE
         width, fans = max(width, scene.width), fans or bool(scene.fans)

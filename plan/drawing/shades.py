@@ -39,10 +39,15 @@ class Shades:
         Pairs, bytes or flows over each channel. A link is as busy as its busier channel, a slow one the busier for it.
     speeds : sequence of float
         Rates of links between switches in the whole drawing in Gb/s, fastest first.
+    unit : str
+        What the load counts.
     """
 
-    def __init__(self, fabric: Fabric, load: NDArray[np.int64] | None, speeds: Sequence[float]) -> None:
+    def __init__(
+        self, fabric: Fabric, load: NDArray[np.int64] | None, speeds: Sequence[float], unit: str = "pairs"
+    ) -> None:
         self.load = load
+        self.unit = unit
         self.rate = fabric.rate_gbps[fabric.links].min(axis=1)
         self._ports = fabric.links
         self._speeds = list(speeds)
@@ -80,4 +85,4 @@ class Shades:
             return speed
         loads = self.load[self._ports[list(links)]].max(axis=1)
         least, most = int(loads.min()), int(loads.max())
-        return f"{speed}, {f'{least:,} to ' if least < most else ''}{most:,} pairs"
+        return f"{speed}, {f'{least:,} to ' if least < most else ''}{most:,} {self.unit}"

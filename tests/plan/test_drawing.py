@@ -232,3 +232,26 @@ def test_the_command_refuses(arguments, says, tmp_path, monkeypatch, capsys):
     assert run(["draw", str(config_root() / "lab-20.yaml"), *arguments]) in (1, 2)
     assert says in capsys.readouterr().err
     assert Path("mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_links_are_coloured_by_the_bytes_of_a_simulation(tmp_path, capsys):
+    lab, played, drawing = config_root() / "lab-20.yaml", tmp_path / "played", tmp_path / "lab.svg"
+    assert run(["simulate", str(lab), "-w", "allreduce", "-o", str(played)]) == 0
+    assert run(["draw", str(lab), "--simulation", str(played), "-o", str(drawing)]) == 0
+
+    assert "365,690,880 bytes" in drawing.read_text(), "what the ring's one link between leaves carries"
+    assert "beside the mean" in drawing.read_text()
+
+
+@pytest.mark.parametrize("content", [None, "channel,bytes\nnowhere:1 -> nothing:2,7\n", "channel,bytes\nleaf0:1 -> "])
+def test_a_simulation_of_something_else_is_refused(tmp_path, capsys, content):
+    if content is not None:
+        (tmp_path / "links.csv").write_text(content)
+
+    assert (
+        run(["draw", str(config_root() / "lab-20.yaml"), "--simulation", str(tmp_path), "-o", str(tmp_path / "x.svg")])
+        == 2
+    )
+
+    assert "links.csv" in capsys.readouterr().err
+    assert not (tmp_path / "x.svg").exists()
