@@ -18,8 +18,11 @@ from plan.inputs import RoutedInput
 from plan.progress import Step
 from plan.simulation_charts import draw_link_load, draw_timeline
 from simulate import fluid
+from simulate.end_ports import EndPortNames
 from simulate.flows import Flows
 from simulate.formats.flows_csv import line_of_flow
+from simulate.formats.goal import format_goal
+from simulate.goal_flows import goal_of_flows
 from simulate.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
 from simulate.network import Network
 from simulate.outcome import Outcome
@@ -28,9 +31,18 @@ from simulate.workload import Workload
 from simulate.workload_spec import FlowsJob
 from topo.catalog import config_root
 from topo.errors import Finding, FlowError, HeddleError, SpecError
+from topo.fabric import Fabric
 from topo.nearest import did_you_mean
 
-__all__ = ["Simulation", "find_workload", "make_network", "play_workload", "simulation_document", "simulation_files"]
+__all__ = [
+    "Simulation",
+    "find_workload",
+    "format_as_goal",
+    "make_network",
+    "play_workload",
+    "simulation_document",
+    "simulation_files",
+]
 
 BINS = 200
 """Bins of the timeline: at least half of them hold the time until the last flow ends."""
@@ -145,6 +157,17 @@ def _placed(workload: Workload, error: FlowError) -> HeddleError:
         line = line_of_flow(job.where, error.flow - workload.span(number).start)
         return HeddleError(f"{job.where}:{line}: a flow that {error.reason}")
     return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
+
+
+def format_as_goal(workload: Workload, fabric: Fabric) -> str:
+    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order."""
+    flows = workload.flows
+    ends = np.unique(np.concatenate([flows.src, flows.dst]))
+    rank = np.zeros(fabric.n_end_ports, np.int32)
+    rank[ends] = np.arange(len(ends))
+    names = EndPortNames(fabric)
+    head = "".join(f"// rank {number} is {names.unique_name(end)}\n" for number, end in enumerate(ends.tolist()))
+    return head + format_goal(goal_of_flows(flows.placed(rank), max(len(ends), 1)))
 
 
 def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ SHOWN = 12
 @click.option("--host-gbps", type=click.FloatRange(min=0, min_open=True), help="Most that a port of a host can send.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random mappings.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write every flow to a .csv or .parquet file.")
+@click.option("--goal", type=click.Path(path_type=Path), help="Write the traffic as a GOAL schedule, for LogGOPSim.")
 @click.option(
     "-o",
     "--output",
@@ -66,6 +67,7 @@ def simulate(
     host_gbps: float | None,
     seed: int,
     trace: Path | None,
+    goal: Path | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -82,7 +84,7 @@ def simulate(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
     given = [path for path in (fabric, flows, tables, lanes, roles) if path is not None]
-    for path in (trace, output if flows is not None else None):
+    for path in (trace, goal, output if flows is not None else None):
         if path is not None:
             check_writable(path, given)
     if output is not None and flows is None:
@@ -95,7 +97,7 @@ def simulate(
         import numpy as np
 
         from plan.inputs import read_routed_argument
-        from plan.simulation import find_workload, make_network, play_workload, simulation_files
+        from plan.simulation import find_workload, format_as_goal, make_network, play_workload, simulation_files
         from simulate.formats.flows_csv import format_flows_csv, read_flows_csv
         from simulate.workload import bare_flows, read_workload
 
@@ -115,6 +117,8 @@ def simulate(
         step("writing")
         if trace is not None:
             write_trace(simulation, trace)
+        if goal is not None:
+            write_file(goal, [format_as_goal(traffic, source.fabric).encode()])
         if output is not None and flows is None:
             from plan.folder import write_folder
 
@@ -129,7 +133,7 @@ def simulate(
         print_json(simulation_document(simulation, inputs))
     else:
         show(simulation)
-        for written in (trace, output):
+        for written in (trace, goal, output):
             if written is not None:
                 click.echo(f"written to {written}")
 

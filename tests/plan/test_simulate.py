@@ -266,6 +266,18 @@ def test_parquet_without_pyarrow_says_what_to_install(
     assert "heddle-fabric[parquet]" in said
 
 
+def test_goal_that_is_written_plays_the_same(tmp_path: Path, capsys: Captured) -> None:
+    goal = tmp_path / "ring.goal"
+    once = simulate(capsys, LAB, "-w", collective(tmp_path, size="150 MB", ranks=6, chunks=2), "--goal", goal)
+    names = [f"gpu{number:02}" for number in range(6)]
+    assert goal.read_text().startswith("// rank 0 is gpu00 mlx5_0\n// rank 1 is gpu01")
+    workload = written(
+        tmp_path / "again.yaml",
+        json.dumps({"jobs": [{"name": "again", "kind": "goal", "file": "ring.goal", "nodes": names}]}),
+    )
+    assert simulate(capsys, LAB, "-w", workload)["makespan_s"] == pytest.approx(once["makespan_s"], rel=1e-9)
+
+
 def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu01,{MIB}\n")
     before = (lab / "plan.json").read_bytes()
@@ -379,5 +391,5 @@ def test_the_manual_names_every_preset(repository: Path) -> None:
     named = {
         line.split("`")[1] for line in manual.splitlines() if line.startswith("| `") and "." not in line.split("`")[1]
     }
-    named.discard("--trace FILE")
+    named -= {"--trace FILE", "--goal FILE"}
     assert named == {path.stem for path in (config_root() / "workloads").glob("*.yaml")}
