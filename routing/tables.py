@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from topo.errors import RoutingError
 from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 
-__all__ = ["NO_PATH", "RoutingTables", "assign_lids", "lid_owners"]
+__all__ = ["NO_PATH", "RoutingTables", "assign_lids", "differing_entries", "lid_owners"]
 
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""
@@ -69,3 +69,24 @@ def lid_owners(tables: RoutingTables) -> NDArray[np.int32]:
     has = np.flatnonzero(tables.lid)
     owner[tables.lid[has]] = has
     return frozen(owner)
+
+
+def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
+    """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
+
+    Entries are those for the LID that an end port has in each of them; who has none there has no path.
+    """
+    owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
+
+    def entries(tables: RoutingTables, ends: NDArray[np.int64]) -> NDArray[np.uint8]:
+        lids = tables.lid[ends].astype(np.int64)
+        known = (lids > 0) & (lids < tables.lft.shape[1])
+        return np.where(known, tables.lft[:, np.where(known, lids, 0)], NO_PATH)
+
+    found = [np.zeros((0, 2), np.int64)]
+    for start in range(0, len(owners), 4096):
+        ends = owners[start : start + 4096]
+        switch, place = np.nonzero(entries(a, ends) != entries(b, ends))
+        found.append(np.stack([switch, ends[place]], axis=1))
+    every = np.concatenate(found)
+    return every[np.lexsort((every[:, 1], every[:, 0]))]

@@ -16,6 +16,7 @@ from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from routing.proof import Proof
+    from routing.tables import RoutingTables
     from topo.fabric import Fabric
 
 __all__ = ["verify"]
@@ -37,6 +38,9 @@ endpoints_option = click.option(
     "--lanes", type=click.Path(path_type=Path), help="opensm.conf, which says the lane of each service level."
 )
 @click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
+@click.option(
+    "--expect", type=click.Path(path_type=Path), help="Tables that LFTS should be: entries that differ are faults."
+)
 @click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
 @as_json
 def verify(
@@ -45,6 +49,7 @@ def verify(
     endpoints: str,
     lanes: Path | None,
     policy: Path | None,
+    expect: Path | None,
     subnet: str | None,
     as_json: bool,
 ) -> None:
@@ -56,7 +61,7 @@ def verify(
     Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
     one. Tables that have none on one lane have none on several.
 
-    Exit status 1 when a pair is missing or a credit loop is found.
+    Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
     """
     from plan.inputs import read_fabric_argument
 
@@ -70,6 +75,7 @@ def verify(
         from routing.formats.qos_policy import read_qos_policy
         from routing.opensm import apply_policy
         from routing.proof import prove
+        from routing.tables import differing_entries
 
         step("reading the tables")
         read = read_lfts(lfts, source.fabric)
@@ -78,6 +84,13 @@ def verify(
             tables = apply_policy(source.fabric, tables, read_qos_policy(policy))
         if lanes is not None:
             tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
+        count, odd = 0, []
+        if expect is not None:
+            step("comparing")
+            wanted = read_lfts(expect, source.fabric).tables
+            entries = differing_entries(source.fabric, wanted, tables)
+            count = len(entries)
+            odd = [describe_entry(source.fabric, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
         proof = prove(source.fabric, tables, endpoints)  # type: ignore[arg-type]
     for note in (*source.notes, *read.notes):
@@ -88,11 +101,29 @@ def verify(
             "to prove. Is the file whole?"
         )
     if as_json:
-        print_json(proof.summary() | faults_document(source.fabric, proof))
+        compared = {} if expect is None else {"differing": count, "differing_examples": odd}
+        print_json(proof.summary() | faults_document(source.fabric, proof) | compared)
     else:
         show(source.fabric, proof)
-    if not proof.holds:
+        if expect is not None:
+            click.echo(f"{count:,} entries are not as in {expect}")
+        for text in odd:
+            click.echo(printable(f"not as expected: {text}"))
+    if not proof.holds or count:
         raise click.exceptions.Exit(1)
+
+
+def describe_entry(fabric: Fabric, wanted: RoutingTables, found: RoutingTables, switch: int, end: int) -> str:
+    """Return one line for an entry that is not as expected."""
+    from routing.tables import NO_PATH
+    from routing.trace import end_label
+
+    ports = []
+    for tables in (wanted, found):
+        lid = int(tables.lid[end])
+        port = int(tables.lft[switch, lid]) if 0 < lid < tables.lft.shape[1] else NO_PATH
+        ports.append("nothing" if port == NO_PATH else f"port {port}")
+    return f"{fabric.label(switch)} to {end_label(fabric, end)}: {ports[1]}; expected {ports[0]}"
 
 
 def show(fabric: Fabric, proof: Proof) -> None:

@@ -87,6 +87,26 @@ def test_each_path_is_answered_with_its_lane(fabrics_folder, tmp_path) -> None:
                 assert level_of_path(subnet, *lids) == level
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_rehearsal_loads_what_was_written(lanes, fabrics_folder, tmp_path, capsys, monkeypatch) -> None:
+    engine = ["--engine", "dfsssp"] if lanes > 1 else []
+    command = ["route", str(fabrics_folder / FILES["ndr"]), "-o", str(tmp_path / "out"), "--rehearse", *engine]
+    assert run([*command, "--endpoints", "adapters", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["rehearsal"]
+    assert (told["holds"], told["differing"], told["lids"], told["errors"]) == (True, 0, 0, [])
+    assert (told["ibdmchk"]["pairs"], told["ibdmchk"]["missing"]) == (582 * 581, 0), "HCAs and aggregation nodes"
+    assert told["ibdmchk"]["loops"] == (lanes > 1), "it knows one lane"
+
+    def spoilt(fabric, tables, *rest, **options):
+        files = opensm_files(fabric, tables, *rest, **options)
+        lines = b"".join(files["lfts"]).replace(b" 045 # portguid", b" 046 # portguid", 3)
+        return files | {"lfts": lines}
+
+    monkeypatch.setattr("plan.rehearsal.opensm_files", spoilt)
+    assert run(command) == 1
+    assert "NOT AS PLANNED, 3 of" in " ".join(capsys.readouterr().out.split())
+
+
 def test_plan_route_sets_ours_beside_the_engines_of_opensm(fabrics_folder, tmp_path, capsys) -> None:
     fabric = fabrics_folder / FILES["ndr"]
     command = ["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]

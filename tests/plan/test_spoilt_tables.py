@@ -13,6 +13,7 @@ from routing.engines.zoned import route
 from routing.formats.lfts import format_lfts
 from routing.proof import prove
 from routing.tables import NO_PATH, RoutingTables
+from routing.trace import end_label
 from topo.fabric import Fabric, Role
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 
@@ -147,6 +148,27 @@ def second_departures(fabric: Fabric, tables: RoutingTables):
             for spine in np.unique(fabric.peer_node[fabric.port_offset[leaf] : fabric.port_offset[leaf + 1]]).tolist():
                 if 0 <= spine < fabric.n_switches and fabric.role[spine] == Role.SPINE:
                     yield spoil(tables, (leaf, dest, port_to(fabric, leaf, spine)))
+
+
+def test_an_entry_that_is_not_as_expected(fabric, whole, tmp_path, capsys) -> None:
+    """What is loaded may hold and still not be what was planned."""
+    leaf, dest = leaf_of_zone(fabric, 0), host_on(fabric, leaf_of_zone(fabric, 0, 2))
+    was = int(whole.lft[leaf, whole.lid[dest]])
+    other = next(port for port in range(1, 41) if port != was and fabric.peer_node[fabric.port_id(leaf, port)] ==
+                 fabric.peer_node[fabric.port_id(leaf, was)])  # fmt: skip
+    (tmp_path / "fabric").write_text(format_ibnetdiscover(fabric, whole.lid))
+    (tmp_path / "planned").write_bytes(format_lfts(fabric, whole))
+    (tmp_path / "loaded").write_bytes(format_lfts(fabric, spoil(whole, (leaf, dest, other))))
+    paths = [str(tmp_path / name) for name in ("fabric", "loaded", "planned")]
+    assert run(["verify", *paths[:2]]) == 0
+    assert run(["verify", paths[0], paths[2], "--expect", paths[2]]) == 0
+    assert "0 entries are not as in" in capsys.readouterr().out
+    assert run(["verify", *paths[:2], "--expect", paths[2]]) == 1
+    line = f"{fabric.label(leaf)} to {end_label(fabric, dest)}: port {other}; expected port {was}"
+    assert f"not as expected: {line}\n" in capsys.readouterr().out
+    assert run(["verify", *paths[:2], "--expect", paths[2], "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["missing"], told["differing"], told["differing_examples"]) == (0, 1, [line])
 
 
 def test_tables_of_another_fabric_are_bad_input(fabric, whole, tmp_path, capsys) -> None:
