@@ -1,22 +1,30 @@
 """The engine `balanced`: any topology, complete, without credit loops on one lane, and evenly loaded.
 
-Only legal paths of a `routing.channel_order` are used, so nothing can deadlock whatever is chosen among them, and every
-pair that cables connect has a path. The choice starts from the closed form of the engine `fat-tree`, which is the best
-there is where the fabric is a whole tree, and is then improved: destinations are taken up one by one, by role and in
-order of the tree, and put down where their flows meet the fewest others (`routing.kernels.place`). Slow links count by
-their rate, so a slow subtree keeps its routes without slowing down anything else.
+1. Only legal paths of an order of channels are used (`routing.channel_order`), so nothing can deadlock whatever is
+   chosen among them, and every pair that cables connect has a path. Where the fabric is no tree, several orders are
+   grown (`routing.turn_order`), and the one with the best tables is kept.
+2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
+3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
+   fewest others (`routing.kernels.place`). Slow links count by their rate, so a slow subtree keeps its routes without
+   slowing down anything else.
+4. What is left of peaks is worn off (`routing.kernels.relieve`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.channel_order import ChannelOrder, order_channels, switch_levels
 from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
-from routing.engines.fat_tree import closed_form
-from routing.kernels.place import Goals, Net, improve_placement
+from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
+from routing.kernels.place import improve_placement
+from routing.kernels.relieve import relieve_peaks
+from routing.kernels.traffic import Goals, Net
 from routing.tables import NO_PATH, RoutingTables
+from routing.turn_order import grow_channel_order
 from topo.fabric import Fabric, Kind, Role, frozen
 
 __all__ = ["route"]
@@ -25,11 +33,15 @@ HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 """Weight of a host's port, of a SHARP aggregation node and of a switch itself, as source and as destination: what
 hosts send to each other decides, and whole numbers add up exactly."""
 
-ROUNDS = 2
-"""The first round brings most of the gain, the second a little, more hardly any."""
+ROUNDS, ROUND_EFFORT = 2, 400_000_000
+"""How often each destination is placed anew: the first round brings most of the gain, the second a little, more hardly
+any. On large fabrics there is only one, as destinations times channels bound the time (2 s)."""
 
-LARGE = 2_000_000_000
-"""Destinations times channels from which on a round takes longer than a subnet manager likes to wait (10 s)."""
+MOVES, MOVE_EFFORT = 100, 5_000_000_000
+"""Moves that wear off peaks, and likewise what bounds them."""
+
+TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
+"""Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
 
 KINSHIP = 2.0
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
@@ -39,7 +51,12 @@ NEARNESS = 0.05
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
 
-def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int | None = None) -> RoutingTables:
+def route(
+    fabric: Fabric,
+    lid: NDArray[np.uint16] | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+) -> RoutingTables:
     """Forwarding tables of any fabric.
 
     Parameters
@@ -47,8 +64,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
     fabric : Fabric
     lid : (E,) uint16, optional
         LIDs of the end ports; `assign_lids` when left out.
-    rounds : int, optional
-        How often each destination is placed anew; `ROUNDS` times when left out, once on the largest fabrics.
+    rng : numpy.random.Generator, optional
+        For the order in which turns are tried where the fabric is no tree; of seed 0 when left out.
 
     Returns
     -------
@@ -56,22 +73,60 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, rounds: int 
         Complete for every LID that cables connect, on one lane.
     """
     level = switch_levels(fabric)
-    order = order_channels(fabric, level)
     lids, lft = empty_tables(fabric, lid)
     goals = destinations_of(fabric, lids, level)
-    own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
-    closed_form(order, goals, level, own, lft)
-    if rounds is None:
-        rounds = ROUNDS if len(goals.lid) * len(order.sender) <= LARGE else 1
+    order = order_channels(fabric, level)
     if len(order.sender):
-        hosts = _count(fabric, Kind.HCA)
-        improve_placement(_net(fabric, order, hosts), _goals(goals, hosts), rounds, lft)
-    for switch in range(fabric.n_switches):
-        number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
-        mine = order.number[order.first[switch] : order.first[switch + 1]]
-        number[: len(mine)] = mine
-        lft[switch] = number[lft[switch]]
+        way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape)
+        for switch in range(fabric.n_switches):
+            number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
+            mine = order.number[order.first[switch] : order.first[switch + 1]]
+            number[: len(mine)] = mine
+            lft[switch] = number[way[switch]]
     return finish_tables(goals, lft, lids, "balanced")
+
+
+def _place(
+    fabric: Fabric,
+    order: ChannelOrder,
+    goals: Destinations,
+    level: NDArray[np.int64],
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+) -> NDArray[np.uint8]:
+    """Return (S, T) which of its channels each switch takes to each LID."""
+    work = len(goals.lid) * len(order.sender)
+    hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
+    own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
+    way = np.full(shape, NO_PATH, np.uint8)
+    tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
+        closed_form(order, goals, level, own, way, climb_limit(fabric, level)) == NOWHERE
+    )
+    placed = _goals(goals, hosts, AGGREGATION)
+    results: list[tuple[float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
+    for one in _orders(order, hosts, tree, rng):
+        if not tree:
+            way = np.full(shape, NO_PATH, np.uint8)
+            closed_form(one, goals, level, own, way)
+        net = _net(one, hosts, nodes, AGGREGATION)
+        squares = improve_placement(net, placed, min(ROUNDS, max(1, ROUND_EFFORT // work)), way)
+        results.append((squares, len(results), net, one, way))
+    _, _, net, one, way = min(results)
+    moves = min(MOVES, MOVE_EFFORT // work)
+    if nodes.any():  # also as if they were hosts, though the hosts have the last word
+        relieve_peaks(_net(one, hosts, nodes, HOST), _goals(goals, hosts, HOST), moves, way)
+    relieve_peaks(net, placed, moves, way)
+    return way
+
+
+def _orders(
+    order: ChannelOrder, hosts: NDArray[np.int64], tree: bool, rng: np.random.Generator
+) -> Iterator[ChannelOrder]:
+    """Yield the orders of channels that are worth a try: the one by levels, and where there is no tree, grown ones."""
+    yield order
+    effort = len(order.sender) ** 2 * int(np.diff(order.first).max())
+    for trial in range(0 if tree else min(TRIALS, TRIAL_EFFORT // effort)):
+        yield grow_channel_order(order, hosts, rng, shuffle=trial > 0)
 
 
 def _count(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
@@ -80,31 +135,33 @@ def _count(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
     return np.bincount(fabric.end_switch[of_kind], minlength=fabric.n_switches)
 
 
-def _net(fabric: Fabric, order: ChannelOrder, hosts: NDArray[np.int64]) -> Net:
+def _net(order: ChannelOrder, hosts: NDArray[np.int64], nodes: NDArray[np.int64], weight: float) -> Net:
+    """Return what the kernels need of the fabric; aggregation nodes have a weight."""
     return Net(
         first=order.first,
         sender=order.sender,
         receiver=order.receiver,
+        reverse=order.reverse,
         rank=order.rank,
         falling=order.falling,
         run=order.run,
-        reverse=order.reverse,
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
-        sources=frozen(HOST * hosts + AGGREGATION * _count(fabric, Kind.AGGREGATION) + SWITCH),
+        sources=frozen(HOST * hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
     )
 
 
-def _goals(goals: Destinations, hosts: NDArray[np.int64]) -> Goals:
+def _goals(goals: Destinations, hosts: NDArray[np.int64], weight: float) -> Goals:
+    """Return what the kernels need of the destinations; aggregation nodes have a weight."""
     turn = np.argsort(goals.index)
     role = goals.role[turn]
-    weight = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, AGGREGATION], HOST)
+    weights = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, weight], HOST)
     window = max(int(hosts.max(initial=0)), 1)
     several = len(np.unique(role[role <= Role.MANAGEMENT])) > 1
     return Goals(
         switch=frozen(goals.switch[turn]),
         lid=frozen(goals.lid[turn]),
-        weight=frozen(weight[turn]),
+        weight=frozen(weights[turn]),
         window=window,
         nearness=float(round(NEARNESS * hosts.sum() / window)),
         segment=frozen(np.append(np.flatnonzero(np.diff(role, prepend=-1)), len(role)).astype(np.int32)),

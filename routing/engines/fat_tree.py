@@ -27,7 +27,9 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
-__all__ = ["closed_form", "route"]
+__all__ = ["NOWHERE", "climb_limit", "closed_form", "route"]
+
+NOWHERE = (-1, -1)
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:
@@ -60,16 +62,20 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
         )
     lids, lft = empty_tables(fabric, lid)
     goals = destinations_of(fabric, lids, level)
-    hosts = (fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)
-    leaf = (np.bincount(fabric.end_switch[hosts], minlength=len(level)) > 0) & (level == 1)
-    limit = np.where(leaf, 2 * (level.max(initial=1) - 1), -1)
-    far = closed_form(order, goals, level, order.number, lft, limit)
-    if far != (-1, -1):
+    far = closed_form(order, goals, level, order.number, lft, climb_limit(fabric, level))
+    if far != NOWHERE:
         raise RoutingError(
             f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
             "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
         )
     return finish_tables(goals, lft, lids, "fat-tree")
+
+
+def climb_limit(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (S,) for leaves with hosts: hops of a path that climbs to the top and descends; -1 for other switches."""
+    hosts = (fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)
+    housed = np.bincount(fabric.end_switch[hosts], minlength=len(level)) > 0
+    return np.where(housed & (level == 1), 2 * (level.max(initial=1) - 1), -1)
 
 
 def closed_form(
@@ -95,7 +101,7 @@ def closed_form(
     Returns
     -------
     tuple of int
-        The first two switches whose path is longer, or -1 twice.
+        The first two switches whose path is longer, or `NOWHERE`.
     """
     return fill_modulo(
         order.first,

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["breadth_first", "legal_choices"]
+__all__ = ["breadth_first", "hops_to", "legal_choices"]
 
 Int32s = NDArray[np.int32]
 
@@ -32,6 +32,25 @@ def breadth_first(root: int, first: Int32s, receiver: Int32s) -> tuple[Int32s, I
                 queue[tail] = other
                 tail += 1
     return distance, entry
+
+
+@njit(cache=True, nogil=True)
+def hops_to(target: int, first: Int32s, receiver: Int32s, hops: Int32s, order: Int32s) -> int:
+    """Write hops to a target, -1 where no cable leads, and the switches that have them, nearest first."""
+    hops[:] = -1
+    hops[target] = 0
+    order[0] = target
+    head, tail = 0, 1
+    while head < tail:
+        switch = order[head]
+        head += 1
+        for channel in range(first[switch], first[switch + 1]):
+            other = receiver[channel]
+            if hops[other] < 0:
+                hops[other] = hops[switch] + 1
+                order[tail] = other
+                tail += 1
+    return tail
 
 
 @njit(cache=True, nogil=True)

@@ -6,30 +6,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from routing.kernels.legal import legal_choices
+from routing.kernels.legal import hops_to, legal_choices
 
 __all__ = ["count_ports", "weigh_paths"]
 
 Int32s = NDArray[np.int32]
-
-
-@njit(cache=True, nogil=True)
-def _distances(target: int, first: Int32s, receiver: Int32s, hops: Int32s, order: Int32s) -> int:
-    """Write hops to a target, -1 where no cable leads, and the switches that have them, nearest first."""
-    hops[:] = -1
-    hops[target] = 0
-    order[0] = target
-    head, tail = 0, 1
-    while head < tail:
-        switch = order[head]
-        head += 1
-        for channel in range(first[switch], first[switch + 1]):
-            other = receiver[channel]
-            if hops[other] < 0:
-                hops[other] = hops[switch] + 1
-                order[tail] = other
-                tail += 1
-    return tail
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +57,7 @@ def count_ports(
                     target, first, sender, receiver, reverse, rank, falling, run, hops, order, choice, ways, scratch
                 )
             else:
-                count = _distances(target, first, receiver, hops, order)
+                count = hops_to(target, first, receiver, hops, order)
         for i in range(1, count):
             here = order[i]
             best = -1
@@ -126,7 +107,7 @@ def weigh_paths(
     for d in range(len(lid)):
         if switch[d] != target:
             target = switch[d]
-            count = _distances(target, first, receiver, hops, order)
+            count = hops_to(target, first, receiver, hops, order)
         cost[target] = 0
         flow[target] = 0
         for i in range(1, count):

@@ -124,3 +124,31 @@ def test_hosts_on_spines_and_aggregation_nodes_reach_everything() -> None:
     fabric = replace(fabric, peer=peer)
     proof = prove(fabric, balanced.route(fabric), "all")
     assert proof.missing == 0 and proof.credit_loops == 0
+
+
+def bigraph(n: int, hosts: int) -> Fabric:
+    """Two rows of switches, each linked to all of the other row, hosts on both."""
+    return mesh([(a, n + b) for a in range(n) for b in range(n)], 2 * n, hosts)
+
+
+def test_a_bigraph_turns_everywhere_on_one_lane() -> None:
+    """Rows meet in each other's switches; up*/down* would send a whole row's traffic through a single one."""
+    fabric = bigraph(6, 3)
+    proof = prove(fabric, balanced.route(fabric))
+    assert proof.holds and proof.stretch == 0 and proof.lanes == 1
+    load = proof.load[: fabric.first_adapter_port]
+    assert load.max() <= 2 * load[load > 0].mean()
+
+
+def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:
+    """Four hosts over three cables: placed whole, two of them share one; split by source, none has to."""
+    fabric = grow_tree((4, 8), (1, 4), (1, 1))
+    peer = fabric.peer.copy()
+    port = int(np.flatnonzero((fabric.level[fabric.port_node] == 1) & (fabric.level[fabric.peer_node] == 2))[0])
+    peer[peer[port]] = -1
+    peer[port] = -1
+    fabric = replace(fabric, peer=peer)
+    load = prove(fabric, balanced.route(fabric)).load[: fabric.first_adapter_port]
+    # 28 sources to each of the 4 hosts over 3 cables are 37.3; two hosts over one cable would be 56.
+    down = load[(fabric.peer_node[: fabric.first_adapter_port] == 0)]
+    assert down.max() <= 44

@@ -1,0 +1,103 @@
+"""Takes flows off the most loaded channels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from routing.kernels.traffic import (
+    Goals,
+    Net,
+    Traffic,
+    Tree,
+    add_flows,
+    empty_tree,
+    recall_tree,
+    sum_flows,
+    sum_traffic,
+)
+
+__all__ = ["relieve_peaks"]
+
+Ways = NDArray[np.uint8]
+
+
+@njit(cache=True, nogil=True)
+def relieve_peaks(net: Net, goals: Goals, moves: int, way: Ways) -> int:
+    """Move one switch's flows to one destination at a time off the most loaded channel.
+
+    Parameters
+    ----------
+    net, goals
+    moves : int
+        Most moves.
+    way : (S, T) uint8, in and out
+        By switch and LID: which of its channels a switch takes. Legal ways for all destinations.
+
+    Returns
+    -------
+    int
+        Moves that were made; fewer when the peak cannot be lowered.
+    """
+    tree = empty_tree(net)
+    traffic = sum_traffic(net, goals, tree, way)
+    for move in range(moves):
+        if not _relieve(net, goals, tree, traffic, way):
+            return move
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def _relieve(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways) -> bool:
+    """Take one switch's flows to one destination off the most loaded channel; return whether that was possible.
+
+    Of all such moves it makes the one that leaves the least peak on the channels concerned.
+    """
+    n = len(net.sources)
+    full = int(np.argmax(traffic.price))
+    channel = net.reverse[full]
+    here, peak = net.sender[channel], traffic.price[full]
+    over = np.empty(n, np.bool_)
+    best, best_goal, best_switch, best_way = peak, -1, -1, -1
+    count = 0
+    for goal in range(len(goals.lid)):
+        if way[here, goals.lid[goal]] != channel - net.first[here] or goals.switch[goal] == here:
+            continue
+        count = recall_tree(net, goals, tree, way, goal, count)
+        over[:] = False
+        over[here] = True
+        for i in range(1, count):
+            switch = tree.order[i]
+            if tree.hops[switch] > tree.hops[here]:
+                over[switch] = over[net.receiver[tree.onward[switch]]]
+            if not over[switch]:
+                continue
+            flows = tree.flow[switch] * goals.weight[goal]
+            if flows == 0.0:
+                continue
+            for k in range(net.first[switch], net.first[switch] + tree.ways[switch]):
+                if tree.choice[k] == tree.onward[switch] or (switch != here and over[net.receiver[tree.choice[k]]]):
+                    continue
+                left = max(_peak(net, tree, traffic, tree.choice[k], flows), peak - flows * net.scale[channel])
+                if left < best:
+                    best, best_goal, best_switch, best_way = left, goal, switch, tree.choice[k]
+    if best_goal < 0:
+        return False
+    count = recall_tree(net, goals, tree, way, best_goal, 0)
+    add_flows(net, tree, traffic, count, -goals.weight[best_goal], 0.0)
+    tree.onward[best_switch] = best_way
+    way[best_switch, goals.lid[best_goal]] = best_way - net.first[best_switch]
+    sum_flows(net, tree, count)
+    add_flows(net, tree, traffic, count, goals.weight[best_goal], 0.0)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _peak(net: Net, tree: Tree, traffic: Traffic, channel: int, flows: float) -> float:
+    """Highest load on the way from a channel to the target once more flows take it."""
+    peak = 0.0
+    while channel >= 0:
+        peak = max(peak, traffic.price[net.reverse[channel]] + flows * net.scale[channel])
+        channel = tree.onward[net.receiver[channel]]
+    return peak

@@ -1,0 +1,174 @@
+"""Grows an order of channels turn by turn."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from routing.kernels.legal import hops_to
+
+__all__ = ["ALLOWED", "Turns", "grow_order"]
+
+Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+UNKNOWN, ALLOWED, CLOSED = 0, 1, 2
+
+
+class Turns(NamedTuple):
+    """An order of channels, and the turns that it must keep; the first four as in `ChannelOrder`."""
+
+    first: Int32s
+    sender: Int32s
+    receiver: Int32s
+    reverse: Int32s
+    rank: Int32s
+    """(C,) a permutation, changed in place."""
+    state: NDArray[np.uint8]
+    """(C, W) of the turn from a channel to channel w of its receiver: `UNKNOWN`, `ALLOWED` (it must rise), or `CLOSED`
+    since it would close a loop, now and ever after. Changed in place."""
+    seen: Bools
+    """(C,) scratch, all False."""
+    queue: Int32s
+    """(C + 1,) scratch."""
+
+
+@njit(cache=True, nogil=True)
+def _allow(turns: Turns, x: int, y: int) -> bool:
+    """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed.
+
+    The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
+    rank between the two are looked at.
+    """
+    place = y - turns.first[turns.sender[y]]
+    if turns.state[x, place] != UNKNOWN:
+        return bool(turns.state[x, place] == ALLOWED)
+    if turns.rank[x] > turns.rank[y]:
+        after = _collect_after(turns, y, turns.rank[x])
+        total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
+        loop = turns.seen[x] and total == after
+        members = turns.queue[:total].copy()
+        turns.seen[members] = False
+        if loop:
+            turns.state[x, place] = CLOSED
+            return False
+        # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
+        slots = np.sort(turns.rank[members])
+        later, earlier = members[:after], members[after:]
+        earlier = earlier[np.argsort(turns.rank[earlier])]
+        later = later[np.argsort(turns.rank[later])]
+        turns.rank[earlier] = slots[: len(earlier)]
+        turns.rank[later] = slots[len(earlier) :]
+    turns.state[x, place] = ALLOWED
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _collect_after(turns: Turns, channel: int, highest: int) -> int:
+    """Queue and mark what follows a channel and ranks no higher; return how many."""
+    turns.queue[0] = channel
+    turns.seen[channel] = True
+    i, total = 0, 1
+    while i < total:
+        here = turns.queue[i]
+        i += 1
+        begin = turns.first[turns.receiver[here]]
+        for then in range(begin, turns.first[turns.receiver[here] + 1]):
+            if turns.state[here, then - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] <= highest:
+                turns.seen[then] = True
+                turns.queue[total] = then
+                total += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
+    """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
+    turns.queue[total] = channel
+    turns.seen[channel] = True
+    i, total = total, total + 1
+    while i < total:
+        here = turns.queue[i]
+        i += 1
+        begin = turns.first[turns.sender[here]]
+        for out in range(begin, turns.first[turns.sender[here] + 1]):
+            then = turns.reverse[out]
+            if turns.state[then, here - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] >= lowest:
+                turns.seen[then] = True
+                turns.queue[total] = then
+                total += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _connect(turns: Turns, target: int, hops: Int32s, order: Int32s, onward: Int32s, taken: Int32s) -> None:
+    """Give as many switches as can be a shortest path to a target, over channels that few others took.
+
+    Of the ways whose turn the order allows as it is, the one that was taken least; if there is none, the least taken
+    one that can be allowed.
+    """
+    count = hops_to(target, turns.first, turns.receiver, hops, order)
+    onward[target] = -1
+    tried = np.zeros(turns.state.shape[1], np.bool_)
+    for i in range(1, count):
+        here = order[i]
+        begin, end = turns.first[here], turns.first[here + 1]
+        tried[:] = False
+        onward[here] = -1
+        free = True
+        while onward[here] < 0:
+            best = -1
+            for channel in range(begin, end):
+                there = turns.receiver[channel]
+                if tried[channel - begin] or hops[there] != hops[here] - 1:
+                    continue
+                if there != target and (
+                    onward[there] < 0 or (free and turns.rank[channel] > turns.rank[onward[there]])
+                ):
+                    continue
+                if best < 0 or taken[channel] < taken[best]:
+                    best = channel
+            if best < 0 and not free:
+                break
+            if best < 0:
+                free = False
+            elif turns.receiver[best] == target or _allow(turns, best, onward[turns.receiver[best]]):
+                onward[here] = best
+                taken[best] += 1
+            else:
+                tried[best - begin] = True
+
+
+@njit(cache=True, nogil=True)
+def grow_order(turns: Turns, targets: Int32s) -> None:
+    """Make as many shortest paths legal as an order of channels can hold, greedily.
+
+    First every switch gets one path to each target, as far as that can be. Then all other turns on shortest paths are
+    offered, so that there is a choice.
+
+    Parameters
+    ----------
+    turns : Turns
+        Turns that are allowed at the start stay so: what they connect stays connected.
+    targets : (n,) int32
+        Switches to which paths are wanted, in the order in which they are served.
+    """
+    n = len(turns.first) - 1
+    hops, order, onward = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    taken = np.zeros(len(turns.receiver), np.int32)
+    for target in targets:
+        _connect(turns, target, hops, order, onward, taken)
+    for target in targets:
+        count = hops_to(target, turns.first, turns.receiver, hops, order)
+        for i in range(1, count):
+            here = order[i]
+            for channel in range(turns.first[here], turns.first[here + 1]):
+                there = turns.receiver[channel]
+                if hops[there] == hops[here] - 1:
+                    for then in range(turns.first[there], turns.first[there + 1]):
+                        if hops[turns.receiver[then]] == hops[there] - 1:
+                            _allow(turns, channel, then)
