@@ -154,8 +154,10 @@ def _placed(workload: Workload, error: FlowError) -> HeddleError:
     number = int(workload.job[error.flow])
     job = workload.jobs[number]
     if isinstance(job.spec, FlowsJob):
-        line = line_of_flow(job.where, error.flow - workload.span(number).start)
-        return HeddleError(f"{job.where}:{line}: a flow that {error.reason}")
+        flow = error.flow - workload.span(number).start
+        # A pipe cannot be read again to count its lines.
+        place = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"
+        return HeddleError(f"{job.where}:{place} that {error.reason}")
     return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
 
 

@@ -83,6 +83,10 @@ def simulate(
         raise click.BadParameter(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
+    if trace is not None and trace.suffix == ".parquet":
+        from simulate.formats.flow_trace import check_parquet
+
+        check_parquet()
     given = [path for path in (fabric, flows, tables, lanes, roles) if path is not None]
     for path in (trace, goal, output if flows is not None else None):
         if path is not None:

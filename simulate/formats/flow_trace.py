@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from simulate.outcome import Outcome
 from simulate.workload import Workload
 from topo.errors import HeddleError
 
-__all__ = ["COLUMNS", "format_trace_csv", "format_trace_parquet"]
+__all__ = ["COLUMNS", "check_parquet", "format_trace_csv", "format_trace_parquet"]
 
 COLUMNS = ("job", "step", "src", "dst", "bytes", "sl", "lane", "start_s", "finish_s", "bottleneck")
 """Job; step in a collective or tag in a trace; names of the end ports; size; service level; virtual lane; begin and
@@ -41,6 +42,20 @@ def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
         yield out.getvalue().encode()
 
 
+def check_parquet() -> None:
+    """Refuse to go on when Parquet cannot be written.
+
+    Raises
+    ------
+    HeddleError
+        When pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise HeddleError(
+            "Parquet needs pyarrow, which is not installed: pip install 'heddle-fabric[parquet]', or name a .csv file"
+        )
+
+
 def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     """Return the flows as a Parquet file; names are dictionaries, so that each is kept once.
 
@@ -49,13 +64,10 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     HeddleError
         When pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise HeddleError(
-            "Parquet needs pyarrow, which is not installed: pip install 'heddle-fabric[parquet]', or name a .csv file"
-        ) from None
+    check_parquet()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     jobs, ends, channels = _names(workload, outcome)
     columns = dict(zip(COLUMNS, _numbers(workload, outcome, slice(None)), strict=True))
     arrays = {name: pa.array(column) for name, column in columns.items()}

@@ -345,6 +345,12 @@ def test_a_flow_that_the_tables_do_not_connect_is_refused_at_its_place(
         said = refused(capsys, lab, "--tables", holed, *arguments)
         assert said.startswith(f"{flows}:5: ")
         assert "gpu00 mlx5_0:1 to gpu15 mlx5_0:1: leaf0 has no entry" in said
+    pipe, end = os.pipe()
+    os.write(end, f"{HEADER}0,gpu14,gpu15,1\n0,gpu00,gpu15,1\n".encode())
+    os.close(end)
+    said = refused(capsys, lab, "--tables", holed, "--flows", f"/dev/fd/{pipe}")
+    os.close(pipe)
+    assert said.startswith(f"/dev/fd/{pipe}: flow 2 that has no path: gpu00")
     said = refused(capsys, lab, "--tables", holed, "-w", everyone)
     assert said.startswith(f"{everyone}:1:11: job job has a flow that has no path: gpu0")
 
