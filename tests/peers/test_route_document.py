@@ -1,0 +1,79 @@
+"""docs/route.md: its commands run as they stand there, on a simulated fabric that has lost a few cables."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import CATALOG, gpus, storage
+
+from plan.opensm_over_ibsim import SimulatedSubnet, simulated
+from topo.fabric import Fabric
+from topo.faults import fail_links
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.tree_size import FatTree
+
+pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
+
+TEXT = (Path(__file__).parents[2] / "docs" / "route.md").read_text(encoding="utf-8")
+SECTIONS = [section.partition("\n") for section in re.split(r"^## (?:\d\. )?", TEXT, flags=re.MULTILINE)]
+STEPS = [(title, block) for title, _, body in SECTIONS for block in re.findall(r"^```sh\n(.*?)^```", body, re.M | re.S)]
+
+ON_THE_FABRIC = "".join(
+    f'{tool}() {{ LD_PRELOAD="$UMAD2SIM" command {tool} "$@"; }}\n' for tool in ("ibnetdiscover", "dump_fts")
+)
+"""Only what speaks to the fabric is to be led to the simulator."""
+
+
+@pytest.fixture
+def fabric() -> Fabric:
+    shape = FatTree(switch="QM8700", leaves=6)
+    whole = compile_fat_tree(shape, [gpus(90), storage(10)], CATALOG, "doc")[0]
+    return fail_links(whole, 4, np.random.default_rng(1))[0]
+
+
+def follow(commands: str, folder: Path, subnet: SimulatedSubnet) -> str:
+    """Run a block of the document and return what it prints; it must not fail."""
+    environment = {
+        **subnet.environment,
+        "UMAD2SIM": subnet.environment["LD_PRELOAD"],
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), subnet.environment["PATH"])),
+    }
+    del environment["LD_PRELOAD"]
+    script = f"set -euo pipefail\n{ON_THE_FABRIC}{commands}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_every_command_runs_and_says_what_the_text_says(fabric, tmp_path) -> None:
+    assert [title for title, _ in STEPS] == [
+        "Take down what is there",
+        "See what the present tables are worth",
+        "Say what hosts are for",
+        "Route",
+        "Set it beside OpenSM's own engines, and let links fail",
+        "Check what was written",
+        "Rehearse",
+        "Check what is loaded",
+    ]
+    said = {}
+    with simulated(fabric, tmp_path / "subnet") as subnet:
+        subnet.opensm("minhop")
+        for title, commands in STEPS:
+            if title == "Check what is loaded":  # by now somebody has installed it
+                files = {path.name: path.read_bytes() for path in (tmp_path / "out" / "opensm").iterdir()}
+                del files["opensm.conf"]  # it names the folders of a real host
+                subnet.opensm("file", files)
+            said[title] = follow(commands, tmp_path, subnet)
+    assert "holds" in said["See what the present tables are worth"]
+    assert "90 compute, 10 storage" in said["Route"]
+    assert "nue" in said["Set it beside OpenSM's own engines, and let links fail"]
+    assert "when 10 links fail" in said["Set it beside OpenSM's own engines, and let links fail"]
+    assert "as planned, 0 of" in said["Rehearse"]
+    assert "0 entries are not as in out/opensm/lfts" in said["Check what is loaded"]
