@@ -33,7 +33,7 @@ def route_document(subnet: Subnet, path: Path, seed: int) -> dict[str, Any]:
         **subnets_document([subnet]),
         "disconnected": subnet.proof.disconnected,
         "endpoints": subnet.proof.endpoints,
-        "inputs": {"fabric_sha256": _sha256(path / MARK if path.is_dir() else path), "seed": seed},
+        "inputs": {"fabric_sha256": _sha256(path), "seed": seed},
         "versions": versions(),
     }
 
@@ -60,6 +60,11 @@ def count_fabric(fabric: Fabric) -> dict[str, int]:
     return counts
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Path) -> str | None:
+    """Digest of a file, or of all files of a folder of ours; None for a pipe, which can be read but once."""
+    if path.is_dir():
+        path /= MARK
+    if not path.is_file():
+        return None
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from plan.folder import Content
+from plan.verdict import faults_document
 from routing.endpoints import EndpointSet, select_endpoints, tree_order
 from routing.engines import choose, load_engine
 from routing.lanes import fit_lanes
@@ -138,7 +139,7 @@ def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:
                 "name": subnet.fabric.name,
                 "engine": subnet.tables.engine,
                 "engine_reason": subnet.why,
-                "proof": subnet.proof.summary(),
+                "proof": subnet.proof.summary() | faults_document(subnet.fabric, subnet.proof),
                 "quality": subnet.quality.summary(),
             }
             for subnet in subnets

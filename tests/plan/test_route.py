@@ -1,5 +1,6 @@
 """`plan route`: tables for any fabric, its LIDs kept, the same bytes each time, and a refusal that says why."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -153,6 +154,8 @@ def test_tables_that_do_not_hold_are_refused_with_their_place(case, says, tmp_pa
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert (status, told["holds"]) == (1, False)
     assert (tmp_path / "out" / "plan.json").is_file(), "so that what is wrong can be looked at"
+    proof = told["subnets"][0]["proof"]
+    assert says in " ".join([*(example["text"] for example in proof["examples"]), *proof["credit_loop"]])
     assert run(["route", str(path), "-o", str(tmp_path / "out")]) == 1
     said = capsys.readouterr().out
     assert "REFUSED" in said
@@ -262,6 +265,21 @@ def test_what_is_no_fabric_is_bad_input(name, content, says, tmp_path, capsys) -
     assert "Traceback" not in said.err
     assert said.out == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_a_fabric_may_come_through_a_pipe(tmp_path) -> None:
+    """Which can be read but once."""
+    whole = dump(tmp_path, tree(3).fabric)
+    for name, source in (("file", str(whole)), ("pipe", "/dev/stdin")):
+        command = [sys.executable, "-m", "plan", "route", source, "-o", str(tmp_path / name), "--json"]
+        with whole.open("rb") as file:
+            fed = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)
+            done = subprocess.run(command, stdin=fed.stdout, capture_output=True, text=True, timeout=60, check=True)
+            fed.stdout.close()
+            fed.wait()
+        digest = hashlib.sha256(whole.read_bytes()).hexdigest()
+        assert json.loads(done.stdout)["inputs"]["fabric_sha256"] == (digest if name == "file" else None)
+    assert (tmp_path / "file/opensm/guid2lid").read_bytes() == (tmp_path / "pipe/opensm/guid2lid").read_bytes()
 
 
 def test_a_flood_without_end_is_cut_off(tmp_path, capsys) -> None:
