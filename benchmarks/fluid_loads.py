@@ -60,11 +60,11 @@ def zone(leaves: int = 40, spines: int = 20, hosts: int = 20) -> Network:
 
 
 def permutations(ends: NDArray[np.int64], rng: np.random.Generator, times: int, mean: float) -> Load:
-    """Random permutations at once; sizes exponential, or 1 to 4 times one size when `mean` is 0."""
+    """Random permutations at once; sizes exponential, or 1 GiB each when `mean` is 0."""
     src = np.tile(ends, times)
     dst = np.concatenate([rng.permutation(ends) for _ in range(times)])
     src, dst = src[src != dst], dst[src != dst]
-    size = np.ceil(rng.exponential(mean, len(src))) if mean else 2.0**28 * rng.integers(1, 5, len(src))
+    size = np.ceil(rng.exponential(mean, len(src))) if mean else 2.0**30
     return Load(Flows.of(src, dst, size), np.zeros(len(src), np.int64), np.zeros(len(src), np.int64))
 
 
@@ -123,6 +123,7 @@ def incast(ends: NDArray[np.int64]) -> Load:
 
 LOADS = (
     "permutation",
+    "permutation-sizes",
     "coupled",
     "arrivals",
     "storage-1",
@@ -151,7 +152,7 @@ def make_load(name: str, network: Network) -> Load:
     if kind == "storage":
         return storage(ends, rng, int(rest))
     if kind == "permutation":
-        return permutations(ends, rng, 1, 0)
+        return permutations(ends, rng, 1, 64e6 if rest else 0)
     if kind == "coupled":
         return permutations(ends, rng, 4, 64e6)
     return arrivals(ends, rng, 25 * len(ends)) if kind == "arrivals" else incast(ends)

@@ -156,7 +156,7 @@ def solve_lanes(
         if links[link].stamp != stamp:
             links[link].stamp = stamp
             links[link].watched = True
-            links[link].fixed = 0.0
+            links[link].times = 0.0
             queue[tail % size].link = link
             tail += 1
     n_lanes = len(lane_weight)
@@ -164,7 +164,7 @@ def solve_lanes(
         link = queue[head % size].link
         head += 1
         links[link].watched = False
-        links[link].fixed += 1.0  # in this solve: how often it was computed
+        links[link].times += 1.0  # in this solve: how often it was computed
         _sum_wants(links, members, classes, hops, levels, wants, shift, link)
         for lane in range(n_lanes):
             of_lane = lane if links[link].laned else 0
@@ -173,10 +173,10 @@ def solve_lanes(
                 part = _part(wants, lane_weight, links[link].capacity, of_lane)
                 level = _fill(links, members, classes, hops, levels, of_lane, part, shift, link)
             before = levels[link, lane]
-            if links[link].fixed > PATIENCE and level < np.inf and before < np.inf:
+            if links[link].times > PATIENCE and level < np.inf and before < np.inf:
                 level = 0.5 * (level + before)
             levels[link, lane] = level
-            if level == before or abs(level - before) <= SAME * min(level, before) or links[link].fixed > LIMIT:
+            if level == before or abs(level - before) <= SAME * min(level, before) or links[link].times > LIMIT:
                 continue
             first = links[link].first
             for at in range(first, first + links[link].count):
@@ -193,7 +193,7 @@ def solve_lanes(
                     if links[other].stamp != stamp:
                         links[other].stamp = stamp
                         links[other].watched = False
-                        links[other].fixed = 0.0
+                        links[other].times = 0.0
                     if other != link and not links[other].watched:
                         links[other].watched = True
                         queue[tail % size].link = other

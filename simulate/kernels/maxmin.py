@@ -69,9 +69,16 @@ def _pop(heap: Records, size: int) -> int:
 
 
 @inlined
-def _weigh(links: Records, members: Records, rates: Records, link: int) -> float:
-    """Sum a resource's members into ``fixed`` and ``free``; return the least rate that names it as bottleneck."""
-    fixed = 0.0
+def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple[float, float, float]:
+    """Weigh what crosses a resource.
+
+    Returns
+    -------
+    tuple
+        Its level: the rate that what it has left gives to each free class, infinite when there is none. The least rate
+        of settled classes that name it as their bottleneck, infinite when none does. What it has left.
+    """
+    left = links[link].capacity
     free = 0.0
     own = np.inf
     first = links[link].first
@@ -81,19 +88,10 @@ def _weigh(links: Records, members: Records, rates: Records, link: int) -> float
             free += members[at].weight
         else:
             rate = rates[slot].rate
-            fixed += members[at].weight * rate
+            left -= members[at].weight * rate
             if rates[slot].limit == link and rates[slot].free == SETTLED:
                 own = min(own, rate)
-    links[link].fixed = fixed
-    links[link].free = free
-    return own
-
-
-@inlined
-def _level(links: Records, link: int) -> float:
-    """Return the rate that what a resource has left gives to each free class on it, infinite when it has none."""
-    free = links[link].free
-    return max(0.0, links[link].capacity - links[link].fixed) / free if free > 0.0 else np.inf
+    return max(0.0, left) / free if free > 0.0 else np.inf, own, left
 
 
 @inlined
@@ -101,20 +99,22 @@ def _look(
     links: Records, members: Records, rates: Records, classes: Records, heap: Records, n_heap: int, link: int
 ) -> int:
     """Look at a resource for the first time in a solve; return the new size of the heap."""
-    own = _weigh(links, members, rates, link)
-    links[link].watched = own < np.inf
-    key = min(_level(links, link), own)
-    links[link].key = key
-    wanted = key < np.inf
-    if wanted and links[link].count == 1 and own == np.inf:
+    first = links[link].first
+    slot = members[first].slot
+    if links[link].count == 1 and rates[slot].free == FREE:
         # Of the resources that a free class has for itself only the least can be its bottleneck.
-        slot = members[links[link].first].slot
-        wanted = key < classes[slot].alone
-        if wanted:
+        links[link].watched = False
+        key = links[link].capacity / members[first].weight
+        if key < classes[slot].alone:
             classes[slot].alone = key
         else:
-            links[link].key = np.inf
-    if wanted:
+            key = np.inf
+    else:
+        level, own, _ = _weigh(links, members, rates, link)
+        links[link].watched = own < np.inf
+        key = min(level, own)
+    links[link].key = key
+    if key < np.inf:
         n_heap = _push(heap, n_heap, key, link)
     return n_heap
 
@@ -134,6 +134,9 @@ def _release(
 ) -> tuple[int, int]:
     """Make a settled class free, and look at every resource on its route.
 
+    The level of one already looked at becomes a mean of what it was and the rate of the class, so the lesser of the two
+    is low enough as its key.
+
     Returns
     -------
     tuple
@@ -151,44 +154,24 @@ def _release(
             n_heap = _look(links, members, rates, classes, heap, n_heap, link)
             n_watched += links[link].watched
             continue
-        weight = hops[hop].use * classes[slot].flows
-        links[link].fixed -= weight * rate
-        links[link].free += weight
-        level = _level(links, link)
-        if level < links[link].key:
-            links[link].key = level
-            n_heap = _push(heap, n_heap, level, link)
+        if rate < links[link].key:
+            links[link].key = rate
+            n_heap = _push(heap, n_heap, rate, link)
     return n_heap, n_watched
 
 
 @inlined
-def _freeze(
-    links: Records,
-    members: Records,
-    rates: Records,
-    classes: Records,
-    hops: Records,
-    shift: int,
-    link: int,
-    level: float,
-) -> int:
+def _freeze(links: Records, members: Records, rates: Records, link: int, level: float) -> int:
     """Give every free class on a resource its rate; return how many there were."""
     n_frozen = 0
     first = links[link].first
     for at in range(first, first + links[link].count):
         slot = members[at].slot
-        if rates[slot].free != FREE:
-            continue
-        rates[slot].free = FROZEN
-        rates[slot].rate = level
-        rates[slot].limit = link
-        n_frozen += 1
-        first_hop = slot << shift
-        for hop in range(first_hop, first_hop + classes[slot].hops):
-            other = hops[hop].link
-            weight = hops[hop].use * classes[slot].flows
-            links[other].fixed += weight * level
-            links[other].free -= weight
+        if rates[slot].free == FREE:
+            rates[slot].free = FROZEN
+            rates[slot].rate = level
+            rates[slot].limit = link
+            n_frozen += 1
     return n_frozen
 
 
@@ -237,8 +220,7 @@ def solve(
         n_heap = _pop(heap, n_heap)
         if key != links[link].key:
             continue  # a lower entry has replaced this one
-        own = _weigh(links, members, rates, link)
-        level = _level(links, link)
+        level, own, left = _weigh(links, members, rates, link)
         if links[link].watched and own == np.inf:
             links[link].watched = False
             n_watched -= 1
@@ -249,12 +231,12 @@ def solve(
         if n_heap > 0 and key_now > key and key_now > heap[0].key:
             n_heap = _push(heap, n_heap, key_now, link)  # it has risen since it was pushed
             continue
-        links[link].key = np.inf
         first = links[link].first
         last = first + links[link].count
         n_before = n_freed
         fills = level <= own * (1.0 + TIE)
-        if fills or links[link].free > 0.0 or links[link].fixed < links[link].capacity * (1.0 - TIE):
+        links[link].key = 0.0 if fills else np.inf
+        if fills or level < np.inf or left > links[link].capacity * TIE:
             for at in range(first, last):
                 slot = members[at].slot
                 if rates[slot].free != SETTLED:
@@ -268,9 +250,13 @@ def solve(
                     )
                     n_watched += n_new
         if n_freed > n_before:
+            if fills:  # it fills later, at a level between this one and the rates of those that give way
+                links[link].key = level
+                n_heap = _push(heap, n_heap, level, link)
             continue
+        links[link].key = np.inf
         if fills:
-            n_frozen += _freeze(links, members, rates, classes, hops, shift, link, level)
+            n_frozen += _freeze(links, members, rates, link, level)
         if links[link].watched:
             links[link].watched = False
             n_watched -= 1

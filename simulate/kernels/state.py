@@ -66,11 +66,11 @@ LINK = np.dtype(
         ("room", "i4"),  # places in it
         ("count", "i4"),  # classes that cross the resource now: the first so many places
         ("watched", "i4"),  # in a solve: whether classes that are not solved name it as their bottleneck
-        ("stamp", "i8"),  # the last solve that looked at it, whose are the next three
-        ("fixed", "f8"),  # bytes a second of the classes with a rate
-        ("free", "f8"),  # weight of the classes without one
-        ("key", "f8"),  # level at which it must be looked at next: its entry in the heap
+        ("stamp", "i8"),  # the last solve that looked at it
+        ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
+        ("times", "i8"),  # in a solve of lanes: how often it was computed
         ("laned", "i8"),  # whether lanes share it by weight: channels are, what hosts have inside is not
+        ("line", "i8"),  # fills a line of the cache
     ]
 )
 """A resource."""

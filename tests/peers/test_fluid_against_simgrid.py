@@ -26,7 +26,19 @@ def program(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Itera
 # With latency SimGrid's Lazy setting disagrees with its own Full, by up to a factor of five for single flows.
 @pytest.mark.parametrize(("optim", "latency_s"), [("Lazy", 0.0), ("Full", 0.0), ("Full", 2e-6)])
 @pytest.mark.parametrize(
-    "load", ["permutation", "coupled", "arrivals", "storage-1", "storage-4", "ring-16", "ring-64", "shift-20", "incast"]
+    "load",
+    [
+        "permutation",
+        "permutation-sizes",
+        "coupled",
+        "arrivals",
+        "storage-1",
+        "storage-4",
+        "ring-16",
+        "ring-64",
+        "shift-20",
+        "incast",
+    ],
 )
 def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str, latency_s: float) -> None:
     from fluid_loads import make_load, zone
