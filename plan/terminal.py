@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,13 @@ def console(*, error: bool = False) -> Console:
     """Return a console that colours on a terminal and prints plain text of a fixed width elsewhere."""
     from rich.console import Console
 
+    class OurConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise as other output does; rich would leave with status 1, which says that a plan is refused."""
+            raise BrokenPipeError(errno.EPIPE, "nobody reads any more")
+
     stream = sys.stderr if error else sys.stdout
-    return Console(stderr=error, width=None if stream.isatty() else WIDTH, highlight=False, soft_wrap=False)
+    return OurConsole(stderr=error, width=None if stream.isatty() else WIDTH, highlight=False, soft_wrap=False)
 
 
 def printable(text: str) -> str:

@@ -181,7 +181,14 @@ def test_exit_status(
     assert ("Traceback" in said) == (status == 70)
 
 
-@pytest.mark.parametrize(("arguments", "status"), [(["schema"], 141), (["check", "no-such-file", "--json"], 2)])
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["schema"], 141),
+        (["compare", str(config_root() / "lab-20.yaml")], 141),  # tables by rich
+        (["check", "no-such-file", "--json"], 2),
+    ],
+)
 def test_broken_pipe_is_quiet(arguments: list[str], status: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
