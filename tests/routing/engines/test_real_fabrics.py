@@ -1,0 +1,55 @@
+"""Real machines: complete, free of loops on one lane, and better balanced than what any engine of OpenSM makes of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plan.subnet import make_tables
+from routing.endpoints import select_endpoints, tree_order
+from routing.proof import check_certificate, prove
+from routing.quality import bisections, congestion
+from topo.formats.fabric_file import read_fabric
+from topo.levels import find_levels
+
+# Effective bisection bandwidth and most loaded link of the best complete engine in each respect, whether its tables
+# have credit loops on one lane or not: OpenSM 3.3.23 over ibsim, HCAs as endpoints (docs/routing-compared.md).
+BARS = {
+    "azure_sat11_2021": (0.754, 2_873),
+    "clova_superpod_a100_2022": (0.625, 1_960),
+    "kr_dual_cs8500_2021": (0.724, 2_515),
+    "lassen_cs7500_2019": (0.481, 3_948),
+    "janus_is5600_2014": (0.639, 3_276),
+    "ndr_dgx_2025": (0.786, 945),
+    "tartu_fdr10_2014": (0.552, 472),
+}
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_a_real_machine_is_routed_better_than_by_opensm_and_on_one_lane(name: str, fabrics_folder: Path) -> None:
+    ebb, load = BARS[name]
+    fabric = find_levels(read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric)
+    tables, _ = make_tables(fabric, "auto")
+    proof = prove(fabric, tables)
+    assert proof.missing == 0
+    assert proof.stretch <= 2
+    assert check_certificate(fabric, tables, proof)
+    for endpoints in ("hca", "adapters", "all"):
+        judged = prove(fabric, tables, endpoints)
+        assert (judged.missing, judged.credit_loops) == (judged.disconnected, 0)
+    between = fabric.peer_node[: fabric.first_adapter_port] < fabric.n_switches
+    assert proof.load[: fabric.first_adapter_port][between].max() <= load
+    ranks = tree_order(fabric, select_endpoints(fabric, tables))
+    pairs = bisections(len(ranks), 200, np.random.default_rng(0))
+    _, bandwidth, lost = congestion(fabric, tables, ranks, pairs)
+    assert lost.sum() == 0 and bandwidth.mean() >= ebb
+
+
+@pytest.mark.parametrize("name", ["zone1_800hca_60sw", "twozone_1560hca_122sw"])
+def test_the_models_of_fire_flyer(name: str, fabrics_folder: Path) -> None:
+    fabric = find_levels(read_fabric(fabrics_folder / "fireflyer_models" / f"{name}.ibnetdiscover.txt.gz").fabric)
+    tables, _ = make_tables(fabric, "auto")
+    proof = prove(fabric, tables)
+    assert proof.holds
+    assert proof.stretch <= 2
+    assert max(item.max for item in proof.classes) <= 31_000
