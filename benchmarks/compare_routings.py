@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,13 +70,24 @@ def loads(ends: NDArray[np.int32], rng: np.random.Generator) -> dict[str, list[F
     }
 
 
-def milliseconds(network: Network, draws: list[Flows]) -> str:
+@dataclass(frozen=True)
+class Row:
+    """What one engine makes of one fabric."""
+
+    engine: str
+    """Ours have names of their own."""
+    lost: int
+    loops: int
+    times: list[float | None]
+    """Milliseconds of each load, None where the tables lack a path."""
+
+
+def milliseconds(network: Network, draws: list[Flows]) -> float | None:
     """Mean time until the last flow ends."""
     try:
-        times = [fluid.play(network, flows).makespan_s * 1e3 for flows in draws]
+        return float(np.mean([fluid.play(network, flows).makespan_s * 1e3 for flows in draws]))
     except FlowError:
-        return "no path"
-    return f"{np.mean(times):,.1f}"
+        return None
 
 
 def tables_of(fabric: Fabric, engine: str) -> RoutingTables:
@@ -95,27 +108,30 @@ def as_a_tree(fabric: Fabric) -> dict[str, bytes]:
     return {name: format_guid_list((guid, "") for guid in listed.tolist()).encode() for name, listed in guids.items()}
 
 
-def row(name: str, fabric: Fabric, engine: str, width: int) -> list[str]:
+def figures(name: str, fabric: Fabric, engine: str) -> Row | None:
     try:
         tables = tables_of(fabric, engine)
     except HeddleError as error:
         print(f"{name}, {engine}: {error}", file=sys.stderr)
-        return [name, engine, "does not route it", *[""] * (width - 3)]
+        return None
     proof = prove(fabric, tables)
     hosts = select_endpoints(fabric, tables)
     hosts = hosts[(fabric.role[fabric.end_node[hosts]] == Role.COMPUTE) & (fabric.end_switch[hosts] >= 0)]
     network = Network.from_tables(fabric, tables)
-    times = [
-        milliseconds(network, draws) for draws in loads(tree_order(fabric, hosts), np.random.default_rng(0)).values()
-    ]
-    engine = f"ours ({tables.engine})" if engine == "ours" else engine
-    return [name, engine, f"{proof.missing - proof.disconnected:,}", f"{proof.credit_loops:,}", *times]
+    played = loads(tree_order(fabric, hosts), np.random.default_rng(0))
+    times = [milliseconds(network, draws) for draws in played.values()]
+    label = f"ours ({tables.engine})" if engine == "ours" else engine
+    return Row(label, proof.missing - proof.disconnected, proof.credit_loops, times)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("fabrics", nargs="*", metavar="FABRIC", help=", ".join(FABRICS))
-    names = parser.parse_args().fabrics or list(FABRICS)
+def table(columns: list[str], rows: Iterable[list[str]], words: int) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * words}{'---:|' * (len(columns) - words)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def each_fabric(found: dict[str, dict[str, Row | None]]) -> Iterator[str]:
     columns = [
         "fabric",
         "engine",
@@ -123,11 +139,46 @@ def main() -> None:
         "channels in credit loops",
         *loads(np.arange(2), np.random.default_rng()),
     ]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * 2}{'---:|' * (len(columns) - 2)}")
-    for name in names:
+
+    def cells(name: str, engine: str, row: Row | None) -> list[str]:
+        if row is None:
+            return [name, engine, "does not route it", *[""] * (len(columns) - 3)]
+        times = ["no path" if time is None else f"{time:,.1f}" for time in row.times]
+        return [name, row.engine, f"{row.lost:,}", f"{row.loops:,}", *times]
+
+    return table(columns, (cells(name, engine, row) for name, rows in found.items() for engine, row in rows.items()), 2)
+
+
+def over_all(found: dict[str, dict[str, Row | None]]) -> Iterator[str]:
+    """Each engine's times beside the best of all, over all fabrics and loads."""
+    best = {name: np.min([_times(row) for row in rows.values()], axis=0) for name, rows in found.items()}
+    summary = []
+    for engine in ("ours", *ENGINES):
+        rows = {name: by_engine[engine] for name, by_engine in found.items()}
+        ratios = np.concatenate([_times(row) / best[name] for name, row in rows.items()])
+        ratios = ratios[np.isfinite(ratios)]
+        lost, loops = (sum(bool(getattr(row, what, 1)) for row in rows.values()) for what in ("lost", "loops"))
+        geometric = np.exp(np.log(ratios).mean())
+        summary.append(
+            [engine, f"{lost} of {len(rows)}", f"{loops} of {len(rows)}", f"{geometric:.2f}", f"{ratios.max():.2f}"]
+        )
+    columns = ["engine", "fabrics with pairs lost", "fabrics with loops", "times the best, geometric mean", "at worst"]
+    return table(columns, summary, 1)
+
+
+def _times(row: Row | None) -> np.ndarray:
+    n = len(loads(np.arange(2), np.random.default_rng()))
+    return np.array([np.inf if row is None or row.times[at] is None else row.times[at] for at in range(n)], float)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fabrics", nargs="*", metavar="FABRIC", help=", ".join(FABRICS))
+    found: dict[str, dict[str, Row | None]] = {}
+    for name in parser.parse_args().fabrics or list(FABRICS):
         fabric = read_fabric_argument(FABRICS[name]).fabric
-        for engine in ("ours", *ENGINES):
-            print(f"| {' | '.join(row(name, fabric, engine, len(columns)))} |", flush=True)
+        found[name] = {engine: figures(name, fabric, engine) for engine in ("ours", *ENGINES)}
+    print("\n".join([*each_fabric(found), "", *over_all(found)]))
 
 
 if __name__ == "__main__":
