@@ -2,14 +2,16 @@
 
 Run from the repository, with opensm, ibsim-utils and the rest installed (scripts/install-test-tools):
 
-    python benchmarks/compare_engines.py [--fabrics DIR] [--only NAME ...] > docs/routing-compared.md
+    python benchmarks/compare_engines.py > docs/routing-compared.md     half an hour
+    python benchmarks/compare_engines.py Lassen torus                   some of them
 
-DIR holds dumps of real machines, which are not part of this project; without it, only fabrics of our own are compared.
+Real fabrics are read from HEDDLE_FABRICS, or from shared/fabrics beside the checkout.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,12 +22,13 @@ import numpy as np
 from plan.opensm_comparison import Contender, compare_with_opensm
 from plan.subnet import route_subnet
 from topo.compile import compile_cluster
-from topo.fabric import Fabric
+from topo.fabric import Fabric, Kind
 from topo.formats.fabric_file import read_fabric
 from topo.levels import find_levels
 from topo.spec import read_spec
 
 REPOSITORY = Path(__file__).parents[1]
+FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
 
 REAL = {
     "Azure HDR pod, 2021": "azure_sat11_2021/ibnetdiscover.gz",
@@ -142,24 +145,18 @@ def _compared(gain: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fabrics", type=Path)
-    parser.add_argument("--only", nargs="*", default=[])
-    given = parser.parse_args()
-    cases: dict[str, Callable[[], Fabric]] = dict(OWN)
-    if given.fabrics:
-        real = {
-            name: lambda path=path: find_levels(read_fabric(given.fabrics / path).fabric) for name, path in REAL.items()
-        }
-        cases = real | cases
+    parser.add_argument("words", nargs="*", help="of the names of the fabrics to compare; all when left out")
+    words = parser.parse_args().words
+    real = {name: lambda path=path: find_levels(read_fabric(FOLDER / path).fabric) for name, path in REAL.items()}
     print(HEAD)
-    for name, make in cases.items():
-        if given.only and not any(word in name for word in given.only):
+    for name, make in ((real if FOLDER.is_dir() else {}) | OWN).items():
+        if words and not any(word in name for word in words):
             continue
         print(name, file=sys.stderr, flush=True)
         fabric = make()
         subnet = route_subnet(fabric, in_tree_order=True)
         rows = compare_with_opensm(subnet, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr))
-        hosts = int(np.count_nonzero(fabric.kind == 1))
+        hosts = int(np.count_nonzero(fabric.kind == Kind.HCA))
         print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {subnet.why}.\n")
         print("\n".join(table(rows)), f"\n{verdict(rows)}\n", sep="\n", flush=True)
 

@@ -91,7 +91,7 @@ def legal_choices(
     choice : (C,) int32, out
     ways : (S,) int32, out
         The channels of switch s are ``choice[first[s] : first[s] + ways[s]]``, in ascending order.
-    scratch : (5, S) int32
+    scratch : (6, S) int32
 
     Returns
     -------
@@ -99,10 +99,11 @@ def legal_choices(
         Switches in ``order``.
     """
     n = len(first) - 1
-    label, need, lowest, pinned, permissive = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    label, need, lowest = scratch[0], scratch[1], scratch[2]
+    pinned, permissive, spare = scratch[3], scratch[4], scratch[5]
     pinned[:] = -1
     count = _reach(target, first, receiver, reverse, rank, pinned, hops, order, label)
-    if count < n and _most_permissive(target, sender, receiver, rank, falling, run, permissive, label) > count:
+    if count < n and _most_permissive(target, sender, receiver, rank, falling, run, permissive, spare) > count:
         while True:
             lost = -1
             for switch in range(n):

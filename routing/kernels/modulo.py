@@ -55,7 +55,7 @@ def fill_modulo(
     n = len(first) - 1
     hops, order = np.empty(n, np.int32), np.empty(n, np.int32)
     choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
-    scratch = np.empty((5, n), np.int32)
+    scratch = np.empty((6, n), np.int32)
     bundle = np.empty(len(receiver) + 1, np.int32)
     for g in range(n):
         target = group[g]

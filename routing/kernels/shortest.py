@@ -46,7 +46,7 @@ def count_ports(
     n = len(first) - 1
     hops, order, ways = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     choice = np.empty(len(receiver), np.int32)
-    scratch = np.empty((5, n), np.int32)
+    scratch = np.empty((6, n), np.int32)
     served = np.zeros(len(receiver), np.int64)
     target, count = -1, 0
     for d in range(len(lid)):

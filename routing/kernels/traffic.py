@@ -84,7 +84,7 @@ class Tree(NamedTuple):
     flow: Floats
     """(S,) weight of the sources behind each switch, its own included."""
     scratch: Int32s
-    """(5, S)."""
+    """(6, S)."""
 
 
 class Traffic(NamedTuple):
@@ -164,7 +164,7 @@ def empty_tree(net: Net) -> Tree:
         onward=np.empty(n, np.int32),
         met=np.empty(n),
         flow=np.empty(n),
-        scratch=np.empty((5, n), np.int32),
+        scratch=np.empty((6, n), np.int32),
     )
 
 

@@ -152,3 +152,34 @@ def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:
     # 28 sources to each of the 4 hosts over 3 cables are 37.3; two hosts over one cable would be 56.
     down = load[(fabric.peer_node[: fabric.first_adapter_port] == 0)]
     assert down.max() <= 44
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> None:
+    """Zones without labels: joints look like spines of a few leaves. A dead spine is an island."""
+    builder = FabricBuilder("zones")
+    joints = [builder.switch(f"joint{i}", model="s", radix=8, role=Role.SPINE, level=2) for i in range(2)]
+    plugs = [0, 0]
+    for zone in range(2):
+        leaves = [builder.switch(f"leaf{zone}-{i}", model="s", radix=8, role=Role.LEAF, level=1) for i in range(4)]
+        spines = [builder.switch(f"spine{zone}-{i}", model="s", radix=8, role=Role.SPINE, level=2) for i in range(3)]
+        for i, leaf in enumerate(leaves):
+            for port in range(1, 4):
+                host = builder.adapter(f"h{zone}-{i}-{port}", "mlx5_0", model="h", host_model="h", role=Role.COMPUTE)
+                builder.link(host, 1, leaf, port, HDR)
+            for j, spine in enumerate(spines):
+                builder.link(leaf, 4 + j, spine, 1 + i, HDR)
+            if i < 2:
+                plugs[i] += 1
+                builder.link(leaf, 7, joints[i], plugs[i], HDR)
+    fabric = builder.build()
+    rng = np.random.default_rng(seed)
+    between = fabric.links[(fabric.port_node[fabric.links] < fabric.n_switches).all(axis=1)]
+    dead = rng.integers(fabric.n_switches)
+    peer = fabric.peer.copy()
+    peer[between[rng.random(len(between)) < 0.05]] = -1
+    peer[between[(fabric.port_node[between] == dead).any(axis=1)]] = -1
+    fabric = replace(fabric, peer=peer)
+    proof = prove(fabric, balanced.route(fabric), "all")
+    assert proof.missing == proof.disconnected
+    assert proof.credit_loops == 0
