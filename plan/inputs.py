@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from routing.tables import RoutingTables
     from topo.spec import SpecFile
 
-__all__ = ["FabricInput", "RoutedInput", "give_roles", "read_fabric_argument", "read_routed_argument"]
+__all__ = ["FabricInput", "RoutedInput", "give_lids", "give_roles", "read_fabric_argument", "read_routed_argument"]
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
@@ -167,6 +167,23 @@ def give_roles(
                 first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])
                 notes += (f"{path}: {len(unknown):,} port GUIDs that no adapter of the fabric has ({first})",)
     return fabric, notes
+
+
+def give_lids(fabric: Fabric, path: Path) -> Fabric:
+    """Return a fabric with the LIDs of OpenSM's ``guid2lid``, for tables that name LIDs and nothing else.
+
+    Raises
+    ------
+    FormatError
+        When the file cannot be read.
+    """
+    import numpy as np
+
+    from routing.formats.guid2lid import read_guid2lid
+
+    given = read_guid2lid(path)
+    lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]
+    return replace(fabric, discovered_lid=np.array(lids, np.uint16))
 
 
 def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:

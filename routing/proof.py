@@ -124,8 +124,11 @@ class Proof:
         return {
             "pairs": self.pairs,
             "missing": self.missing,
+            "disconnected": self.disconnected,
             "credit_loops": self.credit_loops,
+            "lanes": self.lanes,
             "max_hops": self.max_hops,
+            "stretch": self.stretch,
             "hops": {str(length): int(count) for length, count in enumerate(self.hops) if count},
             "load": {
                 "max": max((item.max for item in total), default=0),

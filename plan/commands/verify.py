@@ -35,6 +35,9 @@ endpoints_option = click.option(
 @click.argument("lfts", type=click.Path(path_type=Path))
 @endpoints_option
 @click.option(
+    "--lids", type=click.Path(path_type=Path), help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs."
+)
+@click.option(
     "--lanes", type=click.Path(path_type=Path), help="opensm.conf, which says the lane of each service level."
 )
 @click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
@@ -47,6 +50,7 @@ def verify(
     fabric: Path,
     lfts: Path,
     endpoints: str,
+    lids: Path | None,
     lanes: Path | None,
     policy: Path | None,
     expect: Path | None,
@@ -63,13 +67,15 @@ def verify(
 
     Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
     """
-    from plan.inputs import read_fabric_argument
+    from plan.inputs import give_lids, read_fabric_argument
 
     if policy is not None and lanes is None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
     with progress(quiet=as_json) as step:
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
+        if lids is not None:
+            source = source._replace(fabric=give_lids(source.fabric, lids))
         from routing.formats.lfts import read_lfts
         from routing.formats.opensm_conf import read_lanes
         from routing.formats.qos_policy import read_qos_policy

@@ -1,6 +1,7 @@
 """`plan verify` on tables spoilt on purpose: each fault is found and named with its place, in text and in JSON."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from clusters import zoned
 
 from plan.cli import run
 from routing.engines.zoned import route
+from routing.formats.guid2lid import format_guid2lid
 from routing.formats.lfts import format_lfts
 from routing.proof import prove
 from routing.tables import NO_PATH, RoutingTables
@@ -169,6 +171,18 @@ def test_an_entry_that_is_not_as_expected(fabric, whole, tmp_path, capsys) -> No
     assert run(["verify", *paths[:2], "--expect", paths[2], "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["missing"], told["differing"], told["differing_examples"]) == (0, 1, [line])
+
+
+def test_tables_that_name_lids_alone_need_to_be_told_whose(fabric, whole, tmp_path, capsys) -> None:
+    (tmp_path / "fabric").write_text(format_ibnetdiscover(fabric))  # as planned: nothing has a LID yet
+    (tmp_path / "lfts").write_bytes(re.sub(rb" # portguid .*", b" ", format_lfts(fabric, whole)))
+    known = zip(fabric.end_guid.tolist(), whole.lid.tolist(), strict=True)
+    (tmp_path / "guid2lid").write_text(format_guid2lid((guid, lid) for guid, lid in known if lid))
+    command = ["verify", str(tmp_path / "fabric"), str(tmp_path / "lfts")]
+    assert run(command) == 2
+    assert "or OpenSM's guid2lid" in capsys.readouterr().err
+    assert run([*command, "--lids", str(tmp_path / "guid2lid")]) == 0
+    assert run([*command, "--lids", str(tmp_path / "lfts")]) == 2
 
 
 def test_tables_of_another_fabric_are_bad_input(fabric, whole, tmp_path, capsys) -> None:

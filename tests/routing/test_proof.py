@@ -133,8 +133,11 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
     assert proof.summary() == {
         "pairs": k * k * (k * k - 1),
         "missing": 0,
+        "disconnected": 0,
         "credit_loops": 0,
+        "lanes": 1,
         "max_hops": 3,
+        "stretch": 0,
         "hops": {"1": k * k * (k - 1), "3": k * k * k * (k - 1)},
         "load": {
             "max": k * (k - 1),
