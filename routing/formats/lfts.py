@@ -218,7 +218,7 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
     if not lid.any():
         raise FormatError(
             "names LIDs without port GUIDs, and the fabric has no LIDs: give tables with port GUIDs "
-            "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, which holds LIDs, or OpenSM's guid2lid",
+            "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, with LIDs, or OpenSM's guid2lid",
             path,
         )
     if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
