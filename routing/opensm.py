@@ -70,14 +70,17 @@ def opensm_files(
     else:
         lanes, policy, path_lanes = lanes_of_classes(traffic), _policy_of_classes(fabric, traffic), 1
     with_lid = np.flatnonzero(tables.lid)
-    texts = {
-        "opensm.conf": _conf(fabric, tables, lanes, directory),
-        "guid2lid": format_guid2lid(
-            zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
-        ),
+    lists = {
         "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
         "cn_guids": format_guid_list(_end_ports(fabric, Role.COMPUTE)),
         "io_guids": format_guid_list(_end_ports(fabric, Role.STORAGE)),
+    }
+    texts = {
+        "opensm.conf": _conf(fabric, tables, lanes, directory, [name for name, text in lists.items() if text]),
+        "guid2lid": format_guid2lid(
+            zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
+        ),
+        **lists,
         "partitions.conf": format_partitions(),
         "qos-policy.conf": format_qos_policy(policy),
         "node-name-map": format_node_name_map(
@@ -88,16 +91,15 @@ def opensm_files(
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
 
 
-def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str) -> str:
+def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str, lists: Sequence[str]) -> str:
+    """Return the options; of the lists of GUIDs only those that are not empty, for `ftree` fails of an empty one."""
     options: dict[str, str | int | bool] = {
         "routing_engine": "file,no_fallback",
         "lfts_file": f"{directory}/lfts",
         "reassign_lids": False,
         "honor_guid2lid_file": True,
         "lmc": 0,
-        "root_guid_file": f"{directory}/root_guids",
-        "cn_guid_file": f"{directory}/cn_guids",
-        "io_guid_file": f"{directory}/io_guids",
+        **{f"{name.removesuffix('s')}_file": f"{directory}/{name}" for name in lists},
         "partition_config_file": f"{directory}/partitions.conf",
         "node_name_map_name": f"{directory}/node-name-map",
         "qos_policy_file": f"{directory}/qos-policy.conf",

@@ -102,6 +102,15 @@ def test_roots_are_no_joints_and_no_cut_off_leaves() -> None:
     assert roots(builder.build()) == {"spine0", "spine1"}
 
 
+def test_lists_without_a_host_are_not_named_to_engines_that_fail_of_them() -> None:
+    named = texts(tree(3, storage=1))["opensm.conf"]
+    assert "io_guid_file /etc/opensm/io_guids\n" in named
+    bare = texts(tree(3))
+    assert bare["io_guids"] == ""
+    assert "io_guid_file" not in bare["opensm.conf"]
+    assert "cn_guid_file /etc/opensm/cn_guids\n" in bare["opensm.conf"]
+
+
 def test_a_lone_leaf_is_its_own_root() -> None:
     builder = FabricBuilder("lone")
     builder.switch("leaf", model="m", radix=4, role=Role.LEAF, level=1)
