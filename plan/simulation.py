@@ -19,7 +19,6 @@ from plan.progress import Step
 from plan.simulation_charts import draw_link_load, draw_timeline
 from simulate import fluid
 from simulate.end_ports import EndPortNames
-from simulate.flows import Flows
 from simulate.formats.flows_csv import line_of_flow
 from simulate.formats.goal import format_goal
 from simulate.goal_flows import goal_of_flows
@@ -27,9 +26,10 @@ from simulate.link_loads import LinkClass, lane_bytes, link_classes, peak_utilis
 from simulate.network import Network
 from simulate.outcome import Outcome
 from simulate.results import JobResult, job_results
+from simulate.storage_play import play_with_storage
 from simulate.workload import Workload
 from simulate.workload_spec import FlowsJob
-from topo.catalog import config_root
+from topo.catalog import config_root, load_catalog
 from topo.errors import Finding, FlowError, HeddleError, SpecError
 from topo.fabric import Fabric
 from topo.nearest import did_you_mean
@@ -125,28 +125,38 @@ def play_workload(
         When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
     """
 
-    def play(text: str, flows: Flows, n_bins: int = 0) -> Outcome:
-        total = max(len(flows), 1)
+    def play(text: str, workload: Workload, n_bins: int = 0) -> tuple[Workload, Outcome]:
+        if workload.acts:
+            model = load_catalog().node(workload.storage.server)
+            step(text)
+            return play_with_storage(
+                network,
+                workload,
+                model,
+                n_bins=n_bins,
+                progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s"),
+            )
+        total = max(len(workload.flows), 1)
         step(text, 0.0)
-        return fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, time_s: step(text, ended / total))
+        flows = workload.flows
+        return workload, fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, _: step(text, ended / total))
 
     rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
     n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
     try:
-        outcome = play(f"playing {len(workload.flows):,} flows", workload.flows, n_bins)
+        text = "playing" if workload.acts else f"playing {len(workload.flows):,} flows"
+        played, outcome = play(text, workload, n_bins)
     except FlowError as error:
         raise _placed(workload, error) from None
     ends = None
     if alone and len(workload.jobs) == 1:
         ends = [outcome.makespan_s]
     elif alone:
-        spans = [workload.span(number) for number in range(len(workload.jobs))]
-        parts = zip(workload.jobs, spans, strict=True)
         ends = [
-            play(f"playing {job.spec.name} alone", workload.flows.part(span.start, span.stop)).makespan_s
-            for job, span in parts
+            play(f"playing {job.spec.name} alone", workload.alone(number))[1].makespan_s
+            for number, job in enumerate(workload.jobs)
         ]
-    return Simulation(workload, outcome, job_results(workload, outcome, ends), link_classes(outcome))
+    return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
 
 
 def _placed(workload: Workload, error: FlowError) -> HeddleError:

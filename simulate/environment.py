@@ -138,6 +138,11 @@ class NetworkEnvironment(simpy.Environment):
         """Return the time of the next event, infinite when there is none."""
         return min(float(super().peek()), self._next_s)
 
+    @property
+    def n_ended(self) -> int:
+        """Flows that have ended, and were to be kept."""
+        return len(self._ended)
+
     def outcome(self) -> Outcome:
         """Return what became of the flows that have ended, in the order in which they began."""
         ended = sorted(self._ended)

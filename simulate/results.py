@@ -25,7 +25,7 @@ class JobResult:
 
     name: str
     kind: str
-    """``collective``, ``goal``, ``chakra`` or ``flows``."""
+    """``collective``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
     ranks: int
     """End ports that take part."""
     flows: int

@@ -50,8 +50,6 @@ class StorageOptions:
     and no asking."""
     message_s: float = 3e-6
     """A message without payload from host to host: 2.8 us on one leaf and 3.7 us across, arXiv 2505.09343."""
-    sl: int = 0
-    """Service level of everything that storage sends."""
 
     def __post_init__(self) -> None:
         for name, least in (("replicas", 1), ("stripe", 1), ("senders", 1)):
@@ -165,10 +163,15 @@ class Client:
         End port of its adapter.
     rng
         Draws samples and replicas; each client has its own, so that what one draws does not depend on when others do.
+    sl
+        Service level of what it reads and writes.
+    tag
+        Of its flows.
     """
 
-    def __init__(self, storage: Storage, end: int, rng: np.random.Generator) -> None:
+    def __init__(self, storage: Storage, end: int, rng: np.random.Generator, *, sl: int = 0, tag: int = 0) -> None:
         self.storage = storage
+        self.sl, self.tag = sl, tag
         self.env = storage.env
         self.end = end
         self.rng = rng
@@ -204,7 +207,7 @@ class Client:
         for replica in range(options.replicas):
             target = storage.target(chain, replica)
             adapter = storage.adapter(target.server, self.zone)
-            yield env.transfer(before, adapter, size_bytes, sl=options.sl)
+            yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
             yield from storage.keep(target, size_bytes)
             before = adapter
         yield env.timeout(options.replicas * options.message_s)  # the last commits, and so back to the client
@@ -243,7 +246,7 @@ class Client:
         self.senders += 1
         senders = self.senders
         adapter = storage.adapter(target.server, self.zone)
-        ended: Any = yield self.env.transfer(adapter, self.end, size_bytes, sl=storage.options.sl)
+        ended: Any = yield self.env.transfer(adapter, self.end, size_bytes, sl=self.sl, tag=self.tag)
         self.senders -= 1
         storage.readings.append(
             Reading(self.end, target.server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from simulate.formats.flows_csv import read_flows_csv
 from simulate.formats.goal import read_goal
 from simulate.goal_flows import flows_of_goal
 from simulate.placement import MAPPINGS, leaf_of, zone_of
+from simulate.training_flows import flows_of_training
 from simulate.workload_spec import (
     ChakraJob,
     CollectiveJob,
@@ -27,6 +28,10 @@ from simulate.workload_spec import (
     GoalJob,
     Job,
     PlacedJob,
+    RankedJob,
+    StorageJob,
+    StorageSpec,
+    TrainingJob,
     WorkloadSpec,
     read_workload_spec,
 )
@@ -49,6 +54,8 @@ class RunningJob:
     """Its place, as ``file:line:column``; for bare flows, the file of the flows."""
     ends: NDArray[np.int32]
     """(n_ranks,) end port of each rank; all that take part, for bare flows."""
+    seed: int = 0
+    """Of what the clients of a storage job draw."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,19 @@ class Workload:
     """The flows of all jobs, job after job; a flow's tag is its step in its collective, or its tag in its trace."""
     job: NDArray[np.int32]
     """(F,) number of the job that each flow belongs to, never falling."""
+    storage: StorageSpec = field(default_factory=StorageSpec)
+    """The file system of its storage jobs, whose flows come about as it is played (`simulate.storage_play`)."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether there are jobs whose flows are not known before it is played."""
+        return any(isinstance(job.spec, StorageJob) for job in self.jobs)
+
+    def alone(self, number: int) -> Workload:
+        """Return one of the jobs without the others."""
+        mine = self.span(number)
+        flows = self.flows.part(mine.start, mine.stop)
+        return Workload((self.jobs[number],), flows, frozen(np.zeros(len(flows), np.int32)), self.storage)
 
     def span(self, number: int) -> slice:
         """Return where the flows of a job stand among all flows."""
@@ -122,20 +142,21 @@ def place_workload(
             flows = traces[job.name]
             ends = _ends(flows)
         else:
-            size = job.ranks if isinstance(job, CollectiveJob) else _ranks(traces[job.name])
+            size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
-            ranked = placer.collective(number, job, ends) if isinstance(job, CollectiveJob) else traces[job.name]
-            flows = ranked.placed(ends).on_level(job.sl)
+            flows = placer.flows(number, job, ends, traces).placed(ends).on_level(job.sl)
         place = placer.finding(number, (), "", "").where
         if isinstance(job, FlowsJob):
             place = str(Path(document.path).parent / job.file)
-        jobs.append(RunningJob(job, place, frozen(ends)))
+        seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
+        jobs.append(RunningJob(job, place, frozen(ends), seed))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > MAX_FLOWS:
             raise SpecError([placer.finding(number, (), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")])
     placer.check_zones(jobs)
     counts = [len(part) for part in parts]
-    return Workload(tuple(jobs), concatenate(parts), frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), counts)))
+    of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), counts))
+    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage)
 
 
 def _ends(flows: Flows) -> NDArray[np.int32]:
@@ -156,6 +177,8 @@ class _Placer:
         self.names = EndPortNames(fabric)
         self.free = np.zeros(fabric.n_end_ports, bool)
         self.free[fabric.n_switches :] = fabric.end_switch[fabric.n_switches :] >= 0
+        self.placed: dict[str, NDArray[np.int32]] = {}
+        """End ports of the jobs that have a place."""
         self.named = [
             self.look_up(number, job) if isinstance(job, PlacedJob) and job.nodes is not None else None
             for number, job in enumerate(spec.jobs)
@@ -184,8 +207,10 @@ class _Placer:
 
     def place(self, number: int, job: PlacedJob, size: int | None, rng: np.random.Generator) -> NDArray[np.int32]:
         """Return the end port of each rank of a job, and mark them taken."""
-        key = "ranks" if isinstance(job, CollectiveJob) else "file"
+        key = "ranks" if isinstance(job, RankedJob) else "file"
         named = self.named[number]
+        if job.beside is not None:
+            named = self.beside(number, job)
         if named is not None:
             if len(named) < (size or 1):
                 raise SpecError([self.finding(number, ("nodes",), f"{len(named)} names", f"{size or 1}, one a rank")])
@@ -195,9 +220,19 @@ class _Placer:
             chosen = self.choose(number, job, size, key)
             self.free[chosen] = False
         try:
-            return MAPPINGS[job.mapping](self.fabric, chosen, rng)
+            self.placed[job.name] = MAPPINGS[job.mapping](self.fabric, chosen, rng)
+            return self.placed[job.name]
         except HeddleError as error:
             raise SpecError([self.finding(number, ("mapping",), "", f"a mapping that fits. {error}")]) from None
+
+    def beside(self, number: int, job: PlacedJob) -> NDArray[np.int32]:
+        """Return the end ports of the job that another one shares them with."""
+        if job.nodes is not None:
+            raise SpecError([self.finding(number, ("beside",), "both `nodes` and `beside`", "one of them")])
+        if job.beside not in self.placed:
+            names = ", ".join(self.placed) or "none"
+            raise SpecError([self.finding(number, ("beside",), "", f"a placed job that stands before it: {names}")])
+        return self.placed[job.beside]
 
     def choose(self, number: int, job: PlacedJob, size: int | None, key: str) -> NDArray[np.int32]:
         """Return free end ports for a job, in order."""
@@ -242,11 +277,36 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise SpecError([self.finding(number, ("nodes",), found, f"all in zone {job.zone}")])
 
+    def flows(self, number: int, job: PlacedJob, ends: NDArray[np.int32], traces: dict[str, Flows]) -> Flows:
+        """Return the flows of a job between its ranks; none of storage, which come about as it is played."""
+        if isinstance(job, CollectiveJob):
+            return self.collective(number, job, ends)
+        if isinstance(job, TrainingJob):
+            return self.training(number, job, ends)
+        if isinstance(job, StorageJob):
+            return Flows.of([], [], [])
+        return traces[job.name]
+
+    def training(self, number: int, job: TrainingJob, ends: NDArray[np.int32]) -> Flows:
+        """Return the flows of a training job between its ranks."""
+        try:
+            return flows_of_training(job, len(ends), self.groups(job, ends))
+        except HeddleError as error:
+            found = f"{job.parallel} parallel training of {len(ends):,} ranks"
+            finding = self.finding(number, ("parallel",), found, "what the ranks can do", f"{error}.")
+            raise SpecError([finding]) from None
+
+    def groups(
+        self, job: CollectiveJob | TrainingJob, ends: NDArray[np.int32]
+    ) -> NDArray[np.int32] | NDArray[np.int16]:
+        """Return the zone or leaf of each rank, whichever the job's algorithm has its groups by."""
+        by_leaf = (job.group or ("leaf" if job.algorithm == "hierarchical" else "zone")) == "leaf"
+        return leaf_of(self.fabric, ends) if by_leaf else zone_of(self.fabric, ends)
+
     def collective(self, number: int, job: CollectiveJob, ends: NDArray[np.int32]) -> Flows:
         """Return the flows of a collective job between its ranks."""
-        by_leaf = (job.group or ("leaf" if job.algorithm == "hierarchical" else "zone")) == "leaf"
-        groups = leaf_of(self.fabric, ends) if by_leaf else zone_of(self.fabric, ends)
         try:
+            groups = self.groups(job, ends)
             plan = schedule(job.collective, job.algorithm, len(ends), chunks=job.chunks, groups=groups)
         except HeddleError as error:
             found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"

@@ -26,6 +26,10 @@ __all__ = [
     "GoalJob",
     "Job",
     "PlacedJob",
+    "RankedJob",
+    "StorageJob",
+    "StorageSpec",
+    "TrainingJob",
     "WorkloadSpec",
     "read_workload_spec",
     "validate_workload",
@@ -54,6 +58,8 @@ class PlacedJob(JobBase):
     """Service level of its messages."""
     nodes: Annotated[tuple[str, ...], Field(max_length=49_151, strict=False)] | None = None
     """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
+    beside: Name | None = None
+    """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
     role: ServerRole = Role.COMPUTE
     """What the servers are for whose adapters may be taken."""
     within: Literal["leaf", "zone", "fabric"] = "fabric"
@@ -66,7 +72,14 @@ class PlacedJob(JobBase):
     """Which rank runs on which of the adapters."""
 
 
-class CollectiveJob(PlacedJob):
+class RankedJob(PlacedJob):
+    """A job on as many adapters as it is asked to be."""
+
+    ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
+    """How many take part; all that are named or free, when left out."""
+
+
+class CollectiveJob(RankedJob):
     """A collective, over and over."""
 
     kind: Literal["collective"]
@@ -77,8 +90,6 @@ class CollectiveJob(PlacedJob):
     """How they do it; the ring where there is one, when left out."""
     size: Bytes
     """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
-    ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
-    """How many take part; all that are named or free, when left out."""
     chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
     """Pieces in which a block travels; micro-batches of a pipeline."""
     group: Group | None = None
@@ -129,6 +140,92 @@ class ChakraJob(PlacedJob):
         return algorithms
 
 
+class TrainingJob(RankedJob):
+    """Steps of training, each rank a server that computes in step with the others."""
+
+    kind: Literal["training"]
+    """Steps of training."""
+    parallel: Literal["data", "sharded", "tensor", "expert", "pipeline", "parameter-server"]
+    """How the ranks share the work, and so what they exchange."""
+    model: Literal["even", "vgg16"] = "even"
+    """Layers that are all alike, or those of VGG16, where most parameters are in the last ones."""
+    layers: Annotated[int, Field(ge=1, le=10_000)] = 24
+    """Layers of an even model; units that are sharded, halves of which are exchanged in tensor and expert parallel."""
+    forward: Seconds
+    """Computation of a step, forward; of a micro-batch on a stage, in a pipeline."""
+    backward: Seconds
+    """Backward. VGG16 takes the sum of both."""
+    parameters: Bytes = 0
+    """Gradients of a rank, or parameters that are sharded or served; VGG16 has its own."""
+    activations: Bytes = 0
+    """Exchanged in tensor and expert parallel after each half of a layer; of a micro-batch, sent on in a pipeline."""
+    micro_batches: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Of a pipeline, whose stages are the ranks in their order."""
+    servers: Annotated[int, Field(ge=1, le=49_151)] = 1
+    """Ranks that serve parameters, the first ones; the others are workers."""
+    algorithm: str = "ring"
+    """Of the allreduce in data and tensor parallel."""
+    group: Group | None = None
+    """Groups of two-level algorithms, as of a collective."""
+    bucket: Bytes = 25 * 2**20
+    """Gradients that are summed at a time, in data parallel."""
+    overlap: bool = True
+    """Whether gradients are summed beside the backward pass, or parameters gathered beside the computation."""
+    compression: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
+    """Bytes sent for each byte of gradients, in data parallel."""
+    launch: Seconds = 0.0
+    """What each bucket or shard takes besides its bytes."""
+    steps: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How many, one after another."""
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known(cls, algorithm: str) -> str:
+        names = ALGORITHMS["allreduce"]
+        if algorithm not in names:
+            context = {"expected": f"one of {', '.join(names)}", "hint": did_you_mean(algorithm, names)}
+            raise PydanticCustomError("algorithm", "{expected}", context)
+        return algorithm
+
+
+class StorageJob(RankedJob):
+    """Clients of the storage servers, one a rank."""
+
+    kind: Literal["storage"]
+    """Reads of random samples, and writes of checkpoints."""
+    batches: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Batches that each loader reads, one after another."""
+    batch: Annotated[int, Field(ge=1, le=100_000)] = 32
+    """Samples that are asked for at once."""
+    sample: Bytes = 2**20
+    """Bytes of a sample, within one chunk."""
+    loaders: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Loaders of a client, side by side."""
+    checkpoint: Bytes = 0
+    """Written by each client at the start of the job, and again `every` so often."""
+    every: Seconds = 300.0
+    """From the begin of a checkpoint to the next; one that takes longer is waited for."""
+    checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many."""
+
+
+class StorageSpec(SpecModel):
+    """How the file system of all storage jobs is set up: that of `simulate.storage`."""
+
+    server: str = "storage-3fs"
+    """Model of the catalog whose SSDs the storage servers have."""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 2
+    """Servers that hold a chunk."""
+    chunk: Bytes = 2**20
+    """Chunk of a file."""
+    stripe: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    """Chains that a file is dealt over."""
+    files: Annotated[int, Field(ge=1, le=100_000)] = 144
+    """Files that samples are drawn from."""
+    senders: Annotated[int, Field(ge=1, le=100_000)] | None = 64
+    """Servers that may send to a client at a time; `null` for no limit, and no asking."""
+
+
 class FlowsJob(JobBase):
     """Flows that name their hosts."""
 
@@ -138,7 +235,7 @@ class FlowsJob(JobBase):
     """CSV file with ``start_s,src,dst,bytes[,sl]``, relative to this one."""
 
 
-Job = Annotated[CollectiveJob | GoalJob | ChakraJob | FlowsJob, Field(discriminator="kind")]
+Job = Annotated[CollectiveJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob, Field(discriminator="kind")]
 
 
 class WorkloadSpec(SpecModel):
@@ -148,6 +245,8 @@ class WorkloadSpec(SpecModel):
     """The jobs, in the order in which they are placed."""
     cross_zone_jobs: Annotated[int, Field(ge=0)] | None = None
     """How many of the placed jobs may span zones, as a scheduler's rule; Fire-Flyer's allows 1."""
+    storage: StorageSpec = StorageSpec()
+    """The file system, where there are storage jobs."""
 
     @field_validator("jobs")
     @classmethod

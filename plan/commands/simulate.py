@@ -115,6 +115,8 @@ def simulate(
             traffic = bare_flows(read_flows_csv(path, source.fabric), str(path))
         else:
             traffic = read_workload(path, source.fabric, np.random.default_rng(seed))
+        if goal is not None and traffic.acts:
+            raise HeddleError(f"{path}: a storage job acts as it is played, which GOAL cannot say; leave --goal out")
         simulation = play_workload(network, traffic, alone=alone, step=step)
         options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}
         inputs = {"fabric": fabric.name, "traffic": path.name, **options}

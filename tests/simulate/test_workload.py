@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulate.collectives import schedule
 from simulate.flows import Flows
 from simulate.formats.goal import parse_goal
 from simulate.goal_flows import flows_of_goal
 from simulate.placement import leaf_of, zone_of
+from simulate.training import data_parallel, even_layers
 from simulate.workload import Workload, place_workload, read_workload
 from simulate.workload_spec import validate_workload
 from topo.builder import FabricBuilder
@@ -162,7 +164,10 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
         (job(size=None), "w.yaml:2:3: found no `size`; expected the key `size`: largest buffer"),
         (job(algorithm="rign"), 'found the text "rign"; expected one of ring, .*hierarchical. Did you mean `ring`'),
         (job(collective="allreduse"), "expected one of allreduce, .*Did you mean `allreduce`"),
-        (job(kind="colective"), 'found the text "colective"; expected one of chakra, collective, flows, goal. Did you'),
+        (
+            job(kind="colective"),
+            'found the text "colective"; expected one of chakra, collective, flows, goal, storage, training. Did you',
+        ),
         (job(ranks=17), "w.yaml:6:10: found 17 ranks; expected at most 16: no more adapters of compute servers"),
         (job(ranks=5, within="leaf"), "w.yaml:6:10: found 5 ranks; expected at most 4: .*free in any leaf"),
         (job(ranks=9, within="zone"), "expected at most 8: .*free in any zone"),
@@ -256,3 +261,54 @@ def test_reads_files_beside_it(tmp_path) -> None:
     (tmp_path / "t.goal").write_text("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n")
     with pytest.raises(FormatError, match=r"t.goal:[34]: found operations that wait for each other in a circle"):
         read_workload(tmp_path / "w.yaml", FABRIC, np.random.default_rng(0))
+
+
+def test_a_training_job_is_its_steps() -> None:
+    text = job(
+        kind="training", collective=None, size=None, parallel="data", ranks=4, layers=4, forward="1 ms", steps=3,
+        backward="3 ms", parameters="40 MB", bucket="10 MB",
+    )  # fmt: skip
+    workload = placed(text)
+    flows = data_parallel(even_layers(4, 1e-3, 3e-3, 4e7), schedule("allreduce", "ring", 4).flows, bucket_bytes=1e7)
+    moves = workload.flows.src != workload.flows.dst
+
+    assert workload.flows.size_bytes[moves].sum() == pytest.approx(3 * flows.size_bytes.sum())
+    assert not workload.acts
+
+
+@pytest.mark.parametrize("parallel", ["data", "sharded", "tensor", "expert", "pipeline", "parameter-server"])
+def test_every_way_to_train_moves_bytes(parallel: str) -> None:
+    keys = {"parameters": "8 MB", "activations": "1 MB", "micro_batches": 2, "layers": 2}
+    text = job(kind="training", collective=None, size=None, parallel=parallel, ranks=4, forward="1 ms", backward="2 ms",
+               **keys)  # fmt: skip
+    assert placed(text).flows.size_bytes.sum() > 1e6
+
+
+STORAGE = {"kind": "storage", "collective": None, "size": None}
+
+
+def test_a_storage_job_shares_the_nodes_of_another() -> None:
+    text = job(ranks=4, spread="zone") + "\n- {name: b, kind: storage, beside: a, batches: 2, batch: 8}"
+    workload = placed(text)
+
+    assert workload.acts
+    assert workload.jobs[1].ends.tolist() == workload.jobs[0].ends.tolist()
+    assert len(workload.flows.part(*[workload.span(1).start, workload.span(1).stop])) == 0
+    assert workload.alone(0).flows.size_bytes.tolist() == workload.flows.size_bytes.tolist()
+    assert workload.jobs[1].seed == placed(text).jobs[1].seed != placed(text, seed=1).jobs[1].seed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (job(**STORAGE, beside="b"), "w.yaml:4:11: found the text \"b\"; expected a placed job that stands before it"),
+        (job(**STORAGE, senders=3), "senders"),
+        ("storage: {senders: 0}\n" + job(**STORAGE), "w.yaml:1:20: found the number 0; expected at least 1"),
+        (job(kind="training", collective=None, size=None, parallel="parameter-server", ranks=4, servers=4,
+             forward="1 ms", backward="1 ms"), "which leaves no worker"),
+        (job(kind="training", collective=None, size=None, parallel="data", algorithm="rign", forward="1 ms",
+             backward="1 ms"), "Did you mean"),
+    ],
+)  # fmt: skip
+def test_refuses_training_and_storage(text: str, message: str) -> None:
+    assert message in refused(text)

@@ -1,0 +1,90 @@
+"""Storage beside other jobs: the same bytes each time, every flow with its job, and shares by lanes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import CATALOG, zoned
+from fluids import routed
+
+from simulate.fluid import play
+from simulate.network import Network
+from simulate.outcome import Outcome
+from simulate.results import job_results
+from simulate.storage_play import play_with_storage
+from simulate.workload import Workload, place_workload
+from simulate.workload_spec import validate_workload
+from topo.errors import HeddleError
+from topo.formats.spec_yaml import parse_yaml
+
+FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
+NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+MODEL = CATALOG.node("storage-3fs")
+
+BOTH = """
+storage: {senders: 4, files: 3}
+jobs:
+- {name: reads, kind: storage, ranks: 4, within: zone, batches: 3, batch: 8, start: 1 ms}
+- {name: writes, kind: storage, beside: reads, checkpoint: 5 MiB, checkpoints: 2, every: 20 ms, sl: 1}
+- {name: sum, kind: collective, collective: allreduce, size: 20 MB, beside: reads, repeat: 2, sl: 1}
+"""
+
+
+def placed(text: str, seed: int = 0) -> Workload:
+    document = parse_yaml(text, "w.yaml")
+    return place_workload(validate_workload(document), document, FABRIC, {}, np.random.default_rng(seed))
+
+
+def run(text: str, seed: int = 0, network: Network = NETWORK) -> tuple[Workload, Outcome]:
+    return play_with_storage(network, placed(text, seed), MODEL, n_bins=8)
+
+
+def test_every_flow_has_its_job() -> None:
+    workload, outcome = run(BOTH)
+    reads, writes, total = job_results(workload, outcome)
+
+    assert reads.bytes == 4 * 3 * 8 * 2**20
+    assert writes.bytes == 4 * 2 * 2 * 5 * 2**20  # twice, and each on two servers
+    assert total.bytes == pytest.approx(2 * 2 * 3 * 20e6)
+    assert reads.start_s >= 1e-3
+    assert writes.finish_s > 20e-3
+    assert set(workload.flows.sl[workload.job == 0].tolist()) == {0}
+    assert set(workload.flows.sl[workload.job > 0].tolist()) == {1}
+    assert outcome.resource_bytes.sum() == pytest.approx(
+        (workload.flows.size_bytes * np.diff(outcome.routes.offset)[outcome.routes.route]).sum()
+    )
+
+
+def test_same_seed_same_bytes() -> None:
+    times = [run(BOTH, seed)[1].finish_s.tobytes() for seed in (1, 1, 2)]
+    assert times[0] == times[1] != times[2]
+
+
+def test_a_job_without_storage_beside_it_takes_its_time() -> None:
+    text = BOTH + "- {name: far, kind: collective, collective: allreduce, size: 20 MB, zone: 1, within: zone}\n"
+    workload, outcome = run(text)
+    far = placed(text).alone(3)
+    assert job_results(workload, outcome)[3].finish_s == pytest.approx(play(NETWORK, far.flows).makespan_s)
+
+
+def test_lanes_keep_shares() -> None:
+    """A client's port, full of reads by eight servers, and one message: 1 / 9 of it on one lane, half on its own."""
+    text = """
+storage: {senders: 8}
+jobs:
+- {name: reads, kind: storage, ranks: 2, within: leaf, batches: 40, batch: 32, loaders: 4, sl: 0}
+- {name: shift, kind: collective, collective: all-to-all, size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
+"""
+    tables = replace(routed(FABRIC), sl2vl=(0, 1) + (0,) * 14)
+    lanes = Network.from_tables(FABRIC, tables, lane_weights=[1, 1])
+    times = []
+    for network, sl in ((NETWORK, 1), (lanes, 1)):
+        workload, outcome = run(text % sl, network=network)
+        times.append(job_results(workload, outcome)[1].time_s)
+    assert times[1] <= 2 * 30e6 / 25e9 * (1 + 1e-9)  # never less than half
+    assert times[0] > 3 * times[1]
+
+
+def test_refuses_what_cannot_be_set_up() -> None:
+    with pytest.raises(HeddleError, match="9 replicas on 8 storage servers"):
+        run(BOTH.replace("senders: 4", "replicas: 9"))
