@@ -50,7 +50,9 @@ def test_every_file_is_there_and_says_what_the_fabric_is() -> None:
 
 def test_the_options_name_the_files_where_they_will_be() -> None:
     conf = dict(
-        line.split(" ", 1) for line in texts(tree(2), directory="/a")["opensm.conf"].splitlines() if line[0] != "#"
+        line.split(" ", 1)
+        for line in texts(tree(2, storage=1), directory="/a")["opensm.conf"].splitlines()
+        if line[0] != "#"
     )
     assert conf["routing_engine"] == "file,no_fallback"
     assert conf["reassign_lids"] == "FALSE"
