@@ -127,7 +127,7 @@ def lay_bands(
 def _kinds(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[Kind]:
     """Group the switches by zone, pod, level, and what their names begin with."""
     joint = fabric.role[: fabric.n_switches] == Role.JOINT
-    pod = _pods(fabric, zone)
+    pod = _pods(fabric, level, zone)
     rows: dict[tuple[int, int, int], dict[str, list[int]]] = {}
     for switch in range(fabric.n_switches):
         key = (-1, -1, 0) if joint[switch] else (int(zone[switch]), int(pod[switch]), max(int(level[switch]), 1))
@@ -141,8 +141,11 @@ def _kinds(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) ->
     return kinds
 
 
-def _pods(fabric: Fabric, zone: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return (S,) the pod of each switch in its zone: leaves and spines that hang together; -1 for other switches."""
+def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (S,) the pod of each switch in its zone: leaves and spines that hang together.
+
+    Switches above all pods are in none, -1; others beside them (no leaf, no spine) stand together after the last.
+    """
     n = fabric.n_switches
     role = fabric.role[:n]
     member = np.isin(role, (Role.LEAF, Role.SPINE))
@@ -154,6 +157,8 @@ def _pods(fabric: Fabric, zone: NDArray[np.int64]) -> NDArray[np.int64]:
     for number in np.unique(zone).tolist():
         here = (zone == number) & member
         pod[here] = np.unique(part[here], return_inverse=True)[1]
+        if here.any():
+            pod[(zone == number) & ~member & (level <= level[here].max())] = pod[here].max() + 1
     return pod
 
 
