@@ -1,5 +1,6 @@
 """`plan verify` on files that are broken, cut short or hostile: one message, or a verdict that is true."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,30 @@ def test_names_in_a_dump_cannot_steer_the_terminal(
     assert "\u202e" not in said.out + said.err
     assert said.out.startswith("[red]\\u001b[31m[blue] FAILS")
     assert "[red]" in said.out.partition("missing: ")[2]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["fabric", "tables"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "binary", "huge"])
+def test_a_file_that_is_none_is_bad_input(
+    lab: Path, tmp_path: Path, which: int, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "it"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(9 << 30)  # sparse: it takes no room
+    elif kind != "missing":
+        path.write_bytes(b"" if kind == "empty" else bytes(range(256)) * 64)
+    files = [str(lab / "fabric.ibnetdiscover"), str(lab / "opensm" / "lfts")]
+    files[which] = str(path)
+    capsys.readouterr()
+
+    assert run(["verify", *files]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"{path}:")
+    assert run(["verify", *files, "--json"]) == 2
+    result = json.loads(capsys.readouterr().out)
+    assert (result["ok"], len(result["errors"])) == (False, 1)
+    assert str(path) in "".join(result["errors"][0].values())
