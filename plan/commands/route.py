@@ -74,7 +74,8 @@ def route(
     FABRIC is a real fabric as ibnetdiscover prints it or OpenSM lists it (opensm-subnet.lst), a folder that `plan`
     wrote, or a spec. Levels, zones and joints are found from the wiring; LIDs that the fabric has are kept.
 
-    Exit status 1 when a pair is missing that cables connect, or a credit loop is found; OUT is written all the same.
+    Exit status 1 when a pair is missing that cables connect, a credit loop is found, or a rehearsal does not end as
+    planned; OUT is written all the same.
     """
     from plan.folder import check_replaceable, write_folder
     from plan.inputs import give_roles, read_fabric_argument
