@@ -1,4 +1,5 @@
-"""Real machines: complete, free of loops on one lane, and better balanced than what any engine of OpenSM makes of them."""
+"""Real machines: complete, free of loops on one lane, and better balanced than what any engine of OpenSM makes
+of them."""
 
 from pathlib import Path
 
