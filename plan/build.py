@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from plan.pricing import Pricing, price_cluster
+from plan.pricing import Pricing, exceeded_budgets, price_cluster
 from plan.subnet import Subnet, route_subnet
 from topo.catalog import Catalog
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
 from topo.spec import ClusterSpec, SpecFile
 
-__all__ = ["Plan", "exceeded_budgets", "make_plan"]
+__all__ = ["Plan", "make_plan"]
 
 Step = Callable[[str], None]
 
@@ -32,7 +32,7 @@ class Plan:
     @property
     def holds(self) -> bool:
         """Whether each subnet is complete and free of credit loops, and no budget is exceeded."""
-        return all(subnet.proof.holds for subnet in self.subnets) and not exceeded_budgets(self)
+        return all(subnet.proof.holds for subnet in self.subnets) and not exceeded_budgets(self.spec, self.pricing)
 
 
 def make_plan(source: SpecFile, seed: int = 0, step: Step = lambda text: None) -> Plan:
@@ -64,14 +64,3 @@ def make_plan(source: SpecFile, seed: int = 0, step: Step = lambda text: None) -
         catalog=source.catalog,
         pricing=price_cluster(source.spec, fabrics, source.catalog, step=step),
     )
-
-
-def exceeded_budgets(plan: Plan) -> list[str]:
-    """Say which budgets of the spec the plan exceeds, and by how much."""
-    budget, power = plan.spec.budget, plan.pricing.power.total_w
-    found = []
-    if budget.power is not None and power > budget.power:
-        found.append(f"power: {power / 1e6:.3f} MW planned, {budget.power / 1e6:.3f} MW allowed")
-    if budget.switches is not None and plan.pricing.counts.switches > budget.switches:
-        found.append(f"switches: {plan.pricing.counts.switches:,} planned, {budget.switches:,} allowed")
-    return found

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from plan.build import Plan, exceeded_budgets
+from plan.build import Plan
 from plan.export.bom_csv import format_bom_csv
 from plan.export.bom_xlsx import format_bom_xlsx
 from plan.export.cable_schedule import format_cable_schedule
@@ -18,6 +18,7 @@ from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from plan.folder import Content
+from plan.pricing import exceeded_budgets
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
 from routing.qos import TrafficClass
 from topo.catalog import Catalog
@@ -30,7 +31,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.spec.name,
         "holds": plan.holds,
-        "exceeded": exceeded_budgets(plan),
+        "exceeded": exceeded_budgets(plan.spec, plan.pricing),
         "counts": asdict(plan.pricing.counts),
         **subnets_document(plan.subnets),
         "cost": plan.pricing.cost.to_json(),

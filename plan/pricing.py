@@ -17,7 +17,7 @@ from topo.fabric import Fabric
 from topo.racks import Layout, place_devices
 from topo.spec import ClusterSpec
 
-__all__ = ["PUBLISHED", "Pricing", "price_cluster"]
+__all__ = ["PUBLISHED", "Pricing", "exceeded_budgets", "price_cluster"]
 
 PUBLISHED = "published/fire-flyer-ai-hpc.csv"
 """Figures that the design is set beside, below the folder of configs."""
@@ -67,3 +67,14 @@ def price_cluster(
         failures = expected_failures(counts, read_published(config_root() / PUBLISHED))
         owning = own(spec.owning, price_bill(bill, catalog, spec.owning.currency), power, failures)
     return Pricing(counts, layout, cablings, bill, price_bill(bill, catalog, currency), power, owning)
+
+
+def exceeded_budgets(spec: ClusterSpec, pricing: Pricing) -> list[str]:
+    """Say which budgets of the spec are exceeded, and by how much."""
+    budget, power, switches = spec.budget, pricing.power.total_w, pricing.counts.switches
+    found = []
+    if budget.power is not None and power > budget.power:
+        found.append(f"power: {power / 1e6:.3f} MW planned, {budget.power / 1e6:.3f} MW allowed")
+    if budget.switches is not None and switches > budget.switches:
+        found.append(f"switches: {switches:,} planned, {budget.switches:,} allowed")
+    return found

@@ -63,7 +63,7 @@ def show(plan: Plan, output: Path) -> None:
     """Print what a person wants to know of a plan."""
     from rich.table import Table
 
-    from plan.build import exceeded_budgets
+    from plan.pricing import exceeded_budgets
     from plan.terminal import console, printable
 
     counts, cost, power = plan.pricing.counts, plan.pricing.cost, plan.pricing.power
@@ -103,7 +103,7 @@ def show(plan: Plan, output: Path) -> None:
     console().print(table)
     for gap in (*cost.gaps, *power.gaps):
         click.echo(f"not in the figures above: {gap}")
-    for excess in exceeded_budgets(plan):
+    for excess in exceeded_budgets(plan.spec, plan.pricing):
         click.echo(f"REFUSED, over budget: {excess}", err=True)
     for subnet in plan.subnets:
         for example in subnet.proof.examples[:3]:

@@ -72,7 +72,10 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 @click.argument("spec", type=click.Path(path_type=Path))
 @as_json
 def compare(spec: Path, as_json: bool) -> None:
-    """Set a cluster beside its nodes on three levels, beside DGX A100, and beside the published tables."""
+    """Set a cluster beside three levels, DGX A100 and the paper.
+
+    The three levels hold the same nodes.
+    """
     from rich.table import Table
 
     from costmodel.baselines import baselines, read_published, table_ii, table_iii

@@ -40,7 +40,7 @@ MAX_LINKS_BYTES = 100_000_000
 )
 @as_json
 def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
-    """Draw a cluster as SVG: every switch, what links them, and how busy the links are.
+    """Draw a cluster as SVG: switches, links, and how busy they are.
 
     SPEC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it; levels and zones of a real one are
     found from its cabling. Hover over anything to read what it is. Load is told in pairs of hosts over a link, when all

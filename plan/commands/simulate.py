@@ -71,7 +71,7 @@ def simulate(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Play a workload or bare flows over a routed fabric, at max-min fair rates.
+    """Play workloads or bare flows over a routed fabric.
 
     FABRIC is a spec, which is routed as it says; a folder that `plan build` wrote; or a real fabric as ibnetdiscover
     prints it, with its --tables. Rates are exact for fluid flows: queues, congestion control and head-of-line blocking

@@ -74,11 +74,13 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @as_json
-def check(spec: Path, as_json: bool) -> None:
-    """Validate a spec and count what it compiles into.
+def check(spec: Path, as_json: bool) -> int:
+    """Validate a spec, and count what it compiles into.
 
-    Nothing is built. Every error has its file, line and column, what was found there, and what was expected.
+    Nothing is routed or written. Every error has its file, line and column, what was found there, and what was
+    expected. Exit status 1: the spec asks for more than its own budget allows.
     """
+    from plan.pricing import exceeded_budgets, price_cluster
     from routing.engines import ENGINES
     from topo.compile import compile_cluster
     from topo.fabric import Kind
@@ -87,6 +89,7 @@ def check(spec: Path, as_json: bool) -> None:
     try:
         cluster, catalog, _ = read_spec(spec, engines=list(ENGINES))
         fabrics = compile_cluster(cluster, catalog)
+        exceeded = exceeded_budgets(cluster, price_cluster(cluster, fabrics, catalog))
     except DesignError as error:
         raise DesignError(f"{spec}: {error}") from None
     subnets = [
@@ -100,12 +103,15 @@ def check(spec: Path, as_json: bool) -> None:
         for fabric in fabrics
     ]
     if as_json:
-        print_json({"ok": True, "name": cluster.name, "subnets": subnets})
-        return
-    click.echo(f"{spec}: {cluster.name} holds")
+        print_json({"ok": not exceeded, "name": cluster.name, "subnets": subnets, "exceeded": exceeded})
+        return int(bool(exceeded))
+    click.echo(f"{spec}: {cluster.name} {'does not hold' if exceeded else 'holds'}")
     for subnet in subnets:
         counts = ", ".join(f"{value:,} {what}" for what, value in subnet.items() if isinstance(value, int))
         click.echo(f"  subnet {subnet['name']}: {counts}")
+    for excess in exceeded:
+        click.echo(f"REFUSED, over budget: {excess}", err=True)
+    return int(bool(exceeded))
 
 
 @click.command()

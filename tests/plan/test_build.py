@@ -108,6 +108,8 @@ def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, caps
     assert "122 planned, 100 allowed" in error
     assert "1.000 MW allowed" in error
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["holds"] is False
+    assert run(["check", str(spec)]) == 1
+    assert capsys.readouterr().err == error
 
 
 def test_a_zone_that_does_not_close_writes_nothing(tmp_path, capsys):

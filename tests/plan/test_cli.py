@@ -31,6 +31,12 @@ def test_help_names_every_command_and_exit_status(capsys: pytest.CaptureFixture[
         assert f"\n    {status}" in text
 
 
+def test_help_cuts_no_summary_short(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0

@@ -8,7 +8,8 @@ from presets import ALIKE, PRESETS, read_preset, routed, subnets
 
 from costmodel.bill import make_bill
 from costmodel.counts import count
-from plan.build import exceeded_budgets, make_plan
+from plan.build import make_plan
+from plan.pricing import exceeded_budgets
 from routing.engines import load_engine
 from routing.proof import check_certificate, prove
 from topo.compile import compile_cluster
@@ -94,7 +95,7 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
 def test_a_preset_becomes_a_whole_plan(name):
     plan = make_plan(read_preset(name))
 
-    assert exceeded_budgets(plan) == []
+    assert exceeded_budgets(plan.spec, plan.pricing) == []
     assert plan.holds
     assert all(np.isfinite(subnet.quality.ebb) for subnet in plan.subnets)
 
