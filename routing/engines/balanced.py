@@ -33,9 +33,10 @@ HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 """Weight of a host's port, of a SHARP aggregation node and of a switch itself, as source and as destination: what
 hosts send to each other decides, and whole numbers add up exactly."""
 
-ROUNDS, ROUND_EFFORT = 2, 400_000_000
+ROUNDS, ROUND_EFFORT, MOST_EFFORT = 2, 400_000_000, 8_000_000_000
 """How often each destination is placed anew: the first round brings most of the gain, the second a little, more hardly
-any. On large fabrics there is only one, as destinations times channels bound the time (2 s)."""
+any. Destinations times channels bound the time: beyond the first bound (2 s) there is one round, beyond the second
+(half a minute) every second destination is left where it is."""
 
 MOVES, MOVE_EFFORT = 100, 5_000_000_000
 """Moves that wear off peaks, and likewise what bounds them."""
@@ -109,7 +110,8 @@ def _place(
             way = np.full(shape, NO_PATH, np.uint8)
             closed_form(one, goals, level, own, way)
         net = _net(one, hosts, nodes, AGGREGATION)
-        squares = improve_placement(net, placed, min(ROUNDS, max(1, ROUND_EFFORT // work)), way)
+        rounds, stride = min(ROUNDS, max(1, ROUND_EFFORT // work)), 1 + work // MOST_EFFORT
+        squares = improve_placement(net, placed, rounds, stride, way)
         results.append((squares, len(results), net, one, way))
     _, _, net, one, way = min(results)
     moves = min(MOVES, MOVE_EFFORT // work)

@@ -21,10 +21,13 @@ order of placement therefore count extra on the first channel from each leaf.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.legal import legal_choices
 from routing.kernels.traffic import (
     NO_WAY,
     Goals,
@@ -45,11 +48,69 @@ Floats = NDArray[np.float64]
 Ways = NDArray[np.uint8]
 
 
+class Legal(NamedTuple):
+    """All legal ways to one switch (see `legal_choices`), and the best tree among them."""
+
+    known: Int32s
+    """(2,) the switch, and how many have a way to it."""
+    hops: Int32s
+    order: Int32s
+    choice: Int32s
+    ways: Int32s
+    entry: Int32s
+    """(C,) the same choices by receiver: reverses of the channels over which switch s may be entered, from
+    ``entry[first[s]]`` on."""
+    entries: Int32s
+    """(S,) how many those are."""
+    onward: Int32s
+    """(S,) channel of the best tree."""
+    met: Floats
+    """(S,) flows met by one that starts there and takes it."""
+    scratch: Int32s
+    """(6, S)."""
+
+
 @njit(cache=True, nogil=True)
-def _met(net: Net, tree: Tree, traffic: Traffic, count: int) -> float:
+def _empty_legal(net: Net) -> Legal:
+    n, n_channels = len(net.sources), len(net.receiver)
+    return Legal(
+        known=np.full(2, -1, np.int32),
+        hops=np.empty(n, np.int32),
+        order=np.empty(n, np.int32),
+        choice=np.empty(n_channels, np.int32),
+        ways=np.empty(n, np.int32),
+        entry=np.empty(n_channels, np.int32),
+        entries=np.empty(n, np.int32),
+        onward=np.empty(n, np.int32),
+        met=np.empty(n),
+        scratch=np.empty((6, n), np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _find(net: Net, legal: Legal, target: int) -> None:
+    """Find the legal ways to a switch, unless they are known."""
+    if legal.known[0] == target:
+        return
+    count = legal_choices(
+        target, net.first, net.sender, net.receiver, net.reverse, net.rank, net.falling, net.run,
+        legal.hops, legal.order, legal.choice, legal.ways, legal.scratch,
+    )  # fmt: skip
+    legal.entries[:] = 0
+    for i in range(1, count):
+        here = legal.order[i]
+        for k in range(net.first[here], net.first[here] + legal.ways[here]):
+            there = net.receiver[legal.choice[k]]
+            legal.entry[net.first[there] + legal.entries[there]] = net.reverse[legal.choice[k]]
+            legal.entries[there] += 1
+    legal.known[0], legal.known[1] = target, count
+
+
+@njit(cache=True, nogil=True)
+def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     """Flows that all sources of a tree meet."""
     total = 0.0
-    for i in range(1, count):
+    for i in range(1, tree.size[0]):
         here = tree.order[i]
         channel = tree.onward[here]
         there, back = net.receiver[channel], net.reverse[channel]
@@ -61,32 +122,46 @@ def _met(net: Net, tree: Tree, traffic: Traffic, count: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _choose(net: Net, tree: Tree, traffic: Traffic, count: int, old: Int32s) -> float:
-    """Let each switch take the way on which it meets the fewest flows, its old one if that is as good.
+def _choose(net: Net, legal: Legal, tree: Tree, traffic: Traffic) -> float:
+    """Let each switch take the legal way on which it meets the fewest flows, its old one if that is as good.
 
     Returns the flows that all sources meet.
     """
-    for i in range(1, count):
-        tree.met[tree.order[i]] = np.inf
-    tree.met[tree.order[0]] = 0.0
+    for i in range(1, legal.known[1]):
+        legal.met[legal.order[i]] = np.inf
+    target = legal.known[0]
+    legal.met[target] = 0.0
+    legal.onward[target] = -1
     total = 0.0
-    for i in range(count):
-        there = tree.order[i]
+    for i in range(legal.known[1]):
+        there = legal.order[i]
         before = net.first[there]
-        onward = tree.onward[there]
-        total += net.sources[there] * tree.met[there]
-        for k in range(before, before + tree.entries[there]):
-            back = tree.entry[k]
+        onward = legal.onward[there]
+        total += net.sources[there] * legal.met[there]
+        for k in range(before, before + legal.entries[there]):
+            back = legal.entry[k]
             here = net.receiver[back]
-            met = tree.met[there] + traffic.price[back]
+            met = legal.met[there] + traffic.price[back]
             if onward >= 0:
                 met -= traffic.joint[onward, back - before]
-            if met < tree.met[here]:
-                tree.met[here] = met
-                tree.onward[here] = net.reverse[back]
-            elif met == tree.met[here] and net.reverse[back] == old[here]:
-                tree.onward[here] = net.reverse[back]
+            if met < legal.met[here]:
+                legal.met[here] = met
+                legal.onward[here] = net.reverse[back]
+            elif met == legal.met[here] and net.reverse[back] == tree.onward[here]:
+                legal.onward[here] = net.reverse[back]
     return total
+
+
+@njit(cache=True, nogil=True)
+def _adopt(net: Net, legal: Legal, tree: Tree, way: Ways, lid: int) -> None:
+    """Make the best tree the destination's own."""
+    tree.size[0] = legal.known[1]
+    tree.order[:] = legal.order
+    tree.onward[:] = legal.onward
+    for i in range(1, tree.size[0]):
+        here = tree.order[i]
+        way[here, lid] = tree.onward[here] - net.first[here]
+    sum_flows(net, tree)
 
 
 @njit(cache=True, nogil=True)
@@ -99,62 +174,68 @@ def _stand_near(net: Net, goals: Goals, way: Ways, price: Floats, goal: int, sig
 
 
 @njit(cache=True, nogil=True)
-def improve_placement(net: Net, goals: Goals, rounds: int, way: Ways) -> float:
-    """Place every destination anew, in turn, where that makes its flows meet fewer others.
+def improve_placement(net: Net, goals: Goals, rounds: int, stride: int, way: Ways) -> float:
+    """Place destinations anew, in turn, where that makes their flows meet fewer others.
 
     Parameters
     ----------
     net, goals
     rounds : int
-        How often each destination has its turn.
+        How often.
+    stride : int
+        Which of them: each, every second, every third, ...
     way : (S, T) uint8, in and out
-        By switch and LID: which of its channels a switch takes. Legal ways for all destinations.
+        By switch and LID: which of its channels a switch takes. They form a tree to each destination.
 
     Returns
     -------
     float
         Sum of the squares of all loads, slow channels scaled up: the lower, the better are the tables.
     """
-    tree = empty_tree(net)
+    tree, legal = empty_tree(net), _empty_legal(net)
     traffic = sum_traffic(net, goals, tree, way)
     for _ in range(rounds):
         for role in range(len(goals.segment) - 1):
-            _place_role(net, goals, tree, traffic, way, goals.segment[role], goals.segment[role + 1])
+            _place_role(net, goals, legal, tree, traffic, way, goals.segment[role], goals.segment[role + 1], stride)
     return float((traffic.price**2).sum())
 
 
 @njit(cache=True, nogil=True)
-def _place_role(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways, begin: int, end: int) -> None:
+def _place_role(
+    net: Net, goals: Goals, legal: Legal, tree: Tree, traffic: Traffic, way: Ways, begin: int, end: int, stride: int
+) -> None:
     """Place the destinations of one role."""
-    old = np.empty(len(net.sources), np.int32)
-    count = 0
-    for goal in range(begin, end):
-        count = recall_tree(net, goals, tree, way, goal, count)
-        add_flows(net, tree, traffic, count, 0.0, goals.weight[goal] * goals.kinship)
+    if goals.kinship > 0.0:
+        _weigh_kin(net, goals, tree, traffic, way, begin, end, goals.kinship)
     for goal in range(begin, min(begin + goals.window, end)):
         _stand_near(net, goals, way, traffic.price, goal, 1.0)
     for goal in range(begin, end):
-        lid, weight, extra = goals.lid[goal], goals.weight[goal], goals.weight[goal] * goals.kinship
+        weight, extra = goals.weight[goal], goals.weight[goal] * goals.kinship
         if goal + goals.window < end:
             _stand_near(net, goals, way, traffic.price, goal + goals.window, 1.0)
         if goal - goals.window > begin:
             _stand_near(net, goals, way, traffic.price, goal - goals.window - 1, -1.0)
+        if goal % stride > 0:
+            continue
         _stand_near(net, goals, way, traffic.price, goal, -1.0)
-        count = recall_tree(net, goals, tree, way, goal, count)
-        add_flows(net, tree, traffic, count, -weight, -extra)
-        before = _met(net, tree, traffic, count)
-        old[:] = tree.onward
-        if _choose(net, tree, traffic, count, old) < before:
-            for i in range(1, count):
-                here = tree.order[i]
-                way[here, lid] = tree.onward[here] - net.first[here]
-            sum_flows(net, tree, count)
-        else:
-            tree.onward[:] = old
-        add_flows(net, tree, traffic, count, weight, extra)
+        recall_tree(net, goals, tree, way, goal)
+        add_flows(net, tree, traffic, -weight, -extra)
+        _find(net, legal, goals.switch[goal])
+        if _choose(net, legal, tree, traffic) < _met(net, tree, traffic):
+            _adopt(net, legal, tree, way, goals.lid[goal])
+        add_flows(net, tree, traffic, weight, extra)
         _stand_near(net, goals, way, traffic.price, goal, 1.0)
     for goal in range(max(end - goals.window - 1, begin), end):
         _stand_near(net, goals, way, traffic.price, goal, -1.0)
+    if goals.kinship > 0.0:
+        _weigh_kin(net, goals, tree, traffic, way, begin, end, -goals.kinship)
+
+
+@njit(cache=True, nogil=True)
+def _weigh_kin(
+    net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways, begin: int, end: int, kinship: float
+) -> None:
+    """Let the flows to destinations of one role count more."""
     for goal in range(begin, end):
-        count = recall_tree(net, goals, tree, way, goal, count)
-        add_flows(net, tree, traffic, count, 0.0, -goals.weight[goal] * goals.kinship)
+        recall_tree(net, goals, tree, way, goal)
+        add_flows(net, tree, traffic, 0.0, goals.weight[goal] * kinship)

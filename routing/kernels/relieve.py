@@ -14,7 +14,6 @@ from routing.kernels.traffic import (
     add_flows,
     empty_tree,
     recall_tree,
-    sum_flows,
     sum_traffic,
 )
 
@@ -33,7 +32,7 @@ def relieve_peaks(net: Net, goals: Goals, moves: int, way: Ways) -> int:
     moves : int
         Most moves.
     way : (S, T) uint8, in and out
-        By switch and LID: which of its channels a switch takes. Legal ways for all destinations.
+        By switch and LID: which of its channels a switch takes. Legal paths, and no longer afterwards.
 
     Returns
     -------
@@ -59,37 +58,47 @@ def _relieve(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways) ->
     channel = net.reverse[full]
     here, peak = net.sender[channel], traffic.price[full]
     over = np.empty(n, np.bool_)
+    entered = np.empty(n, np.int32)
     best, best_goal, best_switch, best_way = peak, -1, -1, -1
-    count = 0
     for goal in range(len(goals.lid)):
-        if way[here, goals.lid[goal]] != channel - net.first[here] or goals.switch[goal] == here:
+        if way[here, goals.lid[goal]] != channel - net.first[here]:
             continue
-        count = recall_tree(net, goals, tree, way, goal, count)
+        recall_tree(net, goals, tree, way, goal)
+        # Switches that send over it, and the highest rank of a channel over which each is entered.
         over[:] = False
         over[here] = True
-        for i in range(1, count):
+        entered[:] = -1
+        for i in range(1, tree.size[0]):
             switch = tree.order[i]
-            if tree.hops[switch] > tree.hops[here]:
-                over[switch] = over[net.receiver[tree.onward[switch]]]
-            if not over[switch]:
-                continue
+            after = net.receiver[tree.onward[switch]]
+            over[switch] |= over[after]
+            entered[after] = max(entered[after], net.rank[tree.onward[switch]])
+        for i in range(1, tree.size[0]):
+            switch = tree.order[i]
             flows = tree.flow[switch] * goals.weight[goal]
-            if flows == 0.0:
+            if not over[switch] or flows == 0.0:
                 continue
-            for k in range(net.first[switch], net.first[switch] + tree.ways[switch]):
-                if tree.choice[k] == tree.onward[switch] or (switch != here and over[net.receiver[tree.choice[k]]]):
+            for way_out in range(net.first[switch], net.first[switch + 1]):
+                after = net.receiver[way_out]
+                if (
+                    tree.depth[after] < 0
+                    or tree.depth[after] >= tree.depth[switch]
+                    or over[after]
+                    or way_out == channel
+                    or net.rank[way_out] <= entered[switch]
+                    or (tree.onward[after] >= 0 and net.rank[way_out] >= net.rank[tree.onward[after]])
+                ):
                     continue
-                left = max(_peak(net, tree, traffic, tree.choice[k], flows), peak - flows * net.scale[channel])
+                left = max(_peak(net, tree, traffic, way_out, flows), peak - flows * net.scale[channel])
                 if left < best:
-                    best, best_goal, best_switch, best_way = left, goal, switch, tree.choice[k]
+                    best, best_goal, best_switch, best_way = left, goal, switch, way_out
     if best_goal < 0:
         return False
-    count = recall_tree(net, goals, tree, way, best_goal, 0)
-    add_flows(net, tree, traffic, count, -goals.weight[best_goal], 0.0)
-    tree.onward[best_switch] = best_way
+    recall_tree(net, goals, tree, way, best_goal)
+    add_flows(net, tree, traffic, -goals.weight[best_goal], 0.0)
     way[best_switch, goals.lid[best_goal]] = best_way - net.first[best_switch]
-    sum_flows(net, tree, count)
-    add_flows(net, tree, traffic, count, goals.weight[best_goal], 0.0)
+    recall_tree(net, goals, tree, way, best_goal)
+    add_flows(net, tree, traffic, goals.weight[best_goal], 0.0)
     return True
 
 

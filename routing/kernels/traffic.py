@@ -8,8 +8,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from routing.kernels.legal import legal_choices
-
 __all__ = [
     "NO_WAY",
     "Goals",
@@ -66,25 +64,20 @@ class Goals(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Legal paths to one switch (see `legal_choices`), and the way that each switch takes."""
+    """The way that each switch takes to one destination."""
 
-    hops: Int32s
+    size: Int32s
+    """(1,) switches that have one, the target included."""
     order: Int32s
-    choice: Int32s
-    ways: Int32s
-    entry: Int32s
-    """(C,) the same choices by receiver: reverses of the channels over which switch s may be entered, from
-    ``entry[first[s]]`` on."""
-    entries: Int32s
-    """(S,) how many those are."""
+    """(S,) those switches, nearest first."""
+    depth: Int32s
+    """(S,) channels to the target; -1 where there is no way."""
     onward: Int32s
     """(S,) channel that each switch takes; -1 at the target."""
-    met: Floats
-    """(S,) flows met by one that starts there."""
     flow: Floats
     """(S,) weight of the sources behind each switch, its own included."""
-    scratch: Int32s
-    """(6, S)."""
+    slot: Int32s
+    """(S,) scratch."""
 
 
 class Traffic(NamedTuple):
@@ -97,50 +90,93 @@ class Traffic(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def find_tree(net: Net, tree: Tree, target: int) -> int:
-    """Find the legal paths to a target; return how many switches have one."""
-    count = legal_choices(
-        target, net.first, net.sender, net.receiver, net.reverse, net.rank, net.falling, net.run,
-        tree.hops, tree.order, tree.choice, tree.ways, tree.scratch,
-    )  # fmt: skip
-    tree.entries[:] = 0
-    for i in range(1, count):
-        here = tree.order[i]
-        for k in range(net.first[here], net.first[here] + tree.ways[here]):
-            there = net.receiver[tree.choice[k]]
-            tree.entry[net.first[there] + tree.entries[there]] = net.reverse[tree.choice[k]]
-            tree.entries[there] += 1
-    tree.onward[target] = -1
-    return count
+def empty_tree(net: Net) -> Tree:
+    """Return a tree to be filled."""
+    n = len(net.sources)
+    return Tree(
+        size=np.zeros(1, np.int32),
+        order=np.empty(n, np.int32),
+        depth=np.empty(n, np.int32),
+        onward=np.empty(n, np.int32),
+        flow=np.empty(n),
+        slot=np.empty(n + 1, np.int32),
+    )
 
 
 @njit(cache=True, nogil=True)
-def sum_flows(net: Net, tree: Tree, count: int) -> None:
+def recall_tree(net: Net, goals: Goals, tree: Tree, way: Ways, goal: int) -> None:
+    """Take the tree of a destination from the tables, and sum its flows."""
+    target, lid = goals.switch[goal], goals.lid[goal]
+    # Trees to one switch are much alike: the order of the last one may do.
+    if tree.size[0] == 0 or tree.order[0] != target or not _follow_order(net, tree, way, lid):
+        _follow_ways(net, tree, way, target, lid)
+    sum_flows(net, tree)
+
+
+@njit(cache=True, nogil=True)
+def _follow_order(net: Net, tree: Tree, way: Ways, lid: int) -> bool:
+    """Fill the tree in the order that it has; return whether every switch comes after the one that it sends to."""
+    tree.depth[:] = -1
+    tree.depth[tree.order[0]] = 0
+    for i in range(1, tree.size[0]):
+        here = tree.order[i]
+        if way[here, lid] == NO_WAY:
+            return False
+        tree.onward[here] = net.first[here] + way[here, lid]
+        after = tree.depth[net.receiver[tree.onward[here]]]
+        if after < 0:
+            return False
+        tree.depth[here] = after + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None:
+    """Fill the tree and its order, following the way of each switch until one is met whose depth is known."""
+    depth, slot = tree.depth, tree.slot
+    depth[:] = -1
+    depth[target] = 0
+    tree.onward[target] = -1
+    slot[:] = 0
+    for start in range(len(net.sources)):
+        switch, length = start, 0
+        while depth[switch] < 0 and way[switch, lid] != NO_WAY:
+            tree.order[length] = switch
+            length += 1
+            tree.onward[switch] = net.first[switch] + way[switch, lid]
+            switch = net.receiver[tree.onward[switch]]
+        if depth[switch] >= 0:
+            for i in range(length):
+                depth[tree.order[i]] = depth[switch] + length - i
+                slot[depth[switch] + length - i] += 1
+    total = 1
+    for distance in range(1, len(slot)):
+        if slot[distance] == 0:
+            break
+        total += slot[distance]
+        slot[distance] = total - slot[distance]
+    tree.order[0] = target
+    for switch in range(len(depth)):
+        if depth[switch] > 0:
+            tree.order[slot[depth[switch]]] = switch
+            slot[depth[switch]] += 1
+    tree.size[0] = total
+
+
+@njit(cache=True, nogil=True)
+def sum_flows(net: Net, tree: Tree) -> None:
     """Sum the sources behind each switch."""
-    for i in range(count):
+    for i in range(tree.size[0]):
         tree.flow[tree.order[i]] = net.sources[tree.order[i]]
-    for i in range(count - 1, 0, -1):
+    for i in range(tree.size[0] - 1, 0, -1):
         here = tree.order[i]
         tree.flow[net.receiver[tree.onward[here]]] += tree.flow[here]
 
 
 @njit(cache=True, nogil=True)
-def recall_tree(net: Net, goals: Goals, tree: Tree, way: Ways, goal: int, count: int) -> int:
-    """Take the tree of a destination from the tables, and sum its flows; return how many switches are in it."""
-    target, lid = goals.switch[goal], goals.lid[goal]
-    if count == 0 or tree.order[0] != target:
-        count = find_tree(net, tree, target)
-    for i in range(1, count):
-        here = tree.order[i]
-        tree.onward[here] = net.first[here] + way[here, lid]
-    sum_flows(net, tree, count)
-    return count
-
-
-@njit(cache=True, nogil=True)
-def add_flows(net: Net, tree: Tree, traffic: Traffic, count: int, weight: float, extra: float) -> None:
+def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
     """Add a destination's flows, or with a negative weight take them away; the extra weight counts for prices only."""
-    for i in range(1, count):
+    for i in range(1, tree.size[0]):
         here = tree.order[i]
         channel = tree.onward[here]
         there, back = net.receiver[channel], net.reverse[channel]
@@ -151,32 +187,13 @@ def add_flows(net: Net, tree: Tree, traffic: Traffic, count: int, weight: float,
 
 
 @njit(cache=True, nogil=True)
-def empty_tree(net: Net) -> Tree:
-    """Return a tree to be filled."""
-    n, n_channels = len(net.sources), len(net.receiver)
-    return Tree(
-        hops=np.empty(n, np.int32),
-        order=np.empty(n, np.int32),
-        choice=np.empty(n_channels, np.int32),
-        ways=np.empty(n, np.int32),
-        entry=np.empty(n_channels, np.int32),
-        entries=np.empty(n, np.int32),
-        onward=np.empty(n, np.int32),
-        met=np.empty(n),
-        flow=np.empty(n),
-        scratch=np.empty((6, n), np.int32),
-    )
-
-
-@njit(cache=True, nogil=True)
 def sum_traffic(net: Net, goals: Goals, tree: Tree, way: Ways) -> Traffic:
     """Return the traffic of all destinations."""
     widest = 0
     for switch in range(len(net.sources)):
         widest = max(widest, net.first[switch + 1] - net.first[switch])
     traffic = Traffic(np.zeros(len(net.receiver)), np.zeros((len(net.receiver), widest)))
-    count = 0
     for goal in range(len(goals.lid)):
-        count = recall_tree(net, goals, tree, way, goal, count)
-        add_flows(net, tree, traffic, count, goals.weight[goal], 0.0)
+        recall_tree(net, goals, tree, way, goal)
+        add_flows(net, tree, traffic, goals.weight[goal], 0.0)
     return traffic
