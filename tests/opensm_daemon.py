@@ -45,7 +45,7 @@ def serving(subnet: SimulatedSubnet, files: Mapping[str, bytes]) -> Iterator[Non
         stderr=subprocess.DEVNULL,
     )
     try:
-        for _ in range(300):
+        for _ in range(1200):
             if log.exists() and "SUBNET UP" in log.read_text():
                 break
             time.sleep(0.1)
@@ -60,6 +60,7 @@ def serving(subnet: SimulatedSubnet, files: Mapping[str, bytes]) -> Iterator[Non
 
 def level_of_path(subnet: SimulatedSubnet, source: int, destination: int) -> int:
     """The service level that a host is told which asks for a path, by LIDs."""
-    answer = subnet.run(["saquery", "-p", "--src-to-dst", f"{source}:{destination}"])
+    patient = ["-t", "30000"]  # ms; one second, saquery's own, is too short on a busy machine
+    answer = subnet.run(["saquery", *patient, "-p", "--src-to-dst", f"{source}:{destination}"])
     assert f"dlid....................{destination}\n" in answer
     return int(re.search(r"\tsl\.+0x([0-9a-f]+)", answer)[1], 16)

@@ -244,6 +244,8 @@ import os, signal, sys
 from pathlib import Path
 import plan.cli, plan.folder
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
+
 def interrupted():
     yield b"new"
     os.kill(os.getpid(), int(sys.argv[2]))
