@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from routing.tables import RoutingTables
     from topo.spec import SpecFile
 
-__all__ = ["FabricInput", "RoutedInput", "give_lids", "give_roles", "read_fabric_argument", "read_routed_argument"]
+__all__ = [
+    "FabricInput",
+    "RoutedInput",
+    "give_lids",
+    "give_roles",
+    "read_fabric_argument",
+    "read_routed_argument",
+    "subnet_folders",
+]
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
@@ -214,14 +222,25 @@ def _traffic(source: SpecFile) -> tuple[TrafficClass, ...]:
     return tuple(TrafficClass(**item.model_dump()) for item in source.spec.traffic)
 
 
-def _subnet_folder(path: Path, subnet: str | None) -> Path:
-    """Return the folder that holds the files of one subnet."""
+def subnet_folders(path: Path) -> dict[str, Path]:
+    """Return the folder of each subnet of a folder that `plan build` or `plan route` wrote; one alone has no name.
+
+    Raises
+    ------
+    HeddleError
+        When it is another folder.
+    """
     if not (path / PLAN_FILE).is_file():
         raise HeddleError(f"{path}: found a folder without {PLAN_FILE}; expected one that `plan build` wrote")
     if (path / FABRIC_FILE).is_file():
-        return path
-    subnets = sorted(found.parent.name for found in path.glob(f"*/{FABRIC_FILE}"))
-    return path / _one_of(path, subnets, subnet)
+        return {"": path}
+    return {found.parent.name: found.parent for found in sorted(path.glob(f"*/{FABRIC_FILE}"))}
+
+
+def _subnet_folder(path: Path, subnet: str | None) -> Path:
+    """Return the folder that holds the files of one subnet."""
+    folders = subnet_folders(path)
+    return path if "" in folders else folders[_one_of(path, list(folders), subnet)]
 
 
 def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,10 @@ MAX_LINKS_BYTES = 100_000_000
 def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
     """Draw a cluster as SVG: switches, links, and how busy they are.
 
-    SPEC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it; levels and zones of a real one are
-    found from its cabling. Hover over anything to read what it is. Load is told in pairs of hosts over a link, when all
-    talk to all, or in the bytes of a simulation.
+    SPEC is a spec; a real fabric as ibnetdiscover prints it or OpenSM lists it; or a folder that `plan build` or `plan
+    route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. Hover over anything
+    to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
+    simulation.
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
@@ -54,6 +56,8 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         step("reading")
         name, fabrics, network = read_cluster(spec)
         output = output or Path(f"{name}.svg")
+        if spec.is_dir() and simulation is None:
+            tables = tables or spec
         refuse_other_files(output)
         loads = None
         if tables is not None:
@@ -78,9 +82,13 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
 
 
 def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
-    """Read a spec or a real fabric: its name, its subnets, and its shape as far as that is known."""
-    from plan.inputs import SPEC_SUFFIXES
+    """Read a spec, a real fabric or a folder of ours: its name, its subnets, and its shape as far as that is known."""
+    from plan.inputs import SPEC_SUFFIXES, read_fabric_argument, subnet_folders
 
+    if path.is_dir():
+        subnets = [(name, read_fabric_argument(path, name or None).fabric) for name in subnet_folders(path)]
+        name = path.absolute().name
+        return name, [replace(fabric, name=subnet or name) for subnet, fabric in subnets], None
     if path.suffix not in SPEC_SUFFIXES:
         from topo.formats.fabric_file import read_fabric
         from topo.levels import find_levels

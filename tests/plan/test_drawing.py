@@ -207,10 +207,12 @@ def test_the_command_draws_a_spec_its_plan_and_a_real_fabric(tmp_path, monkeypat
     loaded = Path("lab-20.svg").read_bytes()
     assert run(["draw", spec, "--tables", "out/opensm/lfts", "-o", "same.svg"]) == 0
     assert run(["draw", "out/fabric.ibnetdiscover", "--json"]) == 0
+    assert run(["draw", "out"]) == 0
 
     assert plain.startswith(b"<svg")
     assert loaded == Path("same.svg").read_bytes() != plain
     assert Path("fabric.svg").read_bytes().startswith(b"<svg")
+    assert b"pairs" in Path("out.svg").read_bytes(), "a folder is drawn with its tables"
     assert '"file": "fabric.svg"' in capsys.readouterr().out
 
 
