@@ -12,11 +12,12 @@ from topo.speeds import LinkSpeed
 HDR = LinkSpeed(4, "HDR")
 
 
-def three_level_tree(half: int, pods: int, trunk: int) -> Fabric:
+def three_level_tree(half: int, pods: int, trunk: int, extra: int = 0) -> Fabric:
     """Pods of ``half`` leaves with ``half`` hosts each under ``half`` spines; each spine has ``half`` uplinks.
 
     Spine j of every pod reaches the ``half / trunk`` cores of group j over ``trunk`` cables each.
-    (20, 20, 2) has 8,000 hosts and 1,000 switches of 40 ports; (32, 43, 1) fills a subnet: 47,808 LIDs.
+    As many extra hosts hang on the first cores. (20, 20, 2) has 8,000 hosts and 1,000 switches of 40 ports;
+    (32, 44, 1, 255) fills a subnet: 49,151 LIDs.
     """
     builder = FabricBuilder(f"tree-{half}-{pods}-{trunk}")
     group = half // trunk
@@ -26,7 +27,7 @@ def three_level_tree(half: int, pods: int, trunk: int) -> Fabric:
 
     leaves = [[switch(f"leaf{p}-{i}", 2 * half, Role.LEAF, 1) for i in range(half)] for p in range(pods)]
     spines = [[switch(f"spine{p}-{j}", 2 * half, Role.SPINE, 2) for j in range(half)] for p in range(pods)]
-    cores = [[switch(f"core{j}-{c}", pods * trunk, Role.CORE, 3) for c in range(group)] for j in range(half)]
+    cores = [[switch(f"core{j}-{c}", pods * trunk + (extra > 0), Role.CORE, 3) for c in range(group)] for j in range(half)]
     for p in range(pods):
         for i, leaf in enumerate(leaves[p]):
             for h in range(half):
@@ -40,6 +41,9 @@ def three_level_tree(half: int, pods: int, trunk: int) -> Fabric:
             for c, core in enumerate(cores[j]):
                 for t in range(trunk):
                     builder.link(spine, half + 1 + c * trunk + t, core, 1 + p * trunk + t, HDR)
+    for place, core in enumerate([core for group in cores for core in group][:extra]):
+        host = builder.adapter(f"host-{place}", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
+        builder.link(core, pods * trunk + 1, host, 1, HDR)
     return builder.build()
 
 

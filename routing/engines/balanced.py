@@ -78,12 +78,12 @@ def route(
     goals = destinations_of(fabric, lids, level)
     order = order_channels(fabric, level)
     if len(order.sender):
-        way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape)
+        way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape[::-1])
         for switch in range(fabric.n_switches):
             number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
             mine = order.number[order.first[switch] : order.first[switch + 1]]
             number[: len(mine)] = mine
-            lft[switch] = number[way[switch]]
+            lft[switch] = number[way[:, switch]]
     return finish_tables(goals, lft, lids, "balanced")
 
 
@@ -95,7 +95,7 @@ def _place(
     rng: np.random.Generator,
     shape: tuple[int, ...],
 ) -> NDArray[np.uint8]:
-    """Return (S, T) which of its channels each switch takes to each LID."""
+    """Return (T, S) which of its channels each switch takes to each LID: a destination's tree lies together."""
     work = len(goals.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
     own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from routing.channel_order import ChannelOrder, order_channels, switch_levels
 from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.kernels.modulo import fill_modulo
-from routing.tables import RoutingTables
+from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
@@ -62,12 +62,14 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
         )
     lids, lft = empty_tables(fabric, lid)
     goals = destinations_of(fabric, lids, level)
-    far = closed_form(order, goals, level, order.number, lft, climb_limit(fabric, level))
+    port = np.full(lft.shape[::-1], NO_PATH, np.uint8)
+    far = closed_form(order, goals, level, order.number, port, climb_limit(fabric, level))
     if far != NOWHERE:
         raise RoutingError(
             f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
             "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
         )
+    lft[:] = port.T
     return finish_tables(goals, lft, lids, "fat-tree")
 
 
@@ -83,18 +85,19 @@ def closed_form(
     goals: Destinations,
     level: NDArray[np.int64],
     number: NDArray[np.int32],
-    lft: NDArray[np.uint8],
+    way: NDArray[np.uint8],
     limit: NDArray[np.int64] | None = None,
 ) -> tuple[int, int]:
-    """Fill tables by destination-modulo among legal channels.
+    """Choose by destination-modulo among legal channels.
 
     Parameters
     ----------
     order, goals
     level : (S,) int
     number : (C,) int32
-        What the tables shall hold for each channel: its port number, or its place among its sender's.
-    lft : (S, T) uint8, out
+        What shall stand for each channel: its port number, or its place among its sender's.
+    way : (T, S) uint8, out
+        By LID and switch: a destination's entries lie together, which is faster than tables by switch.
     limit : (S,) int, optional
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
 
@@ -118,7 +121,7 @@ def closed_form(
         goals.lid,
         frozen(_quotients(order, goals, level)),
         frozen((np.full(len(level), -1) if limit is None else limit).astype(np.int32)),
-        lft,
+        way,
     )
 
 

@@ -129,9 +129,10 @@ def legal_choices(
             low = high = rank[pinned[here]]
             need[receiver[pinned[here]]] = max(need[receiver[pinned[here]]], high)
         else:
+            near = hops[here] - 1
             for channel in range(first[here], first[here + 1]):
                 there = receiver[channel]
-                if hops[there] == hops[here] - 1 and rank[channel] < label[there]:
+                if hops[there] == near and rank[channel] < label[there]:
                     choice[size] = channel
                     size += 1
                     low = min(low, rank[channel])
@@ -174,16 +175,17 @@ def _reach(
     while head < tail:
         there = order[head]
         head += 1
+        limit, far = label[there], hops[there] + 1
         for back in range(first[there], first[there + 1]):
             here, channel = receiver[back], reverse[back]
-            if rank[channel] >= label[there] or (pinned[here] >= 0 and pinned[here] != channel):
+            if rank[channel] >= limit or (pinned[here] >= 0 and pinned[here] != channel):
                 continue
             if hops[here] < 0:
-                hops[here] = hops[there] + 1
+                hops[here] = far
                 label[here] = rank[channel]
                 order[tail] = here
                 tail += 1
-            elif hops[here] == hops[there] + 1 and label[here] < rank[channel]:
+            elif hops[here] == far and label[here] < rank[channel]:
                 label[here] = rank[channel]
     return tail
 

@@ -1,4 +1,8 @@
-"""Destination-modulo choice among legal channels."""
+"""Destination-modulo choice among legal channels.
+
+Leaves of one pod have the same neighbours, and so have cores of one plane: what leads to one of such *twins* leads to
+each. Legal ways are found once for all of them, which halves the time on a tree of three levels.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import legal_choices
+from routing.tables import NO_PATH
 
 __all__ = ["fill_modulo"]
 
@@ -29,9 +34,9 @@ def fill_modulo(
     lid: Int32s,
     quotient: NDArray[np.uint32],
     limit: Int32s,
-    lft: NDArray[np.uint8],
+    way: NDArray[np.uint8],
 ) -> tuple[int, int]:
-    """Fill forwarding tables by closed form.
+    """Choose a channel at every switch to every destination by closed form.
 
     Parameters
     ----------
@@ -45,7 +50,8 @@ def fill_modulo(
         Row k: index of each destination, divided by the product of the up choices of the levels up to k.
     limit : (S,) int32
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
-    lft : (S, T) uint8, out
+    way : (T, S) uint8, out
+        By LID and switch: the number of the channel taken.
 
     Returns
     -------
@@ -56,16 +62,37 @@ def fill_modulo(
     hops, order = np.empty(n, np.int32), np.empty(n, np.int32)
     choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
     scratch = np.empty((6, n), np.int32)
+    label, pinned = scratch[0], scratch[3]
     bundle = np.empty(len(receiver) + 1, np.int32)
-    for g in range(n):
+    turn = np.empty(quotient.shape[1], np.int32)
+    g = 0
+    while g < n:
         target = group[g]
         count = legal_choices(
             target, first, sender, receiver, reverse, rank, falling, run, hops, order, choice, ways, scratch
         )
-        for i in range(1, count):
+        after = g + 1
+        while (
+            after < n
+            and limit[group[after]] == limit[target]
+            and _are_twins(target, group[after], first, receiver, reverse, rank)
+            and (after > g + 1 or pinned.max() < 0)
+        ):
+            after += 1
+        twins = after > g + 1
+        if twins:  # to the others the first of them takes what leads on from their neighbours
+            ways[target] = 0
+            for channel in range(first[target], first[target + 1]):
+                if rank[channel] < label[receiver[channel]]:
+                    choice[first[target] + ways[target]] = channel
+                    ways[target] += 1
+        known_row, known_bundles = -1, -1
+        for i in range(0 if twins else 1, count):
             here = order[i]
             if limit[target] >= 0 and limit[here] >= 0 and hops[here] > limit[target]:
                 return here, target
+            if twins and hops[here] == 1:
+                continue
             # Channels to one neighbour stand together: a bundle of parallel cables.
             bundles = 0
             previous = -1
@@ -79,10 +106,71 @@ def fill_modulo(
                     previous = there
                     upper = max(upper, level[there])
             bundle[bundles] = end
-            lower = max(level[receiver[choice[first[here]]]] - 2, 0)
-            for d in range(first_goal[g], first_goal[g + 1]):
-                b = 0 if bundles == 1 else np.int32(quotient[lower, d] % np.uint32(bundles))
-                width = bundle[b + 1] - bundle[b]
-                cable = 0 if width == 1 else np.int32(quotient[upper - 1, d] % np.uint32(width))
-                lft[here, lid[d]] = number[choice[bundle[b] + cable]]
+            row = max(level[receiver[choice[first[here]]]] - 2, 0)
+            if row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
+                known_row, known_bundles = row, bundles
+                for d in range(first_goal[g], first_goal[after]):
+                    turn[d] = quotient[row, d] % np.uint32(bundles)
+            for d in range(first_goal[g], first_goal[after]):
+                k = bundle[turn[d]]
+                width = bundle[turn[d] + 1] - k
+                if width > 1:
+                    k += np.int32(quotient[upper - 1, d] % np.uint32(width))
+                way[lid[d], here] = number[choice[k]]
+        if twins:
+            for twin in range(g, after):
+                goals = slice(first_goal[twin], first_goal[twin + 1])
+                _hand_over(group[twin], first, receiver, number, level, lid[goals], quotient[:, goals], way)
+        g = after
     return -1, -1
+
+
+@njit(cache=True, nogil=True)
+def _are_twins(a: int, b: int, first: Int32s, receiver: Int32s, reverse: Int32s, rank: Int32s) -> bool:
+    """Whether two switches have the same neighbours, who may descend to each of them after the other has climbed.
+
+    No shortest path to one of them leads over the other then, since its neighbours are next to the target already; and
+    the ranks with which neighbours are left, all that matters to those farther away, are the same for both.
+    """
+    if first[a + 1] - first[a] != first[b + 1] - first[b]:
+        return False
+    previous, down = -1, -1
+    for k in range(first[a + 1] - first[a]):
+        x, y = first[a] + k, first[b] + k
+        if receiver[x] != receiver[y]:
+            return False
+        if receiver[x] != previous:
+            previous, down = receiver[x], rank[reverse[x]]
+        if rank[reverse[x]] != down or rank[reverse[y]] != down or rank[x] >= down or rank[y] >= down:
+            return False
+    return previous >= 0
+
+
+@njit(cache=True, nogil=True)
+def _hand_over(
+    target: int,
+    first: Int32s,
+    receiver: Int32s,
+    number: Int32s,
+    level: Int32s,
+    lid: Int32s,
+    quotient: NDArray[np.uint32],
+    way: NDArray[np.uint8],
+) -> None:
+    """Let the neighbours of a switch hand over to it over their parallel cables, and the switch itself to none."""
+    way[lid, target] = NO_PATH
+    previous = -1
+    for back in range(first[target], first[target + 1]):
+        here = receiver[back]
+        if here == previous:
+            continue
+        previous = here
+        begin = first[here]
+        while receiver[begin] != target:
+            begin += 1
+        width = 1
+        while begin + width < first[here + 1] and receiver[begin + width] == target:
+            width += 1
+        upper = max(level[here], level[target])
+        for d in range(len(lid)):
+            way[lid[d], here] = number[begin + np.int32(quotient[upper - 1, d] % np.uint32(width))]

@@ -160,7 +160,7 @@ def _adopt(net: Net, legal: Legal, tree: Tree, way: Ways, lid: int) -> None:
     tree.onward[:] = legal.onward
     for i in range(1, tree.size[0]):
         here = tree.order[i]
-        way[here, lid] = tree.onward[here] - net.first[here]
+        way[lid, here] = tree.onward[here] - net.first[here]
     sum_flows(net, tree)
 
 
@@ -169,8 +169,8 @@ def _stand_near(net: Net, goals: Goals, way: Ways, price: Floats, goal: int, sig
     """Add a destination to those that stand near, or take it away."""
     lid, extra = goals.lid[goal], sign * goals.weight[goal] * goals.nearness
     for here in net.leaves:
-        if way[here, lid] != NO_WAY:
-            price[net.reverse[net.first[here] + way[here, lid]]] += net.sources[here] * extra
+        if way[lid, here] != NO_WAY:
+            price[net.reverse[net.first[here] + way[lid, here]]] += net.sources[here] * extra
 
 
 @njit(cache=True, nogil=True)
@@ -184,8 +184,8 @@ def improve_placement(net: Net, goals: Goals, rounds: int, stride: int, way: Way
         How often.
     stride : int
         Which of them: each, every second, every third, ...
-    way : (S, T) uint8, in and out
-        By switch and LID: which of its channels a switch takes. They form a tree to each destination.
+    way : (T, S) uint8, in and out
+        By LID and switch: which of its channels a switch takes. They form a tree to each destination.
 
     Returns
     -------

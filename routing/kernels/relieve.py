@@ -31,8 +31,8 @@ def relieve_peaks(net: Net, goals: Goals, moves: int, way: Ways) -> int:
     net, goals
     moves : int
         Most moves.
-    way : (S, T) uint8, in and out
-        By switch and LID: which of its channels a switch takes. Legal paths, and no longer afterwards.
+    way : (T, S) uint8, in and out
+        By LID and switch: which of its channels a switch takes. Legal paths, and no longer afterwards.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def _relieve(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways) ->
     entered = np.empty(n, np.int32)
     best, best_goal, best_switch, best_way = peak, -1, -1, -1
     for goal in range(len(goals.lid)):
-        if way[here, goals.lid[goal]] != channel - net.first[here]:
+        if way[goals.lid[goal], here] != channel - net.first[here]:
             continue
         recall_tree(net, goals, tree, way, goal)
         # Switches that send over it, and the highest rank of a channel over which each is entered.
@@ -96,7 +96,7 @@ def _relieve(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways) ->
         return False
     recall_tree(net, goals, tree, way, best_goal)
     add_flows(net, tree, traffic, -goals.weight[best_goal], 0.0)
-    way[best_switch, goals.lid[best_goal]] = best_way - net.first[best_switch]
+    way[goals.lid[best_goal], best_switch] = best_way - net.first[best_switch]
     recall_tree(net, goals, tree, way, best_goal)
     add_flows(net, tree, traffic, goals.weight[best_goal], 0.0)
     return True

@@ -120,9 +120,9 @@ def _follow_order(net: Net, tree: Tree, way: Ways, lid: int) -> bool:
     tree.depth[tree.order[0]] = 0
     for i in range(1, tree.size[0]):
         here = tree.order[i]
-        if way[here, lid] == NO_WAY:
+        if way[lid, here] == NO_WAY:
             return False
-        tree.onward[here] = net.first[here] + way[here, lid]
+        tree.onward[here] = net.first[here] + way[lid, here]
         after = tree.depth[net.receiver[tree.onward[here]]]
         if after < 0:
             return False
@@ -140,10 +140,10 @@ def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None
     slot[:] = 0
     for start in range(len(net.sources)):
         switch, length = start, 0
-        while depth[switch] < 0 and way[switch, lid] != NO_WAY:
+        while depth[switch] < 0 and way[lid, switch] != NO_WAY:
             tree.order[length] = switch
             length += 1
-            tree.onward[switch] = net.first[switch] + way[switch, lid]
+            tree.onward[switch] = net.first[switch] + way[lid, switch]
             switch = net.receiver[tree.onward[switch]]
         if depth[switch] >= 0:
             for i in range(length):
