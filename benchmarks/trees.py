@@ -27,7 +27,8 @@ def three_level_tree(half: int, pods: int, trunk: int, extra: int = 0) -> Fabric
 
     leaves = [[switch(f"leaf{p}-{i}", 2 * half, Role.LEAF, 1) for i in range(half)] for p in range(pods)]
     spines = [[switch(f"spine{p}-{j}", 2 * half, Role.SPINE, 2) for j in range(half)] for p in range(pods)]
-    cores = [[switch(f"core{j}-{c}", pods * trunk + (extra > 0), Role.CORE, 3) for c in range(group)] for j in range(half)]
+    ports = pods * trunk + (extra > 0)
+    cores = [[switch(f"core{j}-{c}", ports, Role.CORE, 3) for c in range(group)] for j in range(half)]
     for p in range(pods):
         for i, leaf in enumerate(leaves[p]):
             for h in range(half):
@@ -43,7 +44,7 @@ def three_level_tree(half: int, pods: int, trunk: int, extra: int = 0) -> Fabric
                     builder.link(spine, half + 1 + c * trunk + t, core, 1 + p * trunk + t, HDR)
     for place, core in enumerate([core for group in cores for core in group][:extra]):
         host = builder.adapter(f"host-{place}", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
-        builder.link(core, pods * trunk + 1, host, 1, HDR)
+        builder.link(core, ports, host, 1, HDR)
     return builder.build()
 
 
