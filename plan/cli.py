@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "route": "plan.commands.route",
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
+    "operate": "plan.commands.operate",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",

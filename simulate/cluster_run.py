@@ -14,7 +14,7 @@ from simulate.network import Network
 from simulate.resumable import Arrays, ResumableEnvironment
 from simulate.scheduler import Scheduler
 from simulate.training_job import JobPlan, JobRecord, TrainingJob
-from topo.errors import HeddleError
+from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Role
 
 __all__ = ["FAILURES_A_NODE_DAY", "ClusterPlan", "ClusterRun"]
@@ -24,7 +24,7 @@ FAILURES_A_NODE_DAY = 292 / 1250 / 183
 March 2024, of some 1,250 nodes."""
 
 DAY_S = 86_400.0
-STEPS_A_LOOK = 2_000
+STEPS_A_LOOK = 500
 """Events between two reports of progress."""
 
 
@@ -77,7 +77,8 @@ class ClusterRun:
     Raises
     ------
     HeddleError
-        When a job cannot have as many nodes as it wants, or what was saved is of another plan.
+        When a job cannot have as many nodes as it wants (with its place), or what was saved is of another plan or
+        network.
     """
 
     def __init__(self, network: Network, plan: ClusterPlan, saved: Arrays | None = None) -> None:
@@ -94,8 +95,16 @@ class ClusterRun:
         rng = np.random.default_rng(plan.seed)
         for_nodes, for_failures, *for_jobs = rng.spawn(2 + len(plan.jobs))
         self.scheduler = Scheduler(self.env, fabric, ends, for_nodes, cross_zone_jobs=plan.cross_zone_jobs)
-        for job in plan.jobs:
-            self.scheduler.check(job.nodes, job.name)
+        most = self.scheduler.most_nodes
+        findings = [
+            Finding(
+                job.where or f"job {job.name}", f"{job.nodes:,} nodes", f"at most {most:,}, as many as a job can have"
+            )
+            for job in plan.jobs
+            if job.nodes > most
+        ]
+        if findings:
+            raise SpecError(list(dict.fromkeys(findings)))
         stores = bool(np.any(fabric.role == Role.STORAGE))
         storage = BulkStorage(self.env, streams=plan.storage_streams, sl=plan.storage_sl) if stores else None
         self.jobs = [
@@ -118,23 +127,24 @@ class ClusterRun:
         progress: Callable[[float], None] = lambda now_s: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Play until all jobs have ended or it is so late; return whether that is so.
+        """Play until all jobs have ended, or what comes next is later than this; return whether that is so.
 
         Parameters
         ----------
         progress
             Is told the simulated time now and then.
         stop
-            Is asked now and then whether to stop before; `play` may be called again, and `save`.
+            Is asked now and then whether to stop before; `play` may be called again, and `save`, unless the run still
+            catches up with what was saved.
         """
-        while self.env.now < until_s and not self._ended.processed:
-            for _ in range(STEPS_A_LOOK):
-                self.env.step()
-                if self.env.now >= until_s or self._ended.processed:
-                    break
-            progress(self.env.now)
-            if not self.env.replaying and stop():
-                return False
+        steps = 0
+        while not self._ended.processed and self.env.settle() <= until_s:
+            self.env.step()
+            steps += 1
+            if steps % STEPS_A_LOOK == 0:
+                progress(self.env.now)
+                if stop():
+                    return False
         return True
 
     def save(self) -> Arrays:

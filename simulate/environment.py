@@ -129,6 +129,11 @@ class NetworkEnvironment(simpy.Environment):
             begin(flow)
         return end
 
+    def settle(self) -> float:
+        """Play the network until it is known which event of a process is next; return its time, infinite for none."""
+        self._advance()
+        return float(super().peek())
+
     def step(self) -> None:
         """Process the next event, after what the network does before it."""
         self._advance()

@@ -8,7 +8,9 @@ and are told the ends; then the network takes over.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,13 @@ class ResumableEnvironment(NetworkEnvironment):
     Parameters
     ----------
     saved
-        A snapshot of a run of the same processes on the same network.
+        A snapshot of a run of the same processes on the same network. It is trusted: what it says of the network goes
+        into kernels as it is.
+
+    Raises
+    ------
+    HeddleError
+        When it was saved of another network, or by another version.
     """
 
     def __init__(self, network: Network, saved: Arrays | None = None) -> None:
@@ -46,6 +54,8 @@ class ResumableEnvironment(NetworkEnvironment):
         self._told = 0
         """Of the saved ends, those that the processes know."""
         if saved is not None:
+            if not np.array_equal(saved.get("run.network", np.zeros(0)), _digest(network)):
+                raise HeddleError("a saved run is of another fabric, or of other tables; go on with its own")
             try:
                 whole, real = saved["run.whole"].tolist(), saved["run.real"].tolist()
                 self._resume_at = int(saved["run.steps"][0])
@@ -65,8 +75,6 @@ class ResumableEnvironment(NetworkEnvironment):
 
     def step(self) -> None:
         """Process the next event, after what the network does before it."""
-        if self._saved is not None and self._n_steps == self._resume_at:
-            self._take_over(self._saved)
         super().step()
         self._n_steps += 1
 
@@ -78,11 +86,11 @@ class ResumableEnvironment(NetworkEnvironment):
         HeddleError
             When the processes are still told what has been.
         """
-        if self._saved is not None and self._n_steps < self._resume_at:
-            raise HeddleError("a run that still catches up cannot be saved; the saved one holds as much")
+        self._catch_up()
         if self._saved is not None:
-            self._take_over(self._saved)
+            raise HeddleError("a run that still catches up cannot be saved; the saved one holds as much")
         return {
+            "run.network": _digest(self.network),
             "run.steps": np.array([self._n_steps]),
             "run.whole": np.array([(*end[:3], end[5]) for end in self._ends], np.int64).reshape(-1, 4),
             "run.real": np.array([end[3:5] for end in self._ends], np.float64).reshape(-1, 2),
@@ -100,16 +108,26 @@ class ResumableEnvironment(NetworkEnvironment):
         return arrival
 
     def _advance(self) -> None:
+        self._catch_up()
         if self._saved is None:
             super()._advance()
+
+    def _catch_up(self) -> None:
+        """Tell the processes what ended before this step; let the network take over when all is told."""
+        if self._saved is None:
             return
-        done = []
+        done: list[tuple[int, Finished]] = []
         while self._told < len(self._ends) and self._ends[self._told][0] == self._n_steps:
             _, number, flow, start_s, finish_s, bottleneck = self._ends[self._told]
+            if done and done[0][1].finish_s != finish_s:  # another instant
+                super()._announce(done)
+                done = []
             done.append((number, Finished(flow, start_s, finish_s, bottleneck)))
             self._told += 1
         if done:
             super()._announce(done)
+        if self._n_steps == self._resume_at:
+            self._take_over(self._saved)
 
     def _announce(self, done: list[tuple[int, Finished]]) -> None:
         self._ends += [(self._n_steps, number, *finished) for number, finished in done]
@@ -124,3 +142,17 @@ class ResumableEnvironment(NetworkEnvironment):
         self._saved = None
         if any(number >= len(self._arrival) or self._arrival[number] is None for number in self._left):
             raise HeddleError("a saved run does not fit its processes; go on with those that it was saved from")
+
+
+def _digest(network: Network) -> NDArray[np.uint8]:
+    """Return (32,) SHA-256 of all that decides how flows move."""
+    found = hashlib.sha256()
+    for part in (network.fabric, network.tables, network.devices, network):
+        for item in fields(part):
+            value = getattr(part, item.name)
+            if isinstance(value, np.ndarray):
+                found.update(f"{item.name} {value.dtype.str} {value.shape}\n".encode())
+                found.update(np.ascontiguousarray(value).tobytes())
+            elif isinstance(value, (int, float, tuple)):
+                found.update(f"{item.name} {value!r}\n".encode())
+    return np.frombuffer(found.digest(), np.uint8)

@@ -61,6 +61,12 @@ class Scheduler:
         """Whether there is a rule on zones."""
         return self.cross_zone_jobs is not None
 
+    @property
+    def most_nodes(self) -> int:
+        """The most that a job can have: of one zone where none may span zones, else of all."""
+        in_zone = np.unique(self.zone, return_counts=True)[1]
+        return int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
+
     def request(self, nodes: int) -> simpy.Event:
         """Ask for so many nodes; the event succeeds with their end ports, neighbours beside each other.
 
@@ -69,27 +75,12 @@ class Scheduler:
         HeddleError
             When there will never be so many.
         """
-        self.check(nodes)
+        if not 1 <= nodes <= self.most_nodes:
+            raise HeddleError(f"a job wants {nodes} nodes; expected 1 to {self.most_nodes}")
         granted = self.env.event()
         self._queue.append(_Request(nodes, granted))
         self._serve()
         return granted
-
-    def check(self, nodes: int, name: str = "") -> None:
-        """Refuse a number of nodes that there will never be.
-
-        Raises
-        ------
-        HeddleError
-            When no job can have so many.
-        """
-        in_zone = np.unique(self.zone, return_counts=True)[1]
-        most = int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
-        if not 1 <= nodes <= most:
-            where = "a zone" if self.cross_zone_jobs == 0 else "the cluster"
-            raise HeddleError(
-                f"job {name} wants {nodes} nodes; expected 1 to {most}, what {where} has".replace("  ", " ")
-            )
 
     def release(self, ends: ArrayLike) -> None:
         """Take back the nodes of a job, all that it was given."""

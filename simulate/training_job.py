@@ -57,6 +57,8 @@ class JobPlan:
     submit_s: float = 0.0
     sl: int = 0
     """Service level of what its nodes send each other."""
+    where: str = field(default="", repr=False, compare=False)
+    """Its place, as ``file:line:column``."""
 
     def __post_init__(self) -> None:
         for name, least in (("nodes", 1), ("steps", 1), ("stages", 1), ("expert_nodes", 1)):

@@ -111,7 +111,7 @@ def test_a_stopped_run_ends_with_the_same_bytes() -> None:
     while not finished:
         part = ClusterRun(NETWORK, mix(round_s=2.0), saved)
         looks = iter(range(3))
-        finished = part.play(1e9, stop=lambda looks=looks: next(looks) == 1)  # type: ignore[misc]
+        finished = part.play(1e9, stop=lambda part=part, looks=looks: not part.env.replaying and next(looks) == 1)  # type: ignore[misc]
         saved = part.save()
         stops += 1
     assert stops > 2
@@ -127,11 +127,20 @@ def test_same_seed_same_bytes() -> None:
 
 def test_time_passes_and_progress_is_told() -> None:
     told: list[float] = []
-    late = ClusterRun(NETWORK, mix())
+    late = ClusterRun(NETWORK, mix(round_s=2.0))
     assert late.play(900.0, progress=told.append)
+    assert len(told) > 1
     assert told == sorted(told)
-    assert told[-1] == pytest.approx(late.env.now)
     assert any(record.end_s is None for record in late.records)
+
+
+@pytest.mark.parametrize("until_s", [4.9, 20.0, 35.5])
+def test_nothing_happens_after_the_time(until_s: float) -> None:
+    part = run(replace(JOB, submit_s=5.0), until_s=until_s, round_s=3.0)
+    assert part.env.now <= until_s
+    (record,) = part.records
+    assert record.steps == max(0, int((until_s - 5.0 + 1e-6) / 3.0)) * 10 if until_s < 35 else 100
+    assert (record.end_s is None) == (until_s < 35)
 
 
 def test_the_rate_of_failures_is_the_published_one() -> None:
@@ -160,7 +169,7 @@ def test_refuses_plans() -> None:
         ClusterPlan((JOB, JOB))
     with pytest.raises(HeddleError, match=r"rounds of 0\.0"):
         ClusterPlan((JOB,), round_s=0.0)
-    with pytest.raises(HeddleError, match="job job wants 25 nodes"):
+    with pytest.raises(HeddleError, match="job job: found 25 nodes; expected at most 24"):
         run(replace(JOB, nodes=25))
     saved = run(JOB).save()
     with pytest.raises(HeddleError, match="another plan"):

@@ -1,0 +1,114 @@
+"""``plan operate``: let a queue of jobs train on a fabric for hours or days."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.spec import as_json, print_json
+from plan.progress import progress
+
+if TYPE_CHECKING:
+    from plan.operation import Operation
+
+__all__ = ["operate"]
+
+STOPPED = 130
+"""As the shell counts an interrupt."""
+
+
+@click.command()
+@click.argument("fabric", type=click.Path(path_type=Path))
+@click.option("--queue", "-q", default="day", show_default=True, help="Jobs that come: a YAML file, or a preset.")
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True, max=1_000_000),
+    default=24.0,
+    show_default=True,
+    help="How long, of simulated time; it ends before when all jobs have ended.",
+)
+@click.option(
+    "--anywhere", is_flag=True, help="Draw nodes from all that are free, instead of the queue's rule on zones."
+)
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="File to go on from, if it is there, and to leave off in."
+)
+@click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
+@click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
+@click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
+@click.option("--subnet", help="Which subnet, when FABRIC has several.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of draws and failures.")
+@as_json
+def operate(
+    fabric: Path,
+    queue: str,
+    hours: float,
+    anywhere: bool,
+    state: Path | None,
+    tables: Path | None,
+    lanes: Path | None,
+    roles: Path | None,
+    subnet: str | None,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Play hours or days of training jobs on a routed fabric.
+
+    Jobs wait for nodes, load, compute, exchange, write checkpoints, lose nodes and end, with storage on the same
+    network. FABRIC is taken as `plan simulate` takes it. Interrupted, it leaves off in --state, and the same command
+    goes on: the end is the same to the last bit.
+    """
+    if hours != hours:  # not a number, which no bound refuses
+        raise click.BadParameter("expected a number of hours", param_hint="--hours")
+    with progress(quiet=as_json) as step:
+        from dataclasses import replace
+
+        from plan.inputs import read_routed_argument
+        from plan.operation import check_state, find_queue, operate_until, write_state
+        from plan.simulation import make_network
+        from simulate.cluster_run import ClusterRun
+        from simulate.formats.saved_run import read_saved_run
+        from simulate.queue_spec import read_queue
+
+        if state is not None:
+            check_state(state)
+        plan = read_queue(find_queue(queue), seed)
+        if anywhere:
+            plan = replace(plan, cross_zone_jobs=None)
+        source = read_routed_argument(fabric, subnet, tables, lanes, roles, step=step)
+        saved = read_saved_run(state) if state is not None and state.exists() else None
+        run = ClusterRun(make_network(source), plan, saved)
+        operation = operate_until(run, hours * 3600.0, step)
+        if state is not None and not run.env.replaying:  # else the file has gone further
+            step("writing")
+            write_state(run, state)
+    for note in source.notes:
+        click.echo(f"plan: {note}", err=True)
+    if as_json:
+        print_json(operation.document())
+    else:
+        show(operation)
+    if operation.stopped:
+        where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
+        click.echo(f"plan: stopped after {operation.now_s / 3600:.2f} h; {where}", err=True)
+    return STOPPED if operation.stopped else 0
+
+
+def show(operation: Operation) -> None:
+    """Print what has become of each job."""
+    from rich.table import Table
+
+    from plan.terminal import console
+
+    table = Table(title=f"after {operation.now_s / 3600:.2f} h", title_justify="left")
+    for name in ("job", "nodes", "began h", "ended h", "steps", "step s", "of computation", "failures", "checkpoints"):
+        table.add_column(name, justify="left" if name == "job" else "right")
+    for job, compute_s in zip(operation.jobs, operation.compute_s, strict=True):
+        began, ended = ("" if time_s is None else f"{time_s / 3600:.2f}" for time_s in (job.begin_s, job.end_s))
+        trained = [f"{job.step_s:.3f}", f"{job.step_s / compute_s:.2f}"] if job.trained_steps else ["", ""]
+        counts = [str(job.failures), str(job.checkpoints)]
+        name = f"{job.name} (over zones)" if job.spanned_zones else job.name
+        table.add_row(name, str(job.nodes), began, ended, f"{job.steps:,}", *trained, *counts)
+    console().print(table)

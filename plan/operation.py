@@ -1,0 +1,128 @@
+"""A cluster at work: a queue of jobs is played on a routed fabric for hours or days, and becomes figures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from plan.progress import Step
+from simulate.cluster_run import ClusterRun
+from simulate.formats.saved_run import format_saved_run
+from simulate.training_job import JobRecord
+from topo.catalog import config_root
+from topo.errors import Finding, HeddleError, SpecError
+from topo.nearest import did_you_mean
+
+__all__ = ["Operation", "check_state", "find_queue", "operate_until", "stopping", "write_state"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What has become of a queue."""
+
+    jobs: tuple[JobRecord, ...]
+    compute_s: tuple[float, ...]
+    """Of each job's step, without anything else."""
+    now_s: float
+    stopped: bool
+    """Whether somebody stopped it before its time."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        jobs = [
+            {**asdict(job), "step_s": job.step_s, "compute_s": compute_s}
+            for job, compute_s in zip(self.jobs, self.compute_s, strict=True)
+        ]
+        return {"time_s": self.now_s, "stopped": self.stopped, "jobs": jobs}
+
+
+def find_queue(name: str) -> Path:
+    """Return the file of a queue: one of ``configs/queues`` by its name, or any by its path.
+
+    Raises
+    ------
+    SpecError
+        When there is neither.
+    """
+    presets = {path.stem: path for path in sorted((config_root() / "queues").glob("*.yaml"))}
+    if name in presets:
+        return presets[name]
+    path = Path(name)
+    if "/" in name or path.suffix or path.is_file():
+        return path  # whatever is wrong with it is told when it is read
+    expected = f"a YAML file or one of {', '.join(presets)}"
+    raise SpecError([Finding("--queue", f'"{name[:60]}"', expected, did_you_mean(name, presets))])
+
+
+def operate_until(run: ClusterRun, until_s: float, step: Step) -> Operation:
+    """Play until all jobs have ended, it is so late, or somebody stops it by an interrupt or SIGTERM."""
+
+    def progress(now_s: float) -> None:
+        catching_up = run.env.replaying
+        step("catching up" if catching_up else "playing", run.env.replayed if catching_up else now_s / until_s)
+
+    with stopping() as stopped:
+        finished = run.play(until_s, progress=progress, stop=lambda: bool(stopped))
+    compute_s = tuple(job.compute_s for job in run.plan.jobs)
+    all_ended = all(job.end_s is not None for job in run.records)
+    now_s = until_s if finished and not all_ended else run.env.now
+    return Operation(run.records, compute_s, now_s, stopped=not finished)
+
+
+@contextmanager
+def stopping() -> Iterator[list[int]]:
+    """Give a list that gets the first signal of each kind to stop; the second one does what it always does."""
+    caught: list[int] = []
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check_state(path: Path) -> None:
+    """Refuse a place for a saved run before any long work begins; what is there is looked at when it is read.
+
+    Raises
+    ------
+    HeddleError
+        When nothing can be written there.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise HeddleError(f"{path}: nothing can be written there; name another file with --state")
+
+
+def write_state(run: ClusterRun, path: Path) -> None:
+    """Write what is needed to go on, in place of what was there before: whole, or not at all.
+
+    Raises
+    ------
+    HeddleError
+        When it cannot be written.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as stream:
+            try:
+                stream.write(format_saved_run(run.save()))
+                stream.flush()
+                os.fsync(stream.fileno())
+                Path(stream.name).replace(path)
+            except BaseException:
+                Path(stream.name).unlink()
+                raise
+    except OSError as error:
+        raise HeddleError(f"{path}: cannot be written ({error.strerror or error}); name another file") from None

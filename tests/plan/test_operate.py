@@ -1,0 +1,238 @@
+"""`plan operate`: closed forms through the command, a stop and a going on that nobody can tell, and refusals."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import simulate.cluster_run
+from plan.cli import run
+from plan.operation import find_queue
+from simulate.cluster_run import ClusterRun
+from simulate.queue_spec import read_queue
+from topo.catalog import config_root
+
+LAB = config_root() / "lab-20.yaml"
+RATE = 25e9
+
+ONE = """
+failures_a_node_day: 0
+jobs:
+- {name: one, nodes: 8, steps: 1000, forward: 0.1 s, backward: 0.2 s, gradients: 5 GB, submit: 10 s}
+"""
+
+MIX = """
+failures_a_node_day: 40
+repair: 1 min
+round: 2 s
+jobs:
+- {name: ring, nodes: 4, steps: 3000, forward: 0.1 s, backward: 0.2 s, gradients: 3 GB, checkpoint: 2 GB, loaded: 1 MB}
+- {name: tokens, nodes: 4, steps: 2000, forward: 0.1 s, backward: 0.2 s, expert_nodes: 4, tokens: 2 GB, copies: 2}
+- {name: stages, nodes: 6, steps: 2500, forward: 0.1 s, backward: 0.2 s, stages: 3, activations: 1 GB, submit: 5 min}
+"""
+
+Captured = pytest.CaptureFixture[str]
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def operate(capsys: Captured, *arguments: str | Path, status: int = 0) -> dict:
+    capsys.readouterr()
+    assert run(["operate", *map(str, arguments), "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: Captured, *arguments: str | Path) -> str:
+    capsys.readouterr()
+    assert run(["operate", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    return said.err
+
+
+# What it says
+
+
+def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> None:
+    found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", ONE))
+    step_s = 0.1 + 2 * 7 / 8 * 5e9 / RATE  # the ring of eight takes longer than the backward pass
+    (job,) = found["jobs"]
+    assert job["step_s"] == pytest.approx(step_s)
+    assert job["compute_s"] == pytest.approx(0.3)
+    assert (job["begin_s"], job["end_s"]) == pytest.approx((10.0, 10.0 + 1000 * step_s))
+    assert found["time_s"] == pytest.approx(job["end_s"])
+    assert found["stopped"] is False
+
+
+def test_ends_when_the_hours_are_over(tmp_path: Path, capsys: Captured) -> None:
+    found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", ONE), "--hours", "0.1")
+    (job,) = found["jobs"]
+    assert found["time_s"] == pytest.approx(360.0)
+    assert job["end_s"] is None
+    assert 0 < job["steps"] <= 350 / job["step_s"]
+
+
+def test_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
+    assert run(["operate", str(LAB), "-q", str(written(tmp_path / "q.yaml", ONE))]) == 0
+    text = capsys.readouterr().out
+    assert "after 0.13 h" in text
+    assert "one" in text
+    assert "1,000" in text
+
+
+def test_the_day_is_thirty_jobs() -> None:
+    plan = read_queue(find_queue("day"), 0)
+    assert len(plan.jobs) == 30
+    assert plan.cross_zone_jobs == 1
+    assert max(job.nodes for job in plan.jobs) > 600  # one that no zone of Fire-Flyer 2 holds
+
+
+def test_same_seed_same_bytes(tmp_path: Path, capsys: Captured) -> None:
+    queue = written(tmp_path / "q.yaml", MIX)
+    texts = [operate(capsys, LAB, "-q", queue, "--hours", "0.2", "--seed", seed) for seed in ("1", "1", "2")]
+    assert json.dumps(texts[0]) == json.dumps(texts[1]) != json.dumps(texts[2])
+
+
+# Stopped and gone on with
+
+
+def test_stopped_by_a_signal_and_gone_on_with(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signals of both kinds, at looks that differ; the end and the file of the end are those of a run of one piece."""
+    queue = written(tmp_path / "q.yaml", MIX)
+    whole = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "whole")
+    assert sum(job["failures"] for job in whole["jobs"]) > 0
+    assert sum(job["checkpoints"] for job in whole["jobs"]) > 0
+
+    play = ClusterRun.play
+    looks = iter([(1, signal.SIGINT), (3, signal.SIGTERM), (2, signal.SIGINT)])
+
+    def interrupted(self: ClusterRun, until_s: float, *, progress, stop):  # type: ignore[no-untyped-def]
+        left, number = next(looks, (10**9, signal.SIGINT))
+
+        def look(now_s: float) -> None:
+            nonlocal left
+            progress(now_s)
+            left -= not self.env.replaying
+            if left == 0:
+                os.kill(os.getpid(), number)
+
+        return play(self, until_s, progress=look, stop=stop)
+
+    monkeypatch.setattr(ClusterRun, "play", interrupted)
+    monkeypatch.setattr(simulate.cluster_run, "STEPS_A_LOOK", 40)
+    times = []
+    for _ in range(3):
+        part = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state", status=130)
+        assert part["stopped"] is True
+        times.append(part["time_s"])
+    assert 0 < times[0] < times[1] < times[2] < whole["time_s"]
+    assert operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state") == whole
+    assert (tmp_path / "state").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"q.yaml", "state", "whole"}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:
+    queue = written(tmp_path / "q.yaml", MIX)
+    whole = operate(capsys, LAB, "-q", queue, "--hours", "0.2")
+    for hours in ("0.05", "0.1301"):
+        operate(capsys, LAB, "-q", queue, "--hours", hours, "--state", tmp_path / "state")
+    assert operate(capsys, LAB, "-q", queue, "--hours", "0.2", "--state", tmp_path / "state") == whole
+    # Less than has been played: what was at that time, and the file keeps what it has.
+    before = (tmp_path / "state").read_bytes()
+    early = operate(capsys, LAB, "-q", queue, "--hours", "0.05", "--state", tmp_path / "state")
+    assert early == operate(capsys, LAB, "-q", queue, "--hours", "0.05")
+    assert (tmp_path / "state").read_bytes() == before
+
+
+def test_an_interrupt_at_a_terminal(tmp_path: Path, capsys: Captured) -> None:
+    """A process as a person runs it: it shows how far it is, and Ctrl-C stops it so that it can go on."""
+    queue = written(tmp_path / "q.yaml", MIX.replace("steps: ", "steps: 1"))
+    asked = [str(LAB), "-q", str(queue), "--hours", "2"]
+    command = [sys.executable, "-m", "plan", "operate", *asked, "--state", str(tmp_path / "state")]
+    leader, terminal = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as child:
+        os.close(terminal)
+        shown = b""
+        end = time.monotonic() + 120
+        while b"playing" not in shown and time.monotonic() < end:
+            shown += os.read(leader, 4096)
+        assert b"%" in shown
+        child.send_signal(signal.SIGINT)
+        shown = drain(leader)
+        assert child.wait(60) == 130
+    os.close(leader)
+    assert b"plan: stopped after" in shown
+    assert b"Traceback" not in shown
+
+    rest = operate(capsys, *asked, "--state", tmp_path / "state")
+    assert rest == operate(capsys, *asked)
+
+
+def drain(terminal: int) -> bytes:
+    """What a terminal shows until who writes to it has gone."""
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # EIO, on Linux
+            return shown
+        if not part:
+            return shown
+        shown += part
+
+
+# What is refused
+
+
+def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
+    queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
+    operate(capsys, LAB, "-q", queue, "--hours", "0.02", "--state", state)
+    saved = state.read_bytes()
+    other = written(tmp_path / "other.yaml", MIX.replace("2000", "2001"))
+    spec = written(tmp_path / "lab.yaml", LAB.read_text().replace("leaves: 2\n  spines: 2", "leaves: 2\n  spines: 1"))
+    mine = ("--hours", "0.03", "--state", state)
+    assert "another plan" in refused(capsys, LAB, "-q", other, *mine)
+    assert "another plan" in refused(capsys, LAB, "-q", queue, "--seed", "1", *mine)
+    assert "another plan" in refused(capsys, LAB, "-q", queue, "--anywhere", *mine)
+    assert "another fabric, or of other tables" in refused(capsys, spec, "-q", queue, *mine)
+    for spoilt in (saved[:-1], saved[:1000], b"", saved[:5000] + bytes([saved[5000] ^ 1]) + saved[5001:]):
+        state.write_bytes(spoilt)
+        assert str(state) in refused(capsys, LAB, "-q", queue, *mine)
+        assert state.read_bytes() == spoilt
+    notes = written(tmp_path / "notes", "mine")
+    assert "no saved run" in refused(capsys, LAB, "-q", queue, "--state", notes)
+    assert notes.read_text() == "mine"
+    assert "no regular file" in refused(capsys, LAB, "-q", queue, "--state", tmp_path)
+    assert "nothing can be written" in refused(capsys, LAB, "-q", queue, "--state", tmp_path / "no" / "state")
+
+
+def test_refuses_queues(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "q.yaml"
+    written(path, ONE.replace("nodes: 8", "nodes: 17"))
+    assert f"{path}:4:3: found 17 nodes; expected at most 16" in refused(capsys, LAB, "-q", path)
+    written(path, ONE.replace("nodes: 8", "nodes: eight"))
+    assert f"{path}:4:22:" in refused(capsys, LAB, "-q", path)
+    assert "Did you mean `day`?" in refused(capsys, LAB, "-q", "dya")
+    assert "no such file" in refused(capsys, LAB, "-q", tmp_path / "none.yaml")
+    for hours in ("nan", "inf", "0", "-1"):
+        assert "--hours" in refused(capsys, LAB, "--hours", hours)
+
+
+def test_refuses_a_fabric_that_nobody_computes_on(tmp_path: Path, capsys: Captured) -> None:
+    roles = written(tmp_path / "roles", "storage gpu*\n")
+    out = tmp_path / "out"
+    assert run(["build", str(LAB), "-o", str(out)]) == 0
+    assert "no compute nodes" in refused(capsys, out, "--roles", roles)
