@@ -18,7 +18,6 @@ from simulate.kernels.order import followers
 from simulate.kernels.state import ROUTE, State, allocate
 from simulate.network import Network, RouteTable
 from simulate.outcome import Outcome, Timeline
-from topo.fabric import frozen
 
 __all__ = ["play"]
 
@@ -55,6 +54,9 @@ def play(
     while events.advance(state, np.inf, EVENTS_A_CALL, False):
         if progress is not None:
             progress(int(state.now["done"][0]), float(state.now["time"][0]))
+    timeline = None
+    if n_bins:
+        timeline = Timeline.of_bins(state.bins, float(state.now["bin_s"][0]), len(network.lane_weight))
     return Outcome(
         network=network,
         flows=flows,
@@ -64,7 +66,7 @@ def play(
         bottleneck=state.limit[: len(flows)],
         n_events=int(state.now["events"][0]),
         n_solves=int(state.now["solves"][0]),
-        timeline=Timeline(float(state.now["bin_s"][0]), frozen(state.bins / state.now["bin_s"])) if n_bins else None,
+        timeline=timeline,
     )
 
 

@@ -193,7 +193,9 @@ class FluidNetwork:
                     slot.append(int(route["slot"]))
                     stack += [int(state.moves[place]["left"]), int(state.moves[place]["right"])]
         return Moving(
-            frozen(np.array(flow, np.int64)), frozen(state.rates["rate"][slot]), frozen(state.rates["limit"][slot])
+            frozen(np.array(flow, np.int64)),
+            frozen(state.rates["rate"][slot]),
+            frozen(state.rates["limit"][slot] // len(self.network.lane_weight)),
         )
 
     @property
@@ -205,8 +207,7 @@ class FluidNetwork:
     def timeline(self) -> Timeline:
         """Load of each resource over time, until now."""
         events.draw_all(self._state)
-        width = float(self._state.now["bin_s"][0])
-        return Timeline(width, frozen(self._state.bins / width))
+        return Timeline.of_bins(self._state.bins, float(self._state.now["bin_s"][0]), len(self.network.lane_weight))
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return all that there is as arrays, from which `restored` goes on, to the last bit."""
@@ -236,9 +237,10 @@ class FluidNetwork:
             When arrays are missing, or belong to another network.
         """
         result = cls(network)
+        shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
         try:
             result._inputs = {name: arrays[f"input.{name}"].copy() for name in result._inputs}
-            names = [name for name in result._state._fields if name not in (*result._inputs, "lane_weight")]
+            names = [name for name in result._state._fields if name not in (*result._inputs, *shared)]
             state = {name: aligned_copy(arrays[f"state.{name}"]) for name in names}
             result._number, result._sent = arrays["own.number"].copy(), arrays["own.sent"].copy()
             result._unused = arrays["own.unused"].tolist()
@@ -246,9 +248,9 @@ class FluidNetwork:
             result._n_route_links, result._n_begun = arrays["own.counts"].tolist()
         except KeyError as error:
             raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
-        if not np.array_equal(state["links"]["capacity"], network.capacity_bytes_s):
+        if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
             raise HeddleError("a saved network has links of other rates; go on with the one that it was saved from")
-        result._state = State(**state, **result._views(), lane_weight=network.lane_weight)
+        result._state = State(**state, **result._views(), **shared)
         return result
 
     def _take(self, routes: list[int], time: float) -> list[int]:

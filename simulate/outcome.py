@@ -24,6 +24,12 @@ class Timeline:
     lane_bytes_s: NDArray[np.float64]
     """(L, R, B) bytes a second that crossed each resource on each lane, mean over the bin."""
 
+    @classmethod
+    def of_bins(cls, bins: NDArray[np.float64], bin_s: float, n_lanes: int) -> Timeline:
+        """Make it of the bytes in each bin, (R * L, B), as kernels count them."""
+        by_lane = bins.reshape(-1, n_lanes, bins.shape[1]).transpose(1, 0, 2)
+        return cls(bin_s, frozen(by_lane / bin_s))
+
     @property
     def load_bytes_s(self) -> NDArray[np.float64]:
         """(R, B) bytes a second that crossed each resource, on all lanes."""

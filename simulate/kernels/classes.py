@@ -34,6 +34,7 @@ def open_class(
     classes: Records,
     hops: Records,
     spare: NDArray[np.int32],
+    n_lanes: int,
     route: int,
 ) -> int:
     """Take a slot for a route on which the first flow begins to move; return it."""
@@ -50,11 +51,12 @@ def open_class(
     classes[slot].route = route
     classes[slot].first = -1
     classes[slot].hops = routes[route].hops
-    classes[slot].lane = routes[route].lane
     first_hop = slot << now[0].shift
     first = routes[route].first
     for place in range(classes[slot].hops):
-        link = route_link[first + place]
+        link = route_link[first + place] * n_lanes
+        if links[link].laned:
+            link += routes[route].lane
         if links[link].count == links[link].room:
             _enlarge(now, links, members, link)
         at = links[link].first + links[link].count
@@ -131,13 +133,13 @@ def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64
     load = rate * classes[slot].solved
     if load == 0.0 or since >= time:
         return
-    n_bins = bins.shape[2]
+    n_bins = bins.shape[1]
     while time > now[0].bin_s * n_bins:
-        for lane in range(bins.shape[0]):
-            for link in range(bins.shape[1]):
-                for at in range(n_bins // 2):
-                    bins[lane, link, at] = bins[lane, link, 2 * at] + bins[lane, link, 2 * at + 1]
-                bins[lane, link, n_bins // 2 :] = 0.0
+        for link in range(bins.shape[0]):
+            for at in range(n_bins // 2):
+                bins[link, at] = bins[link, 2 * at] + bins[link, 2 * at + 1]
+            for at in range(n_bins // 2, n_bins):
+                bins[link, at] = 0.0
         now[0].bin_s *= 2.0
     width = now[0].bin_s
     first_hop = slot << now[0].shift
@@ -145,4 +147,4 @@ def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64
         part = min(time, (at + 1) * width) - max(since, at * width)
         if part > 0.0:
             for hop in range(first_hop, first_hop + classes[slot].hops):
-                bins[classes[slot].lane, hops[hop].link, at] += load * hops[hop].use * part
+                bins[hops[hop].link, at] += load * hops[hop].use * part

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simulate.kernels.calendar import ends_until, next_begin, next_end, schedule, set_end, take_begin
 from simulate.kernels.classes import close_class, draw, meld, open_class, serve
 from simulate.kernels.compile import kernel
-from simulate.kernels.lanes import solve_lanes
+from simulate.kernels.lanes import share_lanes
 from simulate.kernels.maxmin import FREE, SETTLED, TIE, solve
 from simulate.kernels.state import Records, State
 
@@ -31,6 +33,7 @@ def _end_flows(
     limit: NDArray[np.int32],
     ready: NDArray[np.int32],
     done: NDArray[np.int32],
+    n_lanes: int,
     slot: int,
     until: float,
     n_ready: int,
@@ -43,7 +46,7 @@ def _end_flows(
     while flow >= 0 and moves[flow].due <= goal:
         classes[slot].first = meld(moves, moves[flow].left, moves[flow].right)
         classes[slot].flows -= 1
-        limit[flow] = rates[slot].limit
+        limit[flow] = rates[slot].limit // n_lanes
         n_ready = _finish(now, waits, next_offset, next_flow, end, ready, done, flow, n_ready)
         flow = classes[slot].first
     return n_ready
@@ -94,7 +97,7 @@ def _solve(
     seeds: NDArray[np.int32],
     touched: NDArray[np.int32],
     spare: NDArray[np.int32],
-    levels: NDArray[np.float64],
+    capacity: NDArray[np.float64],
     wants: NDArray[np.float64],
     lane_weight: NDArray[np.float64],
     bins: NDArray[np.float64],
@@ -103,13 +106,14 @@ def _solve(
     """Solve what the touched classes have changed, and say when the first flow of each class ends now."""
     time = now[0].time
     shift = now[0].shift
-    n_freed = np.int64(0)  # a plain 0 is a type of its own to Numba: what is called with it would be compiled twice
-    n_seeds = np.int64(0)
+    # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
+    n_freed: Any = np.int64(0)
+    n_seeds: Any = np.int64(0)
     for at in range(n_touched):
         slot = touched[at]
         if classes[slot].flows == classes[slot].solved:
             continue
-        if bins.shape[2] > 0:
+        if bins.shape[1] > 0:
             draw(now, classes, hops, bins, slot, rates[slot].rate)
         classes[slot].solved = classes[slot].flows
         for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
@@ -127,42 +131,49 @@ def _solve(
             n_freed += 1
     if n_seeds > 0:
         now[0].solves += 1
-        if len(lane_weight) == 1:
-            n_freed = solve(
-                links, members, rates, classes, hops, heap, freed, n_freed, seeds, n_seeds, now[0].solves, shift
+    n_rounds = 0
+    first_seed = 0
+    n_changed = 0
+    while first_seed < n_seeds:
+        if len(lane_weight) > 1:
+            now[0].stamp += 1
+            n_looked_at = n_seeds
+            n_seeds = share_lanes(
+                links, members, rates, capacity, lane_weight, wants, seeds, n_seeds, now[0].stamp, n_rounds
             )
-        else:
-            n_freed = solve_lanes(
-                links,
-                members,
-                rates,
-                classes,
-                hops,
-                heap,
-                levels,
-                lane_weight,
-                wants,
-                freed,
-                n_freed,
-                seeds,
-                n_seeds,
-                now[0].solves,
-                shift,
-            )
+            n_changed = n_seeds - n_looked_at
+            if n_rounds > 0:
+                first_seed = n_looked_at  # those before have other rates now, but fair ones
+            if first_seed == n_seeds:
+                break
+        now[0].stamp += 1
+        n_freed = solve(
+            links, members, rates, classes, hops, heap, freed, n_freed, seeds, first_seed, n_seeds, now[0].stamp, shift
+        )
+        for at in range(n_changed):  # perhaps not all of their way
+            seeds[at] = seeds[n_seeds - n_changed + at]
+        n_seeds = n_changed
+        first_seed = 0
         for at in range(n_freed):
             slot = freed[at]
             rates[slot].free = SETTLED
             before = classes[slot].before
+            if len(lane_weight) > 1:
+                for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
+                    seeds[n_seeds] = hops[hop].link
+                    n_seeds += 1
             if abs(rates[slot].rate - before) <= TIE * before:
                 rates[slot].rate = before
                 continue
-            if bins.shape[2] > 0:
+            if bins.shape[1] > 0:
                 draw(now, classes, hops, bins, slot, before)
             serve(classes, slot, before, time)
             if not classes[slot].touched:
                 classes[slot].touched = True
                 touched[n_touched] = slot
                 n_touched += 1
+        n_freed = 0
+        n_rounds += 1
     for at in range(n_touched):
         slot = touched[at]
         classes[slot].touched = False
@@ -226,7 +237,8 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
     heap, freed, seeds, bins = state.heap, state.freed, state.seeds, state.bins
-    levels, wants, lane_weight = state.levels, state.wants, state.lane_weight
+    capacity, wants, lane_weight = state.capacity, state.wants, state.lane_weight
+    n_lanes = len(lane_weight)
     for _ in range(max_events):
         time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
         if time > until or time == np.inf:
@@ -254,6 +266,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                 limit,
                 ready,
                 done,
+                n_lanes,
                 touched[at],
                 tie,
                 n_ready,
@@ -278,7 +291,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             slot = routes[route].slot
             if slot < 0:
                 slot = open_class(
-                    now, links, members, routes, route_link, route_use, rates, classes, hops, spare, route
+                    now, links, members, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
                 )
             serve(classes, slot, rates[slot].rate, time)
             moves[flow].due = classes[slot].served + size[flow]
@@ -310,7 +323,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             seeds,
             touched,
             spare,
-            levels,
+            capacity,
             wants,
             lane_weight,
             bins,

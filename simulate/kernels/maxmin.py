@@ -78,7 +78,8 @@ def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple
         Its level: the rate that what it has left gives to each free class, infinite when there is none. The least rate
         of settled classes that name it as their bottleneck, infinite when none does. What it has left.
     """
-    left = links[link].capacity
+    capacity = links[link].capacity
+    left = capacity
     free = 0.0
     own = np.inf
     first = links[link].first
@@ -91,6 +92,11 @@ def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple
             left -= members[at].weight * rate
             if rates[slot].limit == link and rates[slot].free == SETTLED:
                 own = min(own, rate)
+    if left < -TIE * capacity:  # it has become smaller, and classes faster than its mean rate must give way
+        total = 0.0
+        for at in range(first, first + links[link].count):
+            total += members[at].weight
+        return capacity / total, own, left
     return max(0.0, left) / free if free > 0.0 else np.inf, own, left
 
 
@@ -110,8 +116,8 @@ def _look(
         else:
             key = np.inf
     else:
-        level, own, _ = _weigh(links, members, rates, link)
-        links[link].watched = own < np.inf
+        level, own, left = _weigh(links, members, rates, link)
+        links[link].watched = own < np.inf or left < -TIE * links[link].capacity
         key = min(level, own)
     links[link].key = key
     if key < np.inf:
@@ -186,6 +192,7 @@ def solve(
     freed: NDArray[np.int32],
     n_freed: int,
     seeds: NDArray[np.int32],
+    first_seed: int,
     n_seeds: int,
     stamp: int,
     shift: int,
@@ -196,8 +203,8 @@ def solve(
     ----------
     freed, n_freed
         Classes that are new or have another number of flows, already marked `FREE`; more are added.
-    seeds, n_seeds
-        The resources that these, and the classes that have gone, cross.
+    seeds, first_seed, n_seeds
+        The resources that these, and the classes that have gone, cross, and those whose capacity has changed.
     stamp
         A number that no solve before has had.
 
@@ -208,7 +215,7 @@ def solve(
     """
     n_heap = np.int64(0)
     n_watched = np.int64(0)
-    for at in range(n_seeds):
+    for at in range(first_seed, n_seeds):
         link = seeds[at]
         if links[link].stamp != stamp:
             links[link].stamp = stamp
@@ -221,7 +228,7 @@ def solve(
         if key != links[link].key:
             continue  # a lower entry has replaced this one
         level, own, left = _weigh(links, members, rates, link)
-        if links[link].watched and own == np.inf:
+        if links[link].watched and own == np.inf and left >= -TIE * links[link].capacity:
             links[link].watched = False
             n_watched -= 1
         key_now = min(level, own)

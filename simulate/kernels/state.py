@@ -45,7 +45,7 @@ NOW = np.dtype(
         ("tie", "f8"),  # seconds within which events count as simultaneous
         ("bin_s", "f8"),  # width of a bin of the timeline
         ("shift", "i8"),  # a class has room for ``1 << shift`` hops
-        ("stamp", "i8"),  # solves, those of no consequence included
+        ("stamp", "i8"),  # counts calls of the solvers
         ("events", "i8"),  # instants played
         ("solves", "i8"),  # instants at which rates were solved
         ("done", "i8"),  # flows in ``done``
@@ -61,19 +61,19 @@ NOW = np.dtype(
 
 LINK = np.dtype(
     [
-        ("capacity", "f8"),  # bytes a second
+        ("capacity", "f8"),  # bytes a second; with several lanes those that the lane could have
         ("first", "i4"),  # room of the resource in ``members``
         ("room", "i4"),  # places in it
         ("count", "i4"),  # classes that cross the resource now: the first so many places
-        ("watched", "i4"),  # in a solve: whether classes that are not solved name it as their bottleneck
+        ("watched", "i4"),  # in a solve: whether settled classes name it as their bottleneck, or are too much for it
         ("stamp", "i8"),  # the last solve that looked at it
         ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
-        ("times", "i8"),  # in a solve of lanes: how often it was computed
+        ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
         ("laned", "i8"),  # whether lanes share it by weight: channels are, what hosts have inside is not
-        ("line", "i8"),  # fills a line of the cache
+        ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
     ]
 )
-"""A resource."""
+"""A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
 
 MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
 """A class on a resource; the weight is its number of flows times its use."""
@@ -97,8 +97,7 @@ CLASS = np.dtype(
         ("route", "i4"),
         ("first", "i4"),  # the flow that ends first, root of a heap in ``moves``
         ("hops", "i4"),
-        ("lane", "i2"),
-        ("touched", "i2"),  # whether it is in ``touched``
+        ("touched", "i4"),  # whether it is in ``touched``
     ]
 )
 """The rest of a class."""
@@ -119,8 +118,10 @@ class State(NamedTuple):
 
     now: Records
     """(1,) `NOW`."""
+    capacity: NDArray[np.float64]
+    """(R,) bytes a second of each resource."""
     links: Records
-    """(R,) `LINK`."""
+    """(R * L,) `LINK`."""
     members: Records
     """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
     routes: Records
@@ -179,7 +180,7 @@ class State(NamedTuple):
     freed: NDArray[np.int32]
     """(K,) classes in a solve."""
     seeds: NDArray[np.int32]
-    """(K << shift,) resources whose flows have changed."""
+    """(2 * R * L + (K << shift),) links whose flows or capacity have changed."""
     touched: NDArray[np.int32]
     """(K,) classes that won or lost flows, or changed their rate, at this instant."""
     spare: NDArray[np.int32]
@@ -188,14 +189,12 @@ class State(NamedTuple):
     """(F,) stack of flows to begin at this instant."""
     done: NDArray[np.int32]
     """(F,) flows in the order in which they ended."""
-    levels: NDArray[np.float64]
-    """(R, L) level of each resource and lane (`lanes`); (0, 1) when there is one lane."""
     wants: NDArray[np.float64]
-    """(L,) bytes a second that the flows of each lane would take of a resource."""
+    """(L,) bytes a second that each lane wants of a resource."""
     lane_weight: NDArray[np.float64]
     """(L,) arbitration weight of each lane."""
     bins: NDArray[np.float64]
-    """(L, R, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
+    """(R * L, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
     neighbours are joined, when time goes beyond the last."""
 
 
@@ -247,20 +246,21 @@ def allocate(
     n_hops
         Resources on the longest route.
     """
-    n_links, n_flows = len(capacity), max(len(inputs["size"]), 1)
+    n_lanes, n_flows = len(lane_weight), max(len(inputs["size"]), 1)
+    n_links = len(capacity) * n_lanes
     shift = max(0, int(n_hops - 1).bit_length())
     k = -(-max(n_slots, 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     now = np.zeros(1, NOW)
     now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
     now["members"] = FIRST_ROOM * n_links
     links = aligned(n_links, LINK)
-    links["capacity"] = capacity
+    links["capacity"] = np.repeat(capacity, n_lanes)
     links["first"] = FIRST_ROOM * np.arange(n_links)
     links["room"] = FIRST_ROOM
-    links["laned"][:n_channels] = True
-    n_lanes = len(lane_weight)
+    links["laned"][: n_channels * n_lanes] = True
     return State(
         now=now,
+        capacity=capacity,
         links=links,
         # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
         members=aligned(FIRST_ROOM * n_links + 4 * len(inputs["route_link"]), MEMBER),
@@ -281,15 +281,14 @@ def allocate(
         timer=np.zeros(n_flows, np.int32),
         heap=np.zeros(n_links + (k << shift), ENTRY),
         freed=np.zeros(k, np.int32),
-        seeds=np.zeros(k << shift, np.int32),
+        seeds=np.zeros(2 * n_links + (k << shift), np.int32),
         touched=np.zeros(k, np.int32),
         spare=np.arange(k - 1, -1, -1, dtype=np.int32),
         ready=np.zeros(n_flows, np.int32),
         done=np.zeros(n_flows, np.int32),
-        levels=np.full((n_links if n_lanes > 1 else 0, n_lanes), np.inf),
         wants=np.zeros(n_lanes),
         lane_weight=lane_weight,
-        bins=np.zeros((n_lanes, n_links if n_bins else 0, n_bins)),
+        bins=np.zeros((n_links if n_bins else 0, n_bins)),
     )
 
 
@@ -304,13 +303,13 @@ def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State
     old_now = state.now[0]
     shift, k = int(old_now["shift"]), len(state.classes)
     new = allocate(
-        state.links["capacity"],
+        state.capacity,
         0,  # taken over with the links
         inputs,
         n_slots=len(inputs["size"]),
         n_hops=max(n_hops, 1 << shift),
         tie_s=float(old_now["tie"]),
-        n_bins=state.bins.shape[2],
+        n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),
         lane_weight=state.lane_weight,
     )
@@ -323,7 +322,7 @@ def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State
     for place in range(1 << shift):
         new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
     new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
-    new.bins[:], new.levels[:] = state.bins, state.levels
+    new.bins[:] = state.bins
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
     new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
     new.now[0] = old_now
