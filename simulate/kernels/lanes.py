@@ -24,12 +24,12 @@ from simulate.kernels.state import Records
 __all__ = ["share_lanes"]
 
 SAME = 4e-12
-"""Relative change of a part that is none: more than the ties of the solver, which it would not pass on. Such a part stays
-as it was, else it would creep on where lanes leave to each other in a circle."""
+"""Relative change of a part that is none: more than the ties of the solver, which it would not pass on. Such a part
+stays as it was, else it would creep on where lanes leave to each other in a circle."""
 
 PATIENCE = 12
-"""Rounds at one instant after which, every fourth round, each part goes where its last two changes are heading (Aitken's
-extrapolation): parts that depend on each other in a circle come to rest slowly, or swing."""
+"""Rounds at one instant after which, every fourth round, each part goes where its last two changes are heading
+(Aitken's extrapolation): parts that depend on each other in a circle come to rest slowly, or swing."""
 
 SWING = 64
 """Rounds at one instant after which a part goes only half of its way, and half of that whenever there have been four
