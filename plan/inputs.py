@@ -11,6 +11,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric
 
 if TYPE_CHECKING:
+    from routing.formats.qos_policy import QosPolicy
     from routing.qos import LanePlan, TrafficClass
     from routing.tables import RoutingTables
     from topo.spec import SpecFile
@@ -48,6 +49,8 @@ class RoutedInput(NamedTuple):
     tables: RoutingTables
     """With the map of service levels to lanes."""
     lanes: LanePlan
+    policy: QosPolicy
+    """Which service level the subnet manager gives to a path."""
     notes: tuple[str, ...]
 
 
@@ -78,13 +81,15 @@ def read_routed_argument(
     tables: Path | None = None,
     lanes: Path | None = None,
     roles: Path | None = None,
+    policy: Path | None = None,
     *,
     step: Callable[[str], None] = lambda text: None,
 ) -> RoutedInput:
     """Read a fabric and the tables that it is routed by.
 
     Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
-    of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one.
+    of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one. The policy likewise is
+    that of the folder's ``qos-policy.conf`` or of the spec's traffic classes.
 
     Parameters
     ----------
@@ -94,6 +99,8 @@ def read_routed_argument(
         Options of OpenSM.
     roles : Path, optional
         Rules that say what hosts are for, as `topo.roles.read_role_rules` reads them.
+    policy : Path, optional
+        Service levels of paths, as `routing.formats.qos_policy.read_qos_policy` reads them.
     step : callable
         Is told what is going on, for a progress display.
 
@@ -104,11 +111,13 @@ def read_routed_argument(
     """
     from routing.formats.lfts import read_lfts
     from routing.formats.opensm_conf import read_lanes
+    from routing.formats.qos_policy import QosPolicy, read_qos_policy
     from routing.qos import LanePlan
 
     step("reading the fabric")
     found: RoutingTables | None = None
     plan: LanePlan | None = None
+    levels: QosPolicy | None = None
     if path.suffix in SPEC_SUFFIXES:
         source, fabric = _compile(path, subnet)
         notes: tuple[str, ...] = ()
@@ -117,12 +126,13 @@ def read_routed_argument(
 
             step("routing")
             found = make_tables(fabric, source.spec.routing.engine)[0]
-        plan = _lanes_of_spec(source, found)
+        plan, levels = _lanes_of_spec(source, fabric, found)
     elif path.is_dir():
         folder = _subnet_folder(path, subnet)
         fabric, notes = _read_folder(folder)
         tables = tables or folder / "opensm" / "lfts"
         lanes = lanes or folder / "opensm" / "opensm.conf"
+        policy = policy or folder / "opensm" / "qos-policy.conf"
     else:
         fabric, notes = _read_dump(path)
     fabric, more = give_roles(fabric, roles)
@@ -135,8 +145,10 @@ def read_routed_argument(
         notes += more
     if lanes is not None:
         plan = read_lanes(lanes)
+    if policy is not None:
+        levels = read_qos_policy(policy)
     plan = plan or LanePlan((0,) * 16, ((0, 1),))
-    return RoutedInput(fabric, replace(found, sl2vl=plan.sl2vl), plan, notes)
+    return RoutedInput(fabric, replace(found, sl2vl=plan.sl2vl), plan, levels or QosPolicy(), notes)
 
 
 def give_roles(
@@ -208,12 +220,14 @@ def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
     return source, fabrics[_one_of(path, list(fabrics), subnet)]
 
 
-def _lanes_of_spec(source: SpecFile, tables: RoutingTables | None) -> LanePlan:
+def _lanes_of_spec(source: SpecFile, fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
+    from routing.formats.qos_policy import QosPolicy
+    from routing.opensm import policy_of_classes
     from routing.qos import lanes_of_classes, lanes_of_levels
 
     if tables is not None and tables.path_sl is not None and tables.path_sl.any():
-        return lanes_of_levels(tables.sl2vl)
-    return lanes_of_classes(_traffic(source))
+        return lanes_of_levels(tables.sl2vl), QosPolicy()  # the tables say it
+    return lanes_of_classes(_traffic(source)), policy_of_classes(fabric, _traffic(source))
 
 
 def _traffic(source: SpecFile) -> tuple[TrafficClass, ...]:

@@ -104,6 +104,7 @@ def make_network(
         hop_latency_s=hop_latency_ns * 1e-9,
         host_gbps=host_gbps,
         lane_weights=[weight.get(lane, 1) for lane in range(max(used) + 1)],
+        policy=source.policy,
     )
 
 

@@ -68,7 +68,7 @@ def opensm_files(
         lanes, policy = lanes_of_levels(tables.sl2vl), _policy_of_paths(fabric, tables)
         path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
     else:
-        lanes, policy, path_lanes = lanes_of_classes(traffic), _policy_of_classes(fabric, traffic), 1
+        lanes, policy, path_lanes = lanes_of_classes(traffic), policy_of_classes(fabric, traffic), 1
     with_lid = np.flatnonzero(tables.lid)
     lists = {
         "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
@@ -136,7 +136,7 @@ def _end_ports(fabric: Fabric, *roles: Role) -> list[tuple[int, str]]:
     return [(int(fabric.end_guid[end]), fabric.names[int(fabric.end_node[end])]) for end in ends]
 
 
-def _policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
+def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
     """Return the policy that answers queries from and to hosts of a role with the level of their class."""
     groups, rules = [], []
     for item in traffic:

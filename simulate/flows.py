@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulate.kernels.order import find_cycle
+from simulate.service_levels import ASK
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
@@ -33,8 +34,8 @@ class Flows:
     """(F,) earliest time."""
     delay_s: NDArray[np.float64]
     """(F,) wait after `start_s` and the dependencies: compute, software overhead."""
-    sl: NDArray[np.uint8]
-    """(F,) service level, 0 to 15."""
+    sl: NDArray[np.int8]
+    """(F,) service level, 0 to 15; `ASK` for the one that the subnet manager answers with."""
     dep_offset: NDArray[np.int64]
     """(F + 1,) the dependencies of flow f are ``dep[dep_offset[f]:dep_offset[f + 1]]``."""
     dep: NDArray[np.int32]
@@ -55,7 +56,7 @@ class Flows:
             self._refuse(~(np.isfinite(value) & (value >= 0)), name, "a number that is not negative")
         for name in ("src", "dst"):
             self._refuse(getattr(self, name) < 0, name, "an end port or rank from 0")
-        self._refuse(self.sl > 15, "sl", "a service level from 0 to 15")
+        self._refuse((self.sl < ASK) | (self.sl > 15), "sl", "a service level from 0 to 15")
         self._refuse_bad_dependencies()
 
     @classmethod
@@ -97,15 +98,15 @@ class Flows:
             order = np.argsort(flow, kind="stable")
             flow, dep = flow[order], dep[order]
         level = np.broadcast_to(np.asarray(sl), (n,))
-        if n and (level.min() < 0 or level.max() > 15):
-            raise HeddleError(f"service level {level.min() if level.min() < 0 else level.max()}; expected 0 to 15")
+        if n and (level.min() < ASK or level.max() > 15):
+            raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
         return cls(
             src=columns[0].astype(np.int32),
             dst=columns[1].astype(np.int32),
             size_bytes=columns[2].astype(np.float64),
             start_s=columns[3].astype(np.float64),
             delay_s=columns[4].astype(np.float64),
-            sl=level.astype(np.uint8),
+            sl=level.astype(np.int8),
             dep_offset=np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=n))]).astype(np.int64),
             dep=dep.astype(np.int32),
             tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
@@ -141,7 +142,7 @@ class Flows:
 
     def on_level(self, sl: int) -> Flows:
         """Return the flows on one service level."""
-        return self._replaced(sl=np.full(len(self), sl, np.uint8))
+        return self._replaced(sl=np.full(len(self), sl, np.int8))
 
     def waiting_first(self, time_s: float) -> Flows:
         """Return the flows with `time_s` more of delay before each one that waits for no other."""

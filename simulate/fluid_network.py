@@ -13,6 +13,7 @@ from simulate.kernels import events
 from simulate.kernels.state import ROUTE, State, aligned_copy, allocate, enlarge
 from simulate.network import Network, RouteTable
 from simulate.outcome import Timeline
+from simulate.service_levels import ASK
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
@@ -130,7 +131,7 @@ class FluidNetwork:
             raise HeddleError(f"a flow from {src} to {dst} would begin at {time} s; it is {self.now_s} s already")
         if not (isfinite(size_bytes) and size_bytes >= 0):
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
-        if not 0 <= sl <= 15:
+        if not ASK <= sl <= 15:
             raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
         (place,) = self._take([self._route(src, dst, sl)], time)
         self._inputs["size"][place] = size_bytes
@@ -270,7 +271,7 @@ class FluidNetwork:
 
     def _route(self, src: int, dst: int, sl: int) -> int:
         if (src, dst, sl) not in self._routes:
-            source, target, level = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.uint8)
+            source, target, level = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8)
             self._add_routes(self.network.route_pairs(source, target, level), [(src, dst)], sl)
         return self._routes[src, dst, sl]
 

@@ -8,10 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.formats.qos_policy import QosPolicy
 from routing.tables import RoutingTables
 from routing.trace import trace
 from simulate.flows import Flows
 from simulate.kernels import paths
+from simulate.service_levels import ASK, levels_of_pairs
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, freeze_arrays, frozen
 
@@ -111,6 +113,8 @@ class Network:
     lane_weight: NDArray[np.float64]
     """(L,) arbitration weight of each virtual lane; one lane when the network does not tell them apart."""
     devices: Devices = field(default=NO_DEVICES)
+    policy: QosPolicy = field(default_factory=QosPolicy)
+    """Which service level the subnet manager gives to the paths of those that ask it."""
 
     @classmethod
     def from_tables(
@@ -123,6 +127,7 @@ class Network:
         host_gbps: float = np.inf,
         lane_weights: ArrayLike | None = None,
         devices: Devices = NO_DEVICES,
+        policy: QosPolicy | None = None,
     ) -> Network:
         """Make the network of a fabric and its tables.
 
@@ -134,6 +139,8 @@ class Network:
             Arbitration weight of virtual lanes 0, 1, ...: lanes with something to send share a link in proportion,
             and the flows of a lane share what it gets (`simulate.kernels.lanes` has the formula). None when all flows
             share alike whatever their level.
+        policy
+            Service levels of flows that have none of their own; 0 for all without one.
 
         Raises
         ------
@@ -163,6 +170,7 @@ class Network:
             hop_latency_s=hop_latency_s,
             lane_weight=frozen(weight),
             devices=devices,
+            policy=policy or QosPolicy(),
         )
 
     @property
@@ -182,11 +190,10 @@ class Network:
         """Return the route of each flow, as `route_pairs`."""
         return self.route_pairs(flows.src, flows.dst, flows.sl)
 
-    def route_pairs(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.uint8]) -> RouteTable:
+    def route_pairs(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> RouteTable:
         """Return the routes of flows with these (F,) ends and service levels.
 
-        A flow's virtual lane is that of its service level; with level 0, where the tables say on which level a path
-        must go (`RoutingTables.path_sl`), that of this level.
+        A flow's virtual lane is that of the service level on which it travels (`levels`).
 
         Raises
         ------
@@ -255,14 +262,25 @@ class Network:
         """(n_ends,) end port over which an end port or device reaches the fabric."""
         return frozen(np.concatenate([np.arange(self.fabric.n_end_ports, dtype=np.int32), self.devices.end_port]))
 
-    def _lanes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def levels(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.uint8]:
+        """Return the service levels on which flows with these (F,) ends and levels of their own travel.
+
+        One without a level of its own has that which the policy gives to its path. In place of level 0 it is the level
+        on which the path must go, where the tables say so (`RoutingTables.path_sl`).
+        """
+        asked, level = sl == ASK, np.maximum(sl, 0).astype(np.uint8)
+        near, far = self._end_of[src], self._end_of[dst]
+        if asked.any() and self.policy.rules:
+            level[asked] = levels_of_pairs(self.fabric, self.policy, near[asked], far[asked])
+        if self.tables.path_sl is not None:
+            of_path = self.tables.path_sl[self.fabric.end_switch[near], self.tables.lid[far]]
+            level = np.where(level == 0, of_path, level)
+        return level
+
+    def _lanes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.uint8]:
         if len(self.lane_weight) == 1:
             return np.zeros(len(src), np.uint8)
-        level = sl
-        if self.tables.path_sl is not None:
-            home = self.fabric.end_switch[self._end_of[src]]
-            of_path = self.tables.path_sl[home, self.tables.lid[self._end_of[dst]]]
-            level = np.where(level == 0, of_path, level).astype(np.uint8)
+        level = self.levels(src, dst, sl)
         lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
         if len(lane) and lane.max() >= len(self.lane_weight):
             flow = int(np.argmax(lane >= len(self.lane_weight)))

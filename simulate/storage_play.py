@@ -12,6 +12,7 @@ import simpy
 from simulate.environment import NetworkEnvironment
 from simulate.network import Network
 from simulate.outcome import Outcome
+from simulate.service_levels import ASK
 from simulate.storage import Client, File, Storage, StorageOptions
 from simulate.workload import RunningJob, Workload
 from simulate.workload_spec import StorageJob, StorageSpec
@@ -97,7 +98,8 @@ def _clients(
     assert isinstance(spec, StorageJob)
     rngs = np.random.default_rng(job.seed).spawn(len(job.ends))
     clients = [
-        Client(storage, end, rng, sl=spec.sl, tag=number) for end, rng in zip(job.ends.tolist(), rngs, strict=True)
+        Client(storage, end, rng, sl=ASK if spec.sl is None else spec.sl, tag=number)
+        for end, rng in zip(job.ends.tolist(), rngs, strict=True)
     ]
     reads = [_load(client, files, spec) for client in clients for _ in range(spec.loaders if spec.batches else 0)]
     writes = [_save(client, files[at % len(files)], spec) for at, client in enumerate(clients) if spec.checkpoint]

@@ -20,6 +20,7 @@ from simulate.formats.flows_csv import read_flows_csv
 from simulate.formats.goal import read_goal
 from simulate.goal_flows import flows_of_goal
 from simulate.placement import MAPPINGS, leaf_of, zone_of
+from simulate.service_levels import ASK
 from simulate.training_flows import flows_of_training
 from simulate.workload_spec import (
     ChakraJob,
@@ -144,7 +145,8 @@ def place_workload(
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
-            flows = placer.flows(number, job, ends, traces).placed(ends).on_level(job.sl)
+            flows = placer.flows(number, job, ends, traces).placed(ends)
+            flows = flows.on_level(ASK if job.sl is None else job.sl)
         place = placer.finding(number, (), "", "").where
         if isinstance(job, FlowsJob):
             place = str(Path(document.path).parent / job.file)

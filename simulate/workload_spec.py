@@ -54,8 +54,8 @@ class JobBase(SpecModel):
 class PlacedJob(JobBase):
     """A job whose ranks are placed on adapter ports, one each."""
 
-    sl: Annotated[int, Field(ge=0, le=15)] = 0
-    """Service level of its messages."""
+    sl: Annotated[int, Field(ge=0, le=15)] | None = None
+    """Service level of its messages; without one, that of the traffic class of the servers that they are between."""
     nodes: Annotated[tuple[str, ...], Field(max_length=49_151, strict=False)] | None = None
     """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
     beside: Name | None = None

@@ -31,6 +31,7 @@ SHOWN = 12
 )
 @click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
 @click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
+@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
 @click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
 @click.option("--subnet", help="Which subnet, when FABRIC has several.")
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
@@ -59,6 +60,7 @@ def simulate(
     flows: Path | None,
     tables: Path | None,
     lanes: Path | None,
+    policy: Path | None,
     roles: Path | None,
     subnet: str | None,
     alone: bool,
@@ -87,7 +89,7 @@ def simulate(
         from simulate.formats.flow_trace import check_parquet
 
         check_parquet()
-    given = [path for path in (fabric, flows, tables, lanes, roles) if path is not None]
+    given = [path for path in (fabric, flows, tables, lanes, policy, roles) if path is not None]
     for path in (trace, goal, output if flows is not None else None):
         if path is not None:
             check_writable(path, given)
@@ -106,7 +108,7 @@ def simulate(
         from simulate.workload import bare_flows, read_workload
 
         path = flows or find_workload(workload or "")
-        source = read_routed_argument(fabric, subnet, tables, lanes, roles, step=step)
+        source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
         network = make_network(
             source, latency_ns=latency_ns, hop_latency_ns=hop_latency_ns, host_gbps=host_gbps or float("inf")
         )

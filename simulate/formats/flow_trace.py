@@ -95,14 +95,14 @@ def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, s
 
 def _numbers(workload: Workload, outcome: Outcome, part: slice) -> list[NDArray[Any]]:
     """Return the columns of some flows, with numbers in place of names."""
-    flows, routes = workload.flows, outcome.routes
+    flows, routes, network = workload.flows, outcome.routes, outcome.network
     return [
         workload.job[part],
         flows.tag[part],
         flows.src[part],
         flows.dst[part],
         flows.size_bytes[part],
-        flows.sl[part],
+        network.levels(flows.src[part], flows.dst[part], flows.sl[part]),
         routes.lane[routes.route[part]],
         outcome.start_s[part],
         outcome.finish_s[part],

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from simulate.end_ports import EndPortNames
 from simulate.flows import Flows
+from simulate.service_levels import ASK
 from topo.errors import Finding, SpecError
 from topo.fabric import Fabric
 from topo.formats.lines import read_lines
@@ -24,7 +25,7 @@ __all__ = ["format_flows_csv", "line_of_flow", "parse_flows_csv", "read_flows_cs
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
-LEVELS = {str(level): level for level in range(16)} | {"": 0}
+LEVELS = {str(level): level for level in range(16)} | {"": ASK}
 MAX_FLOWS = 10_000_000
 """Flows of one file; an allreduce around 800 hosts has 1.28 million."""
 MAX_NUMBER = 1e18
@@ -42,7 +43,8 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     """Parse flows between the adapter ports of a fabric.
 
     The first line names the columns ``start_s`` (seconds), ``src`` and ``dst`` (names as `EndPortNames` takes them),
-    ``bytes``, and if wanted ``sl`` (0 to 15, else 0), in any order; ``finish_s`` of an earlier run is passed over.
+    ``bytes``, and if wanted ``sl`` (0 to 15; nothing for the level that the subnet manager gives to the path), in any
+    order; ``finish_s`` of an earlier run is passed over.
     Blank lines and lines that begin with ``#`` do not count.
 
     Raises
@@ -75,7 +77,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     if findings:
         raise SpecError(findings[:MAX_FINDINGS])
     table = np.array(rows, np.float64).reshape(-1, 5)
-    return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.uint8))
+    return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.int8))
 
 
 def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = None) -> str:
@@ -88,7 +90,7 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
     ends = np.unique(np.concatenate([flows.src, flows.dst])).tolist()
     text = {end: names.unique_name(end) for end in ends}
     columns = [flows.start_s.tolist(), flows.src.tolist(), flows.dst.tolist(), flows.size_bytes.tolist()]
-    columns.append(flows.sl.tolist())
+    columns.append(["" if sl == ASK else sl for sl in flows.sl.tolist()])
     if finish_s is not None:
         columns.append(np.asarray(finish_s, np.float64).tolist())
     out = io.StringIO()
@@ -170,7 +172,7 @@ class _Row:
         return value
 
     def level(self) -> int:
-        text = self.cells.get("sl", "0")
+        text = self.cells.get("sl", "")
         if text not in LEVELS:
             self.findings.append(Finding(self.where, f'sl "{text[:80]}"', "a service level from 0 to 15"))
             return 0

@@ -137,14 +137,29 @@ def test_jobs_that_share_a_link_slow_each_other_down(tmp_path: Path, capsys: Cap
 def test_a_spec_its_folder_and_its_fabric_with_tables_give_the_same(
     lab: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    rows = "".join(f"{k * 1e-5},gpu{k:02},storage{k % 2} mlx5_{k // 8},{MIB * (k + 1)},{k % 2}\n" for k in range(16))
+    rows = "".join(f"{k * 1e-5},gpu{k:02},storage{k % 2} mlx5_{k // 8},{MIB * (k + 1)},{(0, 1, '')[k % 3]}\n" for k in range(16))
     flows = written(tmp_path / "f.csv", "start_s,src,dst,bytes,sl\n" + rows)
-    tables = ("--tables", lab / "opensm" / "lfts", "--lanes", lab / "opensm" / "opensm.conf")
+    files = {"tables": "lfts", "lanes": "opensm.conf", "policy": "qos-policy.conf"}
+    tables = [part for option, name in files.items() for part in (f"--{option}", lab / "opensm" / name)]
     for number, source in enumerate([(LAB,), (lab,), (LAB, *tables), (lab / "fabric.ibnetdiscover", *tables)]):
         simulate(capsys, *source, "--flows", flows, "-o", tmp_path / f"{number}.csv")
     outputs = {(tmp_path / f"{number}.csv").read_text() for number in range(4)}
 
     assert len(outputs) == 1
+
+
+def test_jobs_that_name_no_level_have_that_of_their_class(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    text = LAB.read_text()
+    lanes = {}
+    for keys in ({}, {"sl": 0}):
+        job = {"name": "reads", "kind": "storage", "batches": 2, "batch": 4, "loaders": 1, **keys}
+        document = {"storage": {"senders": None, "files": 1}, "jobs": [job]}
+        workload = written(tmp_path / "w.yaml", json.dumps(document))
+        links = simulate(capsys, LAB, "-w", workload)["links"]
+        lanes[len(keys)] = {int(link["lane"]) for link in links}
+
+    assert "{name: storage, sl: 1, vl: 1, weight: 64, roles: [storage]}" in text
+    assert lanes == {0: {1}, 1: {0}}
 
 
 def test_a_built_folder_keeps_roles(lab: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -328,7 +343,7 @@ def test_what_cannot_be_is_refused_at_its_place(case: str, tmp_path: Path, capsy
 def test_a_flow_that_the_tables_do_not_connect_is_refused_at_its_place(
     lab: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    fabric, tables, _, _ = read_routed_argument(lab)
+    fabric, tables, *_ = read_routed_argument(lab)
     lft = tables.lft.copy()
     end = next(
         e for e in range(fabric.n_switches, fabric.n_end_ports) if fabric.names[fabric.end_node[e]] == "gpu15 mlx5_0"

@@ -11,6 +11,7 @@ from simulate.fluid import play
 from simulate.network import Network
 from simulate.outcome import Outcome
 from simulate.results import job_results
+from simulate.service_levels import ASK
 from simulate.storage_play import play_with_storage
 from simulate.workload import Workload, place_workload
 from simulate.workload_spec import validate_workload
@@ -48,7 +49,7 @@ def test_every_flow_has_its_job() -> None:
     assert total.bytes == pytest.approx(2 * 2 * 3 * 20e6)
     assert reads.start_s >= 1e-3
     assert writes.finish_s > 20e-3
-    assert set(workload.flows.sl[workload.job == 0].tolist()) == {0}
+    assert set(workload.flows.sl[workload.job == 0].tolist()) == {ASK}
     assert set(workload.flows.sl[workload.job > 0].tolist()) == {1}
     assert outcome.resource_bytes.sum() == pytest.approx(
         (workload.flows.size_bytes * np.diff(outcome.routes.offset)[outcome.routes.route]).sum()

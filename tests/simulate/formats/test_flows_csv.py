@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from simulate.end_ports import EndPortNames
 from simulate.flows import Flows
 from simulate.formats.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv
+from simulate.service_levels import ASK
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
@@ -58,7 +59,7 @@ def test_reads_every_way_to_name_a_port() -> None:
     assert flows.dst.tolist() == [2, 5, 6]
     assert flows.start_s.tolist() == [0, 1.5e-3, 0.5]
     assert flows.size_bytes.tolist() == [1048576, 0, 2.5]
-    assert flows.sl.tolist() == [3, 0, 15]
+    assert flows.sl.tolist() == [3, ASK, 15]
 
 
 def test_findings_name_line_found_expected_and_the_nearest() -> None:

@@ -1,0 +1,89 @@
+"""Service levels that the subnet manager gives: by the role of either end, unless the sender has chosen."""
+
+from dataclasses import replace
+
+import numpy as np
+from fluids import routed
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import tree
+
+from routing.formats.qos_policy import MatchRule, PortGroup, QosPolicy
+from routing.opensm import policy_of_classes
+from routing.qos import TrafficClass, lanes_of_classes
+from simulate.flows import Flows
+from simulate.fluid_network import FluidNetwork
+from simulate.network import Network
+from simulate.service_levels import ASK, levels_of_pairs
+from topo.fabric import Role
+
+FABRIC = tree(3, storage=1).fabric
+ENDS = np.arange(FABRIC.n_switches, FABRIC.n_end_ports, dtype=np.int32)
+IS_STORAGE = FABRIC.role[FABRIC.end_node] == Role.STORAGE
+CLASSES = (
+    TrafficClass("compute", sl=0, vl=0, weight=64),
+    TrafficClass("bulk", sl=1, vl=1, weight=32),
+    TrafficClass("storage", sl=5, vl=2, weight=16, roles=(Role.STORAGE,)),
+)
+
+
+def network() -> Network:
+    lanes = lanes_of_classes(CLASSES)
+    tables = replace(routed(FABRIC), sl2vl=lanes.sl2vl)
+    weights = [weight for _, weight in lanes.arbitration]
+    return Network.from_tables(FABRIC, tables, lane_weights=weights, policy=policy_of_classes(FABRIC, CLASSES))
+
+
+def test_traffic_of_storage_servers_has_the_level_of_its_class_either_way() -> None:
+    net = network()
+    src, dst = (grid.ravel() for grid in np.meshgrid(ENDS, ENDS))
+    asked = Flows.of(src, dst, 1e6, sl=ASK)
+    expected = np.where(IS_STORAGE[src] | IS_STORAGE[dst], 5, 0)
+
+    assert IS_STORAGE.any() and not IS_STORAGE[ENDS].all()
+    assert net.levels(src, dst, asked.sl).tolist() == expected.tolist()
+    routes = net.routes(asked)
+    assert routes.lane[routes.route].tolist() == (expected // 5 * 2).tolist()
+
+
+def test_a_level_of_its_own_stays() -> None:
+    net = network()
+    server, host = int(np.flatnonzero(IS_STORAGE)[0]), int(ENDS[~IS_STORAGE[ENDS]][0])
+
+    for sl, lane in ((0, 0), (1, 1), (ASK, 2)):
+        assert net.routes(Flows.of(server, host, 1e6, sl=sl)).lane.tolist() == [lane]
+        moving = FluidNetwork(net, n_bins=2)
+        moving.begin(server, host, 1e6, sl=sl)
+        moving.advance()
+        assert np.flatnonzero(moving.timeline.lane_bytes_s.sum(axis=(1, 2))).tolist() == [lane]
+
+
+def test_without_a_policy_the_level_is_0() -> None:
+    net = replace(network(), policy=QosPolicy())
+    assert net.routes(Flows.of(ENDS[:-1], ENDS[1:], 1e6, sl=ASK)).lane.max() == 0
+
+
+groups = st.lists(st.sampled_from([*FABRIC.end_guid[ENDS].tolist(), 0xDEAD]), min_size=1, max_size=4)
+names = st.lists(st.sampled_from(["a", "b", "c"]), max_size=2).map(tuple)
+
+
+@given(
+    members=st.tuples(groups, groups, groups),
+    rules=st.lists(st.builds(MatchRule, st.sampled_from(["x", "y", "DEFAULT"]), names, names), max_size=5),
+)
+def test_the_first_rule_that_matches_decides(members: tuple[list[int], ...], rules: list[MatchRule]) -> None:
+    by_name = dict(zip("abc", members, strict=True))
+    port_groups = tuple(PortGroup(name, tuple(guids)) for name, guids in by_name.items())
+    policy = QosPolicy((("x", 3), ("y", 9)), port_groups, tuple(rules))
+    level = {"x": 3, "y": 9, "DEFAULT": 0}
+
+    def is_in(end: int, names: tuple[str, ...]) -> bool:
+        return not names or any(int(FABRIC.end_guid[end]) in by_name[name] for name in names)
+
+    def answer(src: int, dst: int) -> int:
+        fitting = [level[r.level] for r in rules if is_in(src, r.source) and is_in(dst, r.destination)]
+        return fitting[0] if fitting else 0
+
+    src, dst = (grid.ravel() for grid in np.meshgrid(ENDS[:5], ENDS))
+    found = levels_of_pairs(FABRIC, policy, src, dst)
+    assert found.tolist() == [answer(a, b) for a, b in zip(src.tolist(), dst.tolist(), strict=True)]
