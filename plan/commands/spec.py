@@ -115,13 +115,22 @@ def check(spec: Path, as_json: bool) -> int:
 
 
 @click.command()
+@click.argument("kind", type=click.Choice(("cluster", "workload", "queue")), default="cluster")
 @as_json
-def schema(as_json: bool) -> None:
-    """Print the JSON Schema of specs, for editors.
+def schema(kind: str, as_json: bool) -> None:
+    """Print the JSON Schema of what KIND of YAML may say, for editors: of specs, when left out.
 
     Editors with a YAML language server complete and check the YAML by it. With or without --json it is JSON.
     """
-    from topo.spec import ClusterSpec
+    from topo.spec_model import SpecModel
 
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Heddle cluster spec"}
-    print_json(head | {key: value for key, value in ClusterSpec.model_json_schema().items() if key != "title"})
+    model: type[SpecModel]
+    if kind == "workload":
+        from simulate.workload_spec import WorkloadSpec as model
+    elif kind == "queue":
+        from simulate.queue_spec import QueueSpec as model
+    else:
+        from topo.spec import ClusterSpec as model
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    head["title"] = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"
+    print_json(head | {key: value for key, value in model.model_json_schema().items() if key != "title"})

@@ -137,8 +137,9 @@ def test_init_overwrites_nothing(
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_schema_is_a_closed_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema"]) == 0
+@pytest.mark.parametrize("kind", [[], ["workload"], ["queue"]])
+def test_schema_is_a_closed_json_schema(kind: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", *kind]) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert schema["additionalProperties"] is False
