@@ -122,15 +122,17 @@ def schema(kind: str, as_json: bool) -> None:
 
     Editors with a YAML language server complete and check the YAML by it. With or without --json it is JSON.
     """
-    from topo.spec_model import SpecModel
-
-    model: type[SpecModel]
     if kind == "workload":
-        from simulate.workload_spec import WorkloadSpec as model
+        from simulate.workload_spec import WorkloadSpec
+
+        found = WorkloadSpec.model_json_schema()
     elif kind == "queue":
-        from simulate.queue_spec import QueueSpec as model
+        from simulate.queue_spec import QueueSpec
+
+        found = QueueSpec.model_json_schema()
     else:
-        from topo.spec import ClusterSpec as model
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    head["title"] = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"
-    print_json(head | {key: value for key, value in model.model_json_schema().items() if key != "title"})
+        from topo.spec import ClusterSpec
+
+        found = ClusterSpec.model_json_schema()
+    title = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"
+    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": title})

@@ -137,7 +137,9 @@ def test_jobs_that_share_a_link_slow_each_other_down(tmp_path: Path, capsys: Cap
 def test_a_spec_its_folder_and_its_fabric_with_tables_give_the_same(
     lab: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    rows = "".join(f"{k * 1e-5},gpu{k:02},storage{k % 2} mlx5_{k // 8},{MIB * (k + 1)},{(0, 1, '')[k % 3]}\n" for k in range(16))
+    rows = "".join(
+        f"{k * 1e-5},gpu{k:02},storage{k % 2} mlx5_{k // 8},{MIB * (k + 1)},{(0, 1, '')[k % 3]}\n" for k in range(16)
+    )
     flows = written(tmp_path / "f.csv", "start_s,src,dst,bytes,sl\n" + rows)
     files = {"tables": "lfts", "lanes": "opensm.conf", "policy": "qos-policy.conf"}
     tables = [part for option, name in files.items() for part in (f"--{option}", lab / "opensm" / name)]
