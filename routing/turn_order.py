@@ -19,7 +19,7 @@ from routing.kernels.legal import breadth_first
 from routing.kernels.turns import ALLOWED, Turns, grow_order
 from topo.fabric import frozen
 
-__all__ = ["grow_channel_order"]
+__all__ = ["grow_channel_order", "two_sided_order"]
 
 MAX_ROOTS = 64
 """Switches of a component that are tried as root of its spanning tree."""
@@ -58,6 +58,40 @@ def grow_channel_order(
         queue=np.empty(size + 1, np.int32),
     )
     grow_order(turns, frozen(targets.astype(np.int32)))
+    return _ranked(order, rank)
+
+
+def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
+    """Return an order that balances a BiGraph as well as its shortest paths can be; None where the fabric is none.
+
+    Two hosts of one side meet at a switch of the other side. Let half of the channels from side 0 to side 1, as many at
+    each switch, rank below all channels from side 1 to side 0, and the other half above them. What side 0 sends itself
+    begins on the lower half, what side 1 sends itself ends on the upper half, and what goes to the other side takes its
+    one link. With n switches of h hosts a side, spread evenly, every channel carries ``h**2 * (1 + 2 * (n - 1) / n)``
+    pairs, which is what all shortest paths come to for each channel (`tests/routing/engines/test_balanced.py`).
+    """
+    n = len(order.first) - 1
+    depth, _ = breadth_first(0, order.first, order.receiver)
+    side = depth % 2
+    links = np.unique(order.sender.astype(np.int64) * n + order.receiver)
+    if (depth < 0).any() or (side[order.sender] == side[order.receiver]).any():
+        return None
+    sizes = np.bincount(side, minlength=2)
+    if sizes.min() < 2 or len(links) < 2 * sizes.prod():
+        return None
+    place = np.empty(n, np.int64)  # among the switches of its side
+    for which in (0, 1):
+        place[side == which] = np.arange(sizes[which])
+    cables = np.diff(order.first)[order.sender]
+    turn = np.arange(len(order.sender)) - order.first[order.sender] - place[order.sender] * cables // sizes[1]
+    early = turn % cables < cables // 2
+    rank = np.where(side[order.sender] == 1, 1, np.where(early, 0, 2)).astype(np.int32)
+    return _ranked(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))
+
+
+def _ranked(order: ChannelOrder, rank: NDArray[np.int32]) -> ChannelOrder:
+    """Return the order with other ranks, a permutation."""
+    size = len(rank)
     return replace(
         order, rank=rank, falling=np.argsort(-rank).astype(np.int32), run=np.arange(size + 1, dtype=np.int32)
     )

@@ -24,7 +24,7 @@ from routing.kernels.place import improve_placement
 from routing.kernels.relieve import relieve_peaks
 from routing.kernels.traffic import Goals, Net
 from routing.tables import NO_PATH, RoutingTables
-from routing.turn_order import grow_channel_order
+from routing.turn_order import grow_channel_order, two_sided_order
 from topo.fabric import Fabric, Kind, Role, frozen
 
 __all__ = ["route"]
@@ -34,12 +34,13 @@ HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 hosts send to each other decides, and whole numbers add up exactly."""
 
 ROUNDS, ROUND_EFFORT, MOST_EFFORT = 2, 400_000_000, 8_000_000_000
-"""How often each destination is placed anew: the first round brings most of the gain, the second a little, more hardly
-any. Destinations times channels bound the time: beyond the first bound (2 s) there is one round, beyond the second
+"""How often each destination is placed anew: the first round brings most of the gain, the second a little; more wear
+off what the closed form did for shifts. Where there is no tree it did little, and there are twice as many rounds.
+Destinations times channels bound the time: beyond the first bound (2 s) there is one round, beyond the second
 (half a minute) every second destination is left where it is."""
 
 MOVES, MOVE_EFFORT = 100, 5_000_000_000
-"""Moves that wear off peaks, and likewise what bounds them."""
+"""Moves that wear off peaks, four times as many where there is no tree, and likewise what bounds them."""
 
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
@@ -78,7 +79,7 @@ def route(
     goals = destinations_of(fabric, lids, level)
     order = order_channels(fabric, level)
     if len(order.sender):
-        way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape[::-1])
+        order, way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape[::-1])
         for switch in range(fabric.n_switches):
             number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
             mine = order.number[order.first[switch] : order.first[switch + 1]]
@@ -94,8 +95,8 @@ def _place(
     level: NDArray[np.int64],
     rng: np.random.Generator,
     shape: tuple[int, ...],
-) -> NDArray[np.uint8]:
-    """Return (T, S) which of its channels each switch takes to each LID: a destination's tree lies together."""
+) -> tuple[ChannelOrder, NDArray[np.uint8]]:
+    """Return an order and (T, S) which of its channels each switch takes to each LID: a tree lies together."""
     work = len(goals.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
     own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
@@ -105,29 +106,44 @@ def _place(
     )
     placed = _goals(goals, hosts, AGGREGATION)
     results: list[tuple[float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
-    for one in _orders(order, hosts, tree, rng):
+    for one in _orders(fabric, order, level, hosts, tree, rng):
         if not tree:
             way = np.full(shape, NO_PATH, np.uint8)
             closed_form(one, goals, level, own, way)
         net = _net(one, hosts, nodes, AGGREGATION)
-        rounds, stride = min(ROUNDS, max(1, ROUND_EFFORT // work)), 1 + work // MOST_EFFORT
+        rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
+        stride = 1 + work // MOST_EFFORT
         squares = improve_placement(net, placed, rounds, stride, way)
         results.append((squares, len(results), net, one, way))
     _, _, net, one, way = min(results)
-    moves = min(MOVES, MOVE_EFFORT // work)
+    moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         relieve_peaks(_net(one, hosts, nodes, HOST), _goals(goals, hosts, HOST), moves, way)
     relieve_peaks(net, placed, moves, way)
-    return way
+    return one, way
 
 
 def _orders(
-    order: ChannelOrder, hosts: NDArray[np.int64], tree: bool, rng: np.random.Generator
+    fabric: Fabric,
+    order: ChannelOrder,
+    level: NDArray[np.int64],
+    hosts: NDArray[np.int64],
+    tree: bool,
+    rng: np.random.Generator,
 ) -> Iterator[ChannelOrder]:
-    """Yield the orders of channels that are worth a try: the one by levels, and where there is no tree, grown ones."""
+    """Yield the orders of channels that are worth a try: the one by levels, and where there is no tree, others."""
     yield order
+    if tree:
+        return
+    # Leaves without hosts that are linked to others join zones: whoever crosses them has climbed and then descends.
+    flat = level[order.sender] == level[order.receiver]
+    joining = np.isin(np.arange(len(level)), order.sender[flat]) & (hosts == 0)
+    if joining.any():
+        yield order_channels(fabric, np.where(joining, level.max() + 1, level))
+    if (sides := two_sided_order(order)) is not None:
+        yield sides
     effort = len(order.sender) ** 2 * int(np.diff(order.first).max())
-    for trial in range(0 if tree else min(TRIALS, TRIAL_EFFORT // effort)):
+    for trial in range(min(TRIALS, TRIAL_EFFORT // effort)):
         yield grow_channel_order(order, hosts, rng, shuffle=trial > 0)
 
 

@@ -190,14 +190,20 @@ def improve_placement(net: Net, goals: Goals, rounds: int, stride: int, way: Way
     Returns
     -------
     float
-        Sum of the squares of all loads, slow channels scaled up: the lower, the better are the tables.
+        Sum of the squares of all loads, slow channels scaled up: the lower, the better are the tables. Where it would
+        have risen, nothing was placed anew.
     """
     tree, legal = empty_tree(net), _empty_legal(net)
     traffic = sum_traffic(net, goals, tree, way)
+    before, start = float((traffic.price**2).sum()), way.copy()
     for _ in range(rounds):
         for role in range(len(goals.segment) - 1):
             _place_role(net, goals, legal, tree, traffic, way, goals.segment[role], goals.segment[role + 1], stride)
-    return float((traffic.price**2).sum())
+    after = float((traffic.price**2).sum())
+    if after > before:  # where the start was perfect, each gain is another's loss
+        way[:] = start
+        return before
+    return after
 
 
 @njit(cache=True, nogil=True)
