@@ -35,6 +35,8 @@ class ClusterPlan:
     jobs: tuple[JobPlan, ...]
     cross_zone_jobs: int | None = 1
     """Jobs that may span zones at a time; None draws nodes from all that are free."""
+    ordered: bool = True
+    """Whether neighbours in a job are neighbours in the fabric, see `simulate.scheduler`."""
     failures_a_node_day: float = FAILURES_A_NODE_DAY
     repair_s: float = 4 * 3600.0
     """From the failure of a node until it can be given again; an assumption."""
@@ -94,7 +96,9 @@ class ClusterRun:
             raise HeddleError(f"{fabric.name} has no compute nodes")
         rng = np.random.default_rng(plan.seed)
         for_nodes, for_failures, *for_jobs = rng.spawn(2 + len(plan.jobs))
-        self.scheduler = Scheduler(self.env, fabric, ends, for_nodes, cross_zone_jobs=plan.cross_zone_jobs)
+        self.scheduler = Scheduler(
+            self.env, fabric, ends, for_nodes, cross_zone_jobs=plan.cross_zone_jobs, ordered=plan.ordered
+        )
         most = self.scheduler.most_nodes
         findings = [
             Finding(

@@ -41,7 +41,7 @@ class QueuedJob(SpecModel):
     gradients: Bytes = 0
     """Summed over the nodes that hold the same part of the model."""
     stages: Annotated[int, Field(ge=1, le=49_151)] = 1
-    """Stages of pipelines, over which the nodes are dealt in order."""
+    """Stages of pipelines; each pipeline stands on neighbours."""
     activations: Bytes = 0
     """Sent to the next stage, and as many gradients back, beside the computation."""
     expert_nodes: Annotated[int, Field(ge=1, le=49_151)] = 1
@@ -112,6 +112,8 @@ class QueueSpec(SpecModel):
     """The jobs, in the order in which they stand when they come at one time."""
     cross_zone_jobs: Annotated[int, Field(ge=0)] | None = 1
     """Jobs that may span zones at a time; `null` draws nodes from all that are free, wherever they are."""
+    ordered: bool = True
+    """Whether a job's nodes follow each other zone after zone and leaf after leaf; else in any order."""
     failures_a_node_day: Annotated[float, Field(ge=0, le=1000, strict=False)] = FAILURES_A_NODE_DAY
     """Failures of a node in a day; the published rate of Fire-Flyer 2, when left out."""
     repair: Seconds = 4 * 3600.0
@@ -163,6 +165,7 @@ def cluster_plan(spec: QueueSpec, document: Document, seed: int) -> ClusterPlan:
     return ClusterPlan(
         tuple(jobs.values()),
         cross_zone_jobs=spec.cross_zone_jobs,
+        ordered=spec.ordered,
         failures_a_node_day=spec.failures_a_node_day,
         repair_s=spec.repair,
         round_s=spec.round,

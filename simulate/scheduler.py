@@ -32,6 +32,9 @@ class Scheduler:
         End ports of the nodes that there are.
     cross_zone_jobs
         How many jobs may span zones at a time; None for no rule at all.
+    ordered
+        Whether a job is given its nodes zone after zone and leaf after leaf, so that neighbours in its ring are
+        neighbours in the fabric; else in any order.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class Scheduler:
         rng: np.random.Generator,
         *,
         cross_zone_jobs: int | None = 1,
+        ordered: bool = True,
     ) -> None:
         self.env = env
         self.ends = np.asarray(ends, np.int32)
         self.zone = zone_of(fabric, self.ends)
         self.leaf = leaf_of(fabric, self.ends)
         self.cross_zone_jobs = cross_zone_jobs
+        self.ordered = ordered
         self._rng = rng
         self._free = np.ones(len(self.ends), bool)
         self._up = np.ones(len(self.ends), bool)
@@ -68,7 +73,7 @@ class Scheduler:
         return int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
 
     def request(self, nodes: int) -> simpy.Event:
-        """Ask for so many nodes; the event succeeds with their end ports, neighbours beside each other.
+        """Ask for so many nodes; the event succeeds with their end ports.
 
         Raises
         ------
@@ -116,6 +121,8 @@ class Scheduler:
             if chosen is None:
                 waiting.append(request)
             else:
+                if not self.ordered:
+                    chosen = self._rng.permutation(chosen)
                 self._free[chosen] = False
                 if len(np.unique(self.zone[chosen])) > 1:
                     self._spanning.add(int(chosen[0]))
@@ -127,7 +134,8 @@ class Scheduler:
         if len(able) < nodes:
             return None
         if self.cross_zone_jobs is None:
-            return self._rng.permutation(able)[:nodes]
+            drawn = np.sort(self._rng.choice(able, nodes, replace=False))
+            return drawn[np.lexsort((self.leaf[drawn], self.zone[drawn]))]
         zones, room = np.unique(self.zone[able], return_counts=True)
         if room.max() >= nodes:
             # The fullest zone that has room keeps the other one open for larger jobs.

@@ -41,7 +41,7 @@ class JobPlan:
     gradient_bytes: float = 0.0
     """Summed over the nodes that hold the same part of the model, beside the backward pass."""
     stages: int = 1
-    """Stages of pipelines: the nodes are dealt over them in order."""
+    """Stages of pipelines: each pipeline stands on neighbours, so that one at most is in two zones."""
     activation_bytes: float = 0.0
     """Sent to the next stage, and as many gradients back; beside the computation."""
     expert_nodes: int = 1
@@ -222,10 +222,10 @@ class _Exchange:
         plan, ends = job.plan, job.ends
         assert ends is not None
         self.job = job
-        stages = ends.reshape(plan.stages, -1)
+        stages = ends.reshape(-1, plan.stages).T
         zones = zone_of(job.env.network.fabric, ends).reshape(stages.shape)
         if not job.scheduler.keeps_zones:
-            zones = np.zeros_like(zones)  # who ignores zones builds its ring as the nodes come
+            zones = np.zeros_like(zones)  # who ignores zones builds one ring over all nodes
         sums = [_allreduce(row, zone, plan.gradient_bytes) for row, zone in zip(stages, zones, strict=True)]
         self.gradients = _joined(sums)
         forth = [_pairs(here, there, plan.activation_bytes) for here, there in pairwise(stages)]

@@ -11,6 +11,7 @@ from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan, ClusterRun
 from simulate.network import Network
 from simulate.training_job import JobPlan, JobRecord
 from topo.errors import HeddleError
+from topo.fabric import Role
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=2, ports=4)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
@@ -65,6 +66,16 @@ def test_a_job_over_zones_has_one_pair_across() -> None:
     # Both trees cross on the same pair: half of the gradients each, up and down.
     assert np.sort(carried[crossing])[-2:] == pytest.approx([100e6, 100e6])
     assert np.count_nonzero(carried[crossing]) == 2
+
+
+def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
+    """24 nodes, twelve a zone, in stages of four: three pipelines a zone, and nothing but sums crosses."""
+    wide = run(replace(JOB, nodes=24, stages=4, activation_bytes=1e6))
+    assert wide.records[0].spanned_zones
+    carried = wide.env.fluid.resource_bytes[: FABRIC.n_ports]
+    joint = (FABRIC.role[FABRIC.port_node] == Role.JOINT) & (FABRIC.peer >= 0)
+    assert carried.sum() > 0
+    assert carried[joint].sum() == 0
 
 
 def test_checkpoints_every_five_minutes() -> None:

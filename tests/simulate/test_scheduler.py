@@ -96,3 +96,19 @@ def test_no_node_is_given_twice(sizes: list[int], limit: int | None, random: obj
         ended.add(done)
         chief.release(grants[done].value)
     assert [len(grant.value) for grant in grants] == sizes
+
+
+def test_neighbours_in_a_job_are_neighbours_in_the_fabric_unless_it_is_not_ordered() -> None:
+    def crossings(ordered: bool, cross_zone_jobs: int | None) -> int:
+        rng = np.random.default_rng(5)
+        chief = Scheduler(simpy.Environment(), FABRIC, ENDS, rng, cross_zone_jobs=cross_zone_jobs, ordered=ordered)
+        ends = chief.request(16).value
+        assert len(set(ends.tolist())) == 16
+        leaf, zone = leaf_of(FABRIC, ends), zone_of(FABRIC, ends)
+        if ordered:
+            assert np.count_nonzero(np.diff(leaf)) == len(np.unique(leaf)) - 1
+        return int(np.count_nonzero(np.diff(zone)))
+
+    assert crossings(True, None) == crossings(True, 1) == 1
+    assert crossings(False, None) > 2
+    assert crossings(False, 1) > 2
