@@ -21,11 +21,16 @@ import numpy as np
 
 from plan.opensm_comparison import Contender, compare_with_opensm
 from plan.subnet import route_subnet
+from routing.lanes import fit_lanes
+from routing.proof import prove
+from routing.qos import DATA_LANES
+from topo.catalog import load_catalog
 from topo.compile import compile_cluster
 from topo.fabric import Fabric, Kind
 from topo.formats.fabric_file import read_fabric
+from topo.formats.spec_yaml import parse_yaml
 from topo.levels import find_levels
-from topo.spec import read_spec
+from topo.spec import read_spec, validate_spec
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
@@ -51,13 +56,38 @@ engines, and their tables are judged exactly as ours are, HCAs being the endpoin
   over random bisections of 1 / (flows on the fullest channel of a flow's path); *shift*: flows on the fullest channel
   of the median and of the worst shift permutation, ranks counted along the tree.
 - *switches*: on the longest path; *s*: seconds of routing, OpenSM's by its own log.
+- Where one lane bars shortest paths, a second row of ours has what `--lanes 8` makes of it.
 - In the verdicts, an engine is *complete* when no pair is missing, whether its tables have credit loops or not.
 """
+
+
+SUMMARY = """## All at a glance
+
+Ours beside the best complete engine of OpenSM in each respect, whether its tables have loops or not. The last column
+has those of OpenSM's engines that connect every pair without a loop on one lane, as all of ours on one lane do.
+
+| fabric | lanes | max load | best of OpenSM | | bisection | best of OpenSM | | loop-free there |
+|---|--:|--:|--:|---|--:|--:|---|---|"""
 
 
 def from_spec(name: str) -> Fabric:
     source = read_spec(REPOSITORY / "configs" / f"{name}.yaml")
     return compile_cluster(source.spec, source.catalog)[0]
+
+
+def joined_zones(between: str) -> Fabric:
+    """Three zones of 36-port switches, joined."""
+    text = f"""
+name: three-zones
+nodes: {{gpu: {{model: pcie-a100, count: 1200}}}}
+network:
+  shape: zones
+  zones: 3
+  tree: {{switch: SB7800, leaves: 36, spines: 18}}
+  {between}
+"""
+    catalog = load_catalog()
+    return compile_cluster(validate_spec(parse_yaml(text, "three zones"), catalog), catalog)[0]
 
 
 def damaged(fabric: Fabric, share: float, dead_level: int, seed: int = 1) -> Fabric:
@@ -80,6 +110,10 @@ OWN: dict[str, Callable[[], Fabric]] = {
     "the same without 3% of its links and a core": lambda: damaged(from_spec("dgx-a100-superpod"), 0.03, 3),
     "three-level tree with storage": lambda: from_spec("pcie-three-level"),
     "slow subtrees": lambda: from_spec("slow-subtrees"),
+    "three zones of 36-port switches, three joints": lambda: joined_zones(
+        "joints: {switch: SB7800, count: 3, ports: 36, placement: spread}"
+    ),
+    "three zones of 36-port switches, joined by cables": lambda: joined_zones("direct: {ports: 36, placement: border}"),
     "zones that cables alone join": lambda: from_spec("direct-zones"),
     "BiGraph": lambda: from_spec("eflops-bigraph"),
     "Dragonfly+": lambda: from_spec("dragonfly-plus"),
@@ -115,28 +149,34 @@ def table(rows: list[Contender]) -> list[str]:
     return lines
 
 
-def verdict(rows: list[Contender]) -> str:
-    """Say how ours compares with the best of the complete ones in each respect."""
-    ours, *others = (row for row in rows if row.proof is not None and row.quality is not None)
-    complete = [row for row in others if row.proof and row.proof.missing == 0]
-    assert ours.proof and ours.quality
+def on_lanes(fabric: Fabric) -> list[Contender]:
+    """Return what we make of a fabric with all lanes, where that takes several; judged on one, as the others are."""
+    wide = route_subnet(fabric, lanes=DATA_LANES, in_tree_order=True)
+    if wide.proof.lanes == 1:
+        return []
+    on_one = prove(fabric, fit_lanes(fabric, wide.tables, 1))
+    return [Contender(f"{wide.tables.engine}, ours, --lanes", None, wide.proof.lanes, on_one, wide.quality)]
+
+
+def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
+    """Say how ours compares with the best of the complete ones in each respect: in words, and as cells of a table."""
+    complete = [row for row in others if row.proof and row.quality and row.proof.missing == 0]
     if not complete:
-        return "No engine of OpenSM connects every pair."
-    said = []
+        return "No engine of OpenSM connects every pair.", "| none is complete | | | | | "
     load = min(complete, key=lambda row: row.quality.max_load if row.quality else 0)
     ebb = max(complete, key=lambda row: row.quality.ebb if row.quality else 0)
-    assert load.quality and ebb.quality
+    assert ours.quality and load.quality and ebb.quality
     ratio = ours.quality.max_load / load.quality.max_load
-    said.append(f"most loaded link {_compared(-round(100 * (ratio - 1), 1))} than `{load.engine}`")
-    gain = round(100 * (ours.quality.ebb / ebb.quality.ebb - 1), 1)
-    said.append(f"effective bisection {_compared(gain)} than `{ebb.engine}`")
-    free = [row for row in complete if row.proof and row.proof.credit_loops == 0]
-    loops = (
-        ""
-        if len(free) == len(complete)
-        else (f" Free of loops on one lane are {', '.join(f'`{row.engine}`' for row in free) or 'none of OpenSM’s'}.")
+    less = _compared(-round(100 * (ratio - 1), 1))
+    more = _compared(round(100 * (ours.quality.ebb / ebb.quality.ebb - 1), 1))
+    free = [row.engine for row in complete if row.proof and row.proof.credit_loops == 0]
+    return (
+        f"most loaded link {less} than `{load.engine}`; effective bisection {more} than `{ebb.engine}`. "
+        f"Free of loops on one lane: {', '.join(f'`{name}`' for name in free) or 'none of them'}.",
+        f"{ours.quality.max_load:,} | {load.quality.max_load:,}, `{load.engine}` | {less} "
+        f"| {ours.quality.ebb:.3f} | {ebb.quality.ebb:.3f}, `{ebb.engine}` | {more} "
+        f"| {', '.join(f'`{name}`' for name in free) or 'none'}",
     )
-    return f"Beside the best complete engine in each respect: {'; '.join(said)}.{loops}"
 
 
 def _compared(gain: float) -> str:
@@ -146,19 +186,32 @@ def _compared(gain: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="of the names of the fabrics to compare; all when left out")
-    words = parser.parse_args().words
+    wanted = parser.parse_args().words
+    summary: list[str] = []
     real = {name: lambda path=path: find_levels(read_fabric(FOLDER / path).fabric) for name, path in REAL.items()}
     print(HEAD)
     for name, make in ((real if FOLDER.is_dir() else {}) | OWN).items():
-        if words and not any(word in name for word in words):
+        if wanted and not any(word in name for word in wanted):
             continue
         print(name, file=sys.stderr, flush=True)
         fabric = make()
         subnet = route_subnet(fabric, in_tree_order=True)
-        rows = compare_with_opensm(subnet, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr))
+        ours, *theirs = compare_with_opensm(
+            subnet, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr)
+        )
+        laned = on_lanes(fabric) if subnet.proof.stretch else []
         hosts = int(np.count_nonzero(fabric.kind == Kind.HCA))
         print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {subnet.why}.\n")
-        print("\n".join(table(rows)), f"\n{verdict(rows)}\n", sep="\n", flush=True)
+        print("\n".join(table([ours, *laned, *theirs])))
+        words, cells = verdict(ours, theirs)
+        print(f"\nBeside the best complete engine in each respect: {words}\n")
+        summary.append(f"| {name} | {ours.lanes} | {cells} |")
+        for row in laned:
+            words, cells = verdict(row, theirs)
+            print(f"On {row.lanes} lanes: {words}\n")
+            summary.append(f"| {name} | {row.lanes} | {cells} |")
+        sys.stdout.flush()
+    print(SUMMARY, *summary, sep="\n")
 
 
 if __name__ == "__main__":

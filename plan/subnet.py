@@ -97,13 +97,16 @@ def make_tables(fabric: Fabric, engine: str, lanes: int | None = None) -> tuple[
     why = ""
     if engine == "auto":
         engine, why = choose(fabric)
-    try:
-        tables = load_engine(engine)(fabric, assign_lids(fabric))
-    except RoutingError as error:
-        if not why or engine == ANY:
-            raise
-        tables = load_engine(ANY)(fabric, assign_lids(fabric))
-        why = f"`{engine}` does not take it: {error}"
+    lids = assign_lids(fabric)
+    if engine != ANY:
+        try:
+            tables = load_engine(engine)(fabric, lids)
+        except RoutingError as error:
+            if not why:
+                raise
+            engine, why = ANY, f"`{engine}` does not take it: {error}"
+    if engine == ANY:
+        tables = load_engine(ANY)(fabric, lids, lanes=lanes or 1)
     return (tables if lanes is None else fit_lanes(fabric, tables, lanes)), why
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from importlib import import_module
 
 import numpy as np
-from numpy.typing import NDArray
 
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
@@ -17,7 +16,7 @@ from topo.fabric import Fabric, Kind, Role
 
 __all__ = ["ENGINES", "choose", "load_engine"]
 
-Engine = Callable[[Fabric, NDArray[np.uint16] | None], RoutingTables]
+Engine = Callable[..., RoutingTables]
 
 ENGINES = {
     "fat-tree": "trees of any height by closed form; every shift of a whole tree is free of contention",
@@ -31,7 +30,7 @@ ENGINES = {
 
 
 def load_engine(name: str) -> Engine:
-    """Return the function of an engine: fabric and LIDs (or None) to tables."""
+    """Return the function of an engine: fabric and LIDs (or None) to tables; `balanced` and `dfsssp` take lanes."""
     engine: Engine = import_module(f"routing.engines.{name.replace('-', '_')}").route
     return engine
 

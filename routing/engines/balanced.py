@@ -8,23 +8,30 @@
    fewest others (`routing.kernels.place`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
 4. What is left of peaks is worn off (`routing.kernels.relieve`).
+
+Where the order bars shortest paths and more lanes are allowed, those of the engine `dfsssp` are taken instead if their
+fullest link is less full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.channel_order import ChannelOrder, order_channels, switch_levels
 from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
+from routing.engines import dfsssp
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.kernels.place import improve_placement
 from routing.kernels.relieve import relieve_peaks
 from routing.kernels.traffic import Goals, Net
+from routing.proof import between_switches, prove
 from routing.tables import NO_PATH, RoutingTables
 from routing.turn_order import grow_channel_order, two_sided_order
+from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
 
 __all__ = ["route"]
@@ -58,6 +65,7 @@ def route(
     lid: NDArray[np.uint16] | None = None,
     *,
     rng: np.random.Generator | None = None,
+    lanes: int = 1,
 ) -> RoutingTables:
     """Forwarding tables of any fabric.
 
@@ -68,11 +76,13 @@ def route(
         LIDs of the end ports; `assign_lids` when left out.
     rng : numpy.random.Generator, optional
         For the order in which turns are tried where the fabric is no tree; of seed 0 when left out.
+    lanes : int
+        Data lanes that the tables may need.
 
     Returns
     -------
     RoutingTables
-        Complete for every LID that cables connect, on one lane.
+        Complete for every LID that cables connect, on one lane unless more are allowed and worth it.
     """
     level = switch_levels(fabric)
     lids, lft = empty_tables(fabric, lid)
@@ -85,7 +95,22 @@ def route(
             mine = order.number[order.first[switch] : order.first[switch + 1]]
             number[: len(mine)] = mine
             lft[switch] = number[way[:, switch]]
-    return finish_tables(goals, lft, lids, "balanced")
+    tables = finish_tables(goals, lft, lids, "balanced")
+    return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+
+
+def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
+    """Return tables on several lanes where these make detours and a fuller link than those; else these."""
+    proof, inner = prove(fabric, tables), between_switches(fabric)
+    if proof.stretch == 0:
+        return tables
+    try:
+        shortest = dfsssp.route(fabric, tables.lid, lanes=lanes)
+    except RoutingError:  # so many lanes would not do
+        return tables
+    if prove(fabric, shortest).load[inner].max() >= proof.load[inner].max():
+        return tables
+    return replace(shortest, engine=tables.engine)
 
 
 def _place(
