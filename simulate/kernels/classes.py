@@ -61,8 +61,10 @@ def open_class(
             _enlarge(now, links, members, link)
         at = links[link].first + links[link].count
         hops[first_hop + place].link = link
-        hops[first_hop + place].use = route_use[first + place] if len(route_use) > 0 else 1.0
+        use = route_use[first + place] if len(route_use) > 0 else 1.0
+        hops[first_hop + place].use = use
         hops[first_hop + place].place = links[link].count
+        members[at].weight = use  # times one flow
         members[at].slot = slot
         members[at].hop = first_hop + place
         links[link].count += 1
@@ -87,6 +89,8 @@ def close_class(
         links[link].count -= 1
         last = links[link].first + links[link].count
         at = links[link].first + hops[hop].place
+        if at == last:
+            continue
         members[at].weight = members[last].weight
         members[at].slot = members[last].slot
         members[at].hop = members[last].hop

@@ -115,12 +115,14 @@ def _solve(
             continue
         if bins.shape[1] > 0:
             draw(now, classes, hops, bins, slot, rates[slot].rate)
+        weighs_else = classes[slot].flows > 1 or (classes[slot].flows == 1 and classes[slot].solved > 0)
         classes[slot].solved = classes[slot].flows
         for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
-            link = hops[hop].link
-            members[links[link].first + hops[hop].place].weight = hops[hop].use * classes[slot].flows
-            seeds[n_seeds] = link
+            seeds[n_seeds] = hops[hop].link
             n_seeds += 1
+            if weighs_else:
+                at_link = links[hops[hop].link].first + hops[hop].place
+                members[at_link].weight = hops[hop].use * classes[slot].flows
         if classes[slot].flows == 0:
             close_class(now, links, members, routes, classes, hops, spare, slot)
         else:

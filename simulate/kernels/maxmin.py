@@ -105,6 +105,9 @@ def _look(
     links: Records, members: Records, rates: Records, classes: Records, heap: Records, n_heap: int, link: int
 ) -> int:
     """Look at a resource for the first time in a solve; return the new size of the heap."""
+    if links[link].count == 0:
+        links[link].watched = False
+        return n_heap
     first = links[link].first
     slot = members[first].slot
     if links[link].count == 1 and rates[slot].free == FREE:
