@@ -38,7 +38,7 @@ __all__ = ["route"]
 
 HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 """Weight of a host's port, of a SHARP aggregation node and of a switch itself, as source and as destination: what
-hosts send to each other decides, and whole numbers add up exactly."""
+hosts send to each other decides, and whole numbers add up exactly. Hosts with slower links than others weigh less."""
 
 ROUNDS, ROUND_EFFORT, MOST_EFFORT = 2, 400_000_000, 8_000_000_000
 """How often each destination is placed anew: the first round brings most of the gain, the second a little; more wear
@@ -124,18 +124,21 @@ def _place(
     """Return an order and (T, S) which of its channels each switch takes to each LID: a tree lies together."""
     work = len(goals.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
+    at_port = _port_weights(fabric)
+    sending = np.bincount(fabric.port_node, weights=at_port, minlength=fabric.n_nodes)[: fabric.n_switches]
+    receiving = at_port[fabric.port_offset[goals.switch] + np.maximum(goals.port, 1) - 1]
     own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
     way = np.full(shape, NO_PATH, np.uint8)
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
         closed_form(order, goals, level, own, way, climb_limit(fabric, level)) == NOWHERE
     )
-    placed = _goals(goals, hosts, AGGREGATION)
+    placed = _goals(goals, hosts, receiving, AGGREGATION)
     results: list[tuple[float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
     for one in _orders(fabric, order, level, hosts, tree, rng):
         if not tree:
             way = np.full(shape, NO_PATH, np.uint8)
             closed_form(one, goals, level, own, way)
-        net = _net(one, hosts, nodes, AGGREGATION)
+        net = _net(one, sending, nodes, AGGREGATION)
         rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
         stride = 1 + work // MOST_EFFORT
         squares = improve_placement(net, placed, rounds, stride, way)
@@ -143,7 +146,7 @@ def _place(
     _, _, net, one, way = min(results)
     moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
-        relieve_peaks(_net(one, hosts, nodes, HOST), _goals(goals, hosts, HOST), moves, way)
+        relieve_peaks(_net(one, sending, nodes, HOST), _goals(goals, hosts, receiving, HOST), moves, way)
     relieve_peaks(net, placed, moves, way)
     return one, way
 
@@ -178,8 +181,17 @@ def _count(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
     return np.bincount(fabric.end_switch[of_kind], minlength=fabric.n_switches)
 
 
-def _net(order: ChannelOrder, hosts: NDArray[np.int64], nodes: NDArray[np.int64], weight: float) -> Net:
-    """Return what the kernels need of the fabric; aggregation nodes have a weight."""
+def _port_weights(fabric: Fabric) -> NDArray[np.float64]:
+    """Return (P,) the weight of a host at each port of a switch, by its rate; 0 at other ports."""
+    holds = (fabric.kind[fabric.port_node] == Kind.SWITCH) & (fabric.peer_node >= 0)
+    holds[holds] = fabric.kind[fabric.peer_node[holds]] == Kind.HCA
+    rate = np.where(holds, fabric.rate_gbps, 0.0)
+    weights: NDArray[np.float64] = np.rint(HOST * rate / max(rate.max(initial=0.0), 1.0))
+    return weights
+
+
+def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int64], weight: float) -> Net:
+    """Return what the kernels need of the fabric; hosts weigh so much at each switch, and each aggregation node."""
     return Net(
         first=order.first,
         sender=order.sender,
@@ -189,16 +201,16 @@ def _net(order: ChannelOrder, hosts: NDArray[np.int64], nodes: NDArray[np.int64]
         falling=order.falling,
         run=order.run,
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
-        sources=frozen(HOST * hosts + weight * nodes + SWITCH),
+        sources=frozen(hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
     )
 
 
-def _goals(goals: Destinations, hosts: NDArray[np.int64], weight: float) -> Goals:
-    """Return what the kernels need of the destinations; aggregation nodes have a weight."""
+def _goals(goals: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Goals:
+    """Return what the kernels need of the destinations; hosts have weights of their own, aggregation nodes this one."""
     turn = np.argsort(goals.index)
     role = goals.role[turn]
-    weights = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, weight], HOST)
+    weights = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, weight], own)
     window = max(int(hosts.max(initial=0)), 1)
     several = len(np.unique(role[role <= Role.MANAGEMENT])) > 1
     return Goals(

@@ -25,7 +25,7 @@ from routing.destinations import Destinations, destinations_of, empty_tables, fi
 from routing.kernels.modulo import fill_modulo
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, Kind, Role, frozen
 
 __all__ = ["NOWHERE", "climb_limit", "closed_form", "route"]
 
@@ -126,14 +126,20 @@ def closed_form(
 
 
 def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return (L + 1, D) the index of each destination, divided by the product of the up choices below each level."""
+    """Return (L + 1, D) the index of each destination, divided by the product of the up choices below each level.
+
+    Levels below the one where most hosts hang do not count: the leaves of a tree with slow subtrees below some of them
+    deal their hosts as those of a plain tree do.
+    """
     links = np.unique(np.stack([order.sender, order.receiver]), axis=1)
     up = links[0][level[links[1]] > level[links[0]]]
     choices = np.bincount(up, minlength=len(level))
     widest = [
         max(int(choices[level == height].max(initial=0)), 1) for height in range(1, int(level.max(initial=1)) + 1)
     ]
-    rows = [((goals.count // widest[0]) * widest[0] + goals.turn % widest[0]).astype(np.uint32)]
-    for width in widest:
-        rows.append(rows[-1] // np.uint32(width))
+    housed = np.bincount(np.maximum(level[goals.switch[goals.role < Role.AGGREGATION]], 1), minlength=2)
+    base = max(int(np.argmax(housed)) - 1, 0)
+    rows = [((goals.count // widest[base]) * widest[base] + goals.turn % widest[base]).astype(np.uint32)]
+    for height, width in enumerate(widest):
+        rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
     return np.stack(rows)
