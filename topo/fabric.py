@@ -9,6 +9,7 @@ of an adapter; end ports are numbered switches first, then adapter ports in port
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
@@ -203,11 +204,22 @@ class Fabric:
         return int(self.port_offset[node]) + number - 1
 
     def label(self, node: int) -> str:
-        """Short name of a node for messages and charts: ``leaf01`` out of ``MF0;leaf01:MQM8700/U1``."""
-        name = self.names[node]
-        if ";" in name and ":" in name.partition(";")[2]:
-            return name.partition(";")[2].partition(":")[0]
-        return name
+        """Short name of a node for messages and charts, which no other node of the fabric has.
+
+        ``leaf01`` out of ``MF0;leaf01:MQM8700/U1``, and ``core1/L02/U1`` out of ``MF0;core1:CS7500/L02/U1``, which is a
+        chip of a frame. A name that several nodes have, as unmanaged switches come with one, has its node GUID behind.
+        """
+        return self._labels[node]
+
+    @cached_property
+    def _labels(self) -> tuple[str, ...]:
+        short = [_short_name(name) for name in self.names]
+        shared = {name for name, count in Counter(short).items() if count > 1 or not name.strip()}
+        guids = self.node_guid.tolist()
+        return tuple(
+            f"{name} 0x{guid:016x}".lstrip() if name in shared else name
+            for name, guid in zip(short, guids, strict=True)
+        )
 
     def port_label(self, port: int) -> str:
         """Name of a port for messages: ``leaf01:21``."""
@@ -249,3 +261,12 @@ class Fabric:
                 rate_gbps=float(min(self.rate_gbps[a], self.rate_gbps[b])),
             )
         return graph
+
+
+def _short_name(description: str) -> str:
+    """Name of a managed switch, with the place of its chip where a box has several; else the NodeDescription itself."""
+    name, colon, place = description.partition(";")[2].partition(":")
+    if not colon:
+        return description
+    chip = place.partition("/")[2]
+    return name if chip in ("", "U1") else f"{name}/{chip}"

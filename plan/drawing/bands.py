@@ -6,6 +6,7 @@ one pod become one box.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ MOST_STACKS = 12
 """Of these boxes side by side with labels across; where there are more, labels read upwards."""
 STACK_LETTERS = 24
 """Letters of their labels."""
+STEM = re.compile(r"[0-9]*(?:/.*| 0x[0-9a-f]{16})?$", re.DOTALL)
+"""What tells switches of one kind apart in their labels: a number, the place of a chip in a frame, or a GUID."""
 MOST_KINDS = 4
 """Rows of a level in one pod; where names tell more apart, they have no system, and are not looked at."""
 NAMED_HOSTS = 48
@@ -131,7 +134,7 @@ def _kinds(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) ->
     rows: dict[tuple[int, int, int], dict[str, list[int]]] = {}
     for switch in range(fabric.n_switches):
         key = (-1, -1, 0) if joint[switch] else (int(zone[switch]), int(pod[switch]), max(int(level[switch]), 1))
-        stem = fabric.label(switch).rstrip("0123456789")
+        stem = STEM.sub("", fabric.label(switch))
         rows.setdefault(key, {}).setdefault(stem, []).append(switch)
     kinds = []
     for key, stems in sorted(rows.items()):

@@ -195,8 +195,8 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
 
 
 def short(name: str, most: int = MOST_LETTERS) -> str:
-    """Return a name as it is shown."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    """Return a name as it is shown: a long one without its middle, as names of one kind differ at the end."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
 def seat(cell: Cell, ports: Sequence[HostPort], *, named: bool, above: bool = False) -> Hosts:

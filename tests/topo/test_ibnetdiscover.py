@@ -446,3 +446,26 @@ def test_routers_are_nodes_too() -> None:
     assert [48, 83] in fabric.links.tolist()
     again = parse_ibnetdiscover(format_ibnetdiscover(fabric)).fabric
     assert_same_cabling(again, fabric)
+
+
+def test_no_two_nodes_have_one_label() -> None:
+    """A fault or a hot link is told by label, and whoever is told has to find the switch."""
+    labels = {
+        "MF0;core1:CS7500/L02/U1": "core1/L02/U1",
+        "MF0;core1:CS7500/L03/U1": "core1/L03/U1",
+        "MF0;leaf01:MQM8700/U1": "leaf01",
+        "Quantum": "Quantum 0x{guid:016x}",
+        "": "0x{guid:016x}",
+    }
+    names = [*labels, "Quantum"]
+    text = "".join(f'Switch 40 "S-{guid:016x}" # "{name}" port 0 lid 0 lmc 0\n\n' for guid, name in enumerate(names, 1))
+    fabric = parse_ibnetdiscover(text).fabric
+    shown = [fabric.label(switch) for switch in range(fabric.n_switches)]
+    assert shown == [labels[name].format(guid=guid) for guid, name in enumerate(names, 1)]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_labels_of_real_fabrics_are_unique(fabrics_folder: Path, name: str) -> None:
+    fabric = read_ibnetdiscover(fabrics_folder / name).fabric
+    labels = [fabric.label(node) for node in range(fabric.n_nodes)]
+    assert len(set(labels)) == fabric.n_nodes
