@@ -78,7 +78,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     -------
     RoutingTables
         Complete between all adapters, on one lane. Between switches too, but for a lone spine's own packets to other
-        zones where its only channels into border leaves are needed by arrivals.
+        zones where its only channels into border leaves are needed by arrivals. In zones that miss links some LIDs of
+        switches, where nothing but management goes, may be out of reach of some leaves.
 
     Raises
     ------

@@ -1,0 +1,87 @@
+"""Clusters with dead links, spines and cores: no pair lost that cables connect, no credit loop on one lane, no detour."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import zoned
+from hypothesis import given
+from hypothesis import strategies as st
+from trees import grow_tree
+
+from plan.subnet import make_tables
+from routing.proof import check_certificate, prove
+from topo.compile import compile_cluster
+from topo.fabric import Fabric, Role
+from topo.spec import read_spec
+
+
+def preset(repository, name: str) -> Fabric:
+    source = read_spec(repository / "configs" / f"{name}.yaml")
+    return compile_cluster(source.spec, source.catalog)[0]
+
+
+def damage(fabric: Fabric, rng: np.random.Generator, share: float, dead_role: Role | None = None) -> Fabric:
+    """Cut a share of the links between switches, and all links of one switch of a role."""
+    n = fabric.n_switches
+    between = fabric.links[(fabric.port_node[fabric.links] < n).all(axis=1)]
+    dark = np.zeros(len(between), bool)
+    dark[rng.choice(len(between), round(share * len(between)), replace=False)] = True
+    if dead_role is not None:
+        dead = rng.choice(np.flatnonzero(fabric.role[:n] == dead_role))
+        dark |= (fabric.port_node[between] == dead).any(axis=1)
+    peer = fabric.peer.copy()
+    peer[between[dark]] = -1
+    return replace(fabric, peer=peer)
+
+
+def assert_routed(fabric: Fabric) -> None:
+    """Let `auto` route a fabric and check what is promised of every one."""
+    tables, _ = make_tables(fabric, "auto")
+    proof = prove(fabric, tables)
+    assert proof.missing == proof.disconnected
+    assert (proof.credit_loops, proof.lanes) == (0, 1)
+    assert proof.stretch <= 2
+    assert check_certificate(fabric, tables, proof)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fire_flyer_without_three_percent_of_its_links_and_a_spine(seed: int, repository) -> None:
+    assert_routed(damage(preset(repository, "fire-flyer-2"), np.random.default_rng(seed), 0.03, Role.SPINE))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fire_flyer_of_which_a_joint_died(seed: int, repository) -> None:
+    assert_routed(damage(preset(repository, "fire-flyer-2"), np.random.default_rng(seed), 0.01, Role.JOINT))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dead", [Role.CORE, Role.SPINE])
+def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int, repository) -> None:
+    assert_routed(damage(preset(repository, "dgx-a100-superpod"), np.random.default_rng(seed), 0.03, dead))
+
+
+@pytest.mark.parametrize("placement", ["border", "spread"])
+@pytest.mark.parametrize("seed", range(2))
+def test_three_zones_without_some_links_and_a_spine(placement: str, seed: int) -> None:
+    fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=54, joints=3, ports=36)
+    assert_routed(damage(fabric, np.random.default_rng(seed), 0.02, Role.SPINE))
+
+
+SHAPES = [
+    ((3, 3, 6), (1, 3, 3), (1, 1, 1)),
+    ((4, 4, 4), (1, 4, 2), (1, 1, 2)),
+    ((4, 4, 3), (1, 2, 8), (1, 2, 1)),
+    ((2, 2, 2, 4), (1, 2, 2, 2), (1, 1, 1, 1)),
+]
+
+
+@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1), st.floats(0, 0.15), st.sampled_from([Role.CORE, Role.SPINE]))
+def test_small_trees_with_dead_links_and_switches(shape, seed: int, share: float, dead: Role) -> None:
+    """However much is lost, what is still connected is routed; islands are counted apart."""
+    fabric = damage(grow_tree(*shape), np.random.default_rng(seed), share, dead)
+    tables, _ = make_tables(fabric, "auto")
+    for endpoints in ("hca", "all"):
+        proof = prove(fabric, tables, endpoints)
+        assert proof.missing == proof.disconnected
+        assert proof.credit_loops == 0
