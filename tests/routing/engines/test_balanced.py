@@ -6,6 +6,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from clusters import CATALOG, gpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import fabrics
@@ -16,6 +17,8 @@ from routing.proof import prove
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
+from topo.shapes.tree_size import FatTree
+from topo.shapes.zones import Direct, Zones, compile_zones
 from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
@@ -138,6 +141,59 @@ def test_a_bigraph_turns_everywhere_on_one_lane() -> None:
     assert proof.holds and proof.stretch == 0 and proof.lanes == 1
     load = proof.load[: fabric.first_adapter_port]
     assert load.max() <= 2 * load[load > 0].mean()
+
+
+@pytest.mark.parametrize(("n", "hosts", "parallel"), [(4, 2, 1), (4, 6, 1), (6, 3, 1), (6, 6, 2), (16, 16, 1)])
+def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, parallel: int) -> None:
+    """All shortest paths together, over all channels: no peak can be lower. It takes one lane."""
+    edges = [(a, n + b) for a in range(n) for b in range(n) for _ in range(parallel)]
+    fabric = mesh(edges, 2 * n, hosts)
+    proof = prove(fabric, balanced.route(fabric))
+    assert proof.holds and proof.stretch == 0 and proof.lanes == 1
+    pairs = n * hosts * (n * hosts + 2 * (n - 1) * hosts)  # to the other side over one channel, to one's own over two
+    load = proof.load[: fabric.first_adapter_port][fabric.peer_node[: fabric.first_adapter_port] < fabric.n_switches]
+    assert load.max() == pairs // (n * n * parallel)
+    assert load.max() * n * n * parallel == pairs
+
+
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1))
+def test_a_bigraph_without_some_cables(n: int, seed: int) -> None:
+    keep = np.random.default_rng(seed).random((n, n)) < 0.9
+    fabric = mesh([(a, n + b) for a in range(n) for b in range(n) if keep[a, b]], 2 * n)
+    proof = prove(fabric, balanced.route(fabric), "all")
+    assert proof.missing == proof.disconnected and proof.credit_loops == 0
+
+
+def test_zones_that_cables_join_use_all_of_them() -> None:
+    """Three zones of 36-port switches, two leaves of each without hosts: all cables carry nearly as much."""
+    shape = Zones(
+        shape="zones",
+        zones=3,
+        tree=FatTree(switch="SB7800", leaves=36, spines=18),
+        direct=Direct(ports=36, placement="border"),
+    )
+    (fabric,) = compile_zones(shape, [gpus(1200)], CATALOG, "direct")
+    proof = prove(fabric, balanced.route(fabric))
+    assert proof.holds and proof.stretch == 0 and proof.lanes == 1
+    ports = np.arange(fabric.first_adapter_port)
+    joining = (fabric.peer_node[ports] >= 0) & (
+        fabric.zone[fabric.peer_node[ports]] != fabric.zone[fabric.port_node[ports]]
+    )
+    assert np.count_nonzero(joining) == 3 * 36
+    load = proof.load[ports[joining]]
+    assert load.max() - load.mean() < 2 * 400, "400 hosts of another zone send to each destination"
+
+
+def test_more_lanes_are_taken_where_they_spare_detours() -> None:
+    """A ring of five: on one lane no path may pass every switch both ways round; on two all are shortest."""
+    fabric = mesh([(i, (i + 1) % 5) for i in range(5)], 5)
+    one, two = prove(fabric, balanced.route(fabric)), prove(fabric, balanced.route(fabric, lanes=2))
+    assert (one.lanes, one.credit_loops) == (1, 0) and one.stretch > 0
+    assert (two.lanes, two.credit_loops, two.stretch, two.missing) == (2, 0, 0, 0)
+    inner = slice(0, fabric.first_adapter_port)
+    assert two.load[inner].max() < one.load[inner].max()
+    tree = grow_tree((4, 8), (1, 4), (1, 1))
+    assert prove(tree, balanced.route(tree, lanes=8)).lanes == 1, "nothing to gain"
 
 
 def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:

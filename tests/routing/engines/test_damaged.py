@@ -1,4 +1,4 @@
-"""Clusters with dead links, spines and cores: no pair lost that cables connect, no credit loop on one lane, no detour."""
+"""Clusters with dead links, spines and cores: no connected pair lost, no credit loop on one lane, no detour."""
 
 from dataclasses import replace
 

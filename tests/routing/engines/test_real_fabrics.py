@@ -10,6 +10,7 @@ from plan.subnet import make_tables
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import bisections, congestion
+from topo.errors import HeddleError
 from topo.formats.fabric_file import read_fabric
 from topo.levels import find_levels
 
@@ -44,6 +45,24 @@ def test_a_real_machine_is_routed_better_than_by_opensm_and_on_one_lane(name: st
     pairs = bisections(len(ranks), 200, np.random.default_rng(0))
     _, bandwidth, lost = congestion(fabric, tables, ranks, pairs)
     assert lost.sum() == 0 and bandwidth.mean() >= ebb
+
+
+@pytest.mark.parametrize("name", ["cs8500_frame_factory_2019", "tiny_and_broken"])
+def test_what_is_too_small_to_compare_is_complete_and_free_of_loops(name: str, fabrics_folder: Path) -> None:
+    """A bare frame with loop-back plugs, a ring, samples of manuals: as far as they can be read at all."""
+    routed = 0
+    for path in sorted((fabrics_folder / name).iterdir()):
+        try:
+            fabric = find_levels(read_fabric(path).fabric)
+        except HeddleError:
+            continue
+        tables, _ = make_tables(fabric, "auto")
+        for endpoints in ("hca", "adapters", "all"):
+            proof = prove(fabric, tables, endpoints)
+            assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0), path.name
+        assert prove(fabric, tables).stretch <= 2, path.name
+        routed += 1
+    assert routed >= (1 if name.startswith("cs8500") else 4)
 
 
 @pytest.mark.parametrize("name", ["zone1_800hca_60sw", "twozone_1560hca_122sw"])

@@ -118,6 +118,22 @@ def test_what_spread_ports_cost_beside_gathered_ones():
     assert worst == {"border": 0, "spread": 2}
 
 
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("stored", [0, 54])
+def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
+    fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=stored, joints=3, ports=36)
+    proof = prove(fabric, route(fabric))
+
+    assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
+    assert proof.stretch <= 2
+    joining = (fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)
+    assert np.count_nonzero(joining) == 108
+    for load in (proof.load[joining], proof.load[fabric.peer[joining]]):
+        assert load.mean() == 3 * 2 * (400 + stored) ** 2 / 108, "what goes between zones, over each cable once"
+        # 400 or 454 hosts send to each destination; no cable has three more of them than the mean.
+        assert load.max() - load.mean() < 3 * (400 + stored)
+
+
 @given(
     placement=st.sampled_from(PLACEMENTS),
     zones=st.integers(2, 4),

@@ -1,0 +1,76 @@
+"""Slow subtrees on a fast tree reach everything, and what is fast fares no worse than it would without them."""
+
+import re
+
+import numpy as np
+import pytest
+
+from plan.subnet import make_tables
+from routing.endpoints import select_endpoints, tree_order
+from routing.proof import prove
+from routing.quality import bisections, congestion, shifts
+from routing.tables import RoutingTables
+from topo.catalog import load_catalog
+from topo.compile import compile_cluster
+from topo.fabric import Fabric, Kind
+from topo.formats.spec_yaml import parse_yaml
+from topo.spec import validate_spec
+
+FAST = r"(gpu|storage)\d"
+
+
+@pytest.fixture(scope="module")
+def grafted(repository) -> tuple[Fabric, RoutingTables]:
+    """HDR100 hosts below split ports of the spines, EDR leaves below ports of fast leaves."""
+    return routed((repository / "configs" / "slow-subtrees.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def bare(repository) -> tuple[Fabric, RoutingTables]:
+    """The same without the subtrees and what hangs there."""
+    text = (repository / "configs" / "slow-subtrees.yaml").read_text(encoding="utf-8")
+    return routed(re.sub(r"  (mid|old): .*\n", "", text[: text.index("  grafts:")]))
+
+
+def routed(text: str) -> tuple[Fabric, RoutingTables]:
+    catalog = load_catalog()
+    (fabric,) = compile_cluster(validate_spec(parse_yaml(text, "spec"), catalog), catalog)
+    return fabric, make_tables(fabric, "auto")[0]
+
+
+def fast_ends(fabric: Fabric, tables: RoutingTables) -> np.ndarray:
+    """Ports of fast hosts in the order of the tree."""
+    ends = tree_order(fabric, select_endpoints(fabric, tables))
+    return ends[[re.match(FAST, fabric.names[node]) is not None for node in fabric.end_node[ends]]]
+
+
+def test_the_subtrees_reach_everything_and_are_reached(grafted) -> None:
+    fabric, tables = grafted
+    hosts = (fabric.kind[fabric.port_node] != Kind.SWITCH) & (fabric.peer >= 0)
+    assert len(np.unique(fabric.rate_gbps[hosts])) == 2, "HDR, and 100 Gb/s of HDR100 and EDR"
+    for endpoints in ("hca", "all"):
+        proof = prove(fabric, tables, endpoints)
+        assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
+    assert prove(fabric, tables).stretch == 0
+
+
+def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare) -> None:
+    bandwidth, worst = {}, {}
+    for name, (fabric, tables) in (("grafted", grafted), ("bare", bare)):
+        ends = fast_ends(fabric, tables)
+        assert len(ends) == 600
+        _, mean, lost = congestion(fabric, tables, ends, bisections(600, 200, np.random.default_rng(0)))
+        assert lost.sum() == 0
+        bandwidth[name] = mean.mean()
+        worst[name] = congestion(fabric, tables, ends, shifts(600, 599))[0].max()
+    assert bandwidth["grafted"] >= bandwidth["bare"]
+    assert worst["grafted"] <= worst["bare"]
+
+
+def test_slow_links_are_no_busier_for_their_rate_than_fast_ones_have_to_be(grafted) -> None:
+    """Uplinks of a subtree carry its own hosts alone: nothing fast takes its way through."""
+    fabric, tables = grafted
+    fast = prove(fabric, tables, fast_ends(fabric, tables)).load
+    slow = [switch for switch in range(fabric.n_switches) if fabric.label(switch).startswith("graft")]
+    assert len(slow) == 6
+    assert fast[np.isin(fabric.port_node, slow) | np.isin(fabric.peer_node, slow)].sum() == 0
