@@ -182,6 +182,23 @@ def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path
     assert result["jobs"][0]["time_s"] == pytest.approx(2 * (n - 1) / n * SIZE / RATE, rel=1e-9)
 
 
+def test_bare_flows_on_a_real_fabric(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Four hosts on one switch of the University of Tartu, at 4xQDR: 32 Gb/s of data, 4 GB/s."""
+    fabric = fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz"
+    found, _ = read_fabric_argument(fabric)[:2]
+    tables = written(tmp_path / "lfts", format_lfts(found, load_engine("balanced")(found, None)).decode())
+    # Two flows move half of their bytes to stage114 until a third joins them; then each has a third of the link for the
+    # 2 GB that they all have left: 1.5 s. What stage114 sends meets nobody.
+    rows = ["0,stage112,stage114,4000000000", "0,stage116,stage114,4000000000", "1,stage110,stage114,2000000000"]
+    rows.append("0.5,stage114 mlx4_0,stage112 mlx4_0,8000000000")
+    flows = written(tmp_path / "f.csv", "\n".join(["start_s,src,dst,bytes", *rows]) + "\n")
+    simulate(capsys, fabric, "--tables", tables, "--flows", flows, "-o", tmp_path / "out.csv")
+
+    finished = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["src"] for row in finished] == [f"stage{n} mlx4_0" for n in (112, 116, 110, 114)]
+    assert [float(row["finish_s"]) for row in finished] == pytest.approx([2.5, 2.5, 2.5, 2.5], rel=1e-12)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (config_root() / "workloads").glob("*.yaml")))
 def test_every_preset_plays_on_fire_flyer_2(name: str, capsys: Captured) -> None:
     if name in ("allreduce", "all-to-all"):  # millions of flows: as large as needed elsewhere
