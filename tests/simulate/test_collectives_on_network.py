@@ -78,7 +78,7 @@ def test_double_binary_tree_nears_half_of_the_links_as_chunks_shrink() -> None:
 @pytest.mark.parametrize("levels", range(1, 8))
 def test_double_binary_tree_in_one_piece_takes_what_its_levels_take(levels: int) -> None:
     # Of 2**k ranks a tree is a root with one child, and k - 1 levels of ranks with two children below; it carries half
-    # of the buffer. Two siblings share the link of their parent, so a level takes S / B, and the one child half of that,
+    # of the buffer. Two siblings share the link of their parent: a level takes S / B, and the one child half of that,
     # once up and once down. The other tree's leaves are this one's inner ranks, and stand in nobody's way.
     time = makespan(2**levels, "allreduce", "double-binary-tree")
     assert time == pytest.approx((2 * levels - 1) * SIZE / RATE, rel=1e-9)
