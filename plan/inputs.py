@@ -72,7 +72,7 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
         return FabricInput(fabric, (), source.spec.routing.engine, _traffic(source))
     if path.is_dir():
         return FabricInput(*_read_folder(_subnet_folder(path, subnet)))
-    return FabricInput(*_read_dump(path))
+    return FabricInput(*_read_dump(path, subnet))
 
 
 def read_routed_argument(
@@ -134,7 +134,7 @@ def read_routed_argument(
         lanes = lanes or folder / "opensm" / "opensm.conf"
         policy = policy or folder / "opensm" / "qos-policy.conf"
     else:
-        fabric, notes = _read_dump(path)
+        fabric, notes = _read_dump(path, subnet)
     fabric, more = give_roles(fabric, roles)
     notes += more
     if found is None:
@@ -175,7 +175,8 @@ def give_roles(
 
     notes: tuple[str, ...] = ()
     if rules is not None:
-        fabric = apply_rules(fabric, read_role_rules(rules))
+        fabric, idle = apply_rules(fabric, read_role_rules(rules))
+        notes += tuple(f"{rules}: no adapter has its role from the pattern {rule.pattern!r}" for rule in idle[:5])
     if compute is not None:
         role = fabric.role.copy()
         role[(fabric.kind == Kind.HCA) & (role == Role.COMPUTE)] = Role.MANAGEMENT
@@ -254,7 +255,16 @@ def subnet_folders(path: Path) -> dict[str, Path]:
 def _subnet_folder(path: Path, subnet: str | None) -> Path:
     """Return the folder that holds the files of one subnet."""
     folders = subnet_folders(path)
-    return path if "" in folders else folders[_one_of(path, list(folders), subnet)]
+    if "" in folders:
+        _refuse_choice(path, subnet)
+        return path
+    return folders[_one_of(path, list(folders), subnet)]
+
+
+def _refuse_choice(path: Path, subnet: str | None) -> None:
+    """Do not pass over the name of a subnet where there is no choice: the user has another file in mind."""
+    if subnet is not None:
+        raise HeddleError(f"{path}: found one subnet alone, and --subnet {subnet!r}; leave --subnet out")
 
 
 def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
@@ -274,10 +284,11 @@ def _read_folder(folder: Path) -> tuple[Fabric, tuple[str, ...]]:
     return fabric, notes + more
 
 
-def _read_dump(path: Path) -> tuple[Fabric, tuple[str, ...]]:
+def _read_dump(path: Path, subnet: str | None = None) -> tuple[Fabric, tuple[str, ...]]:
     from topo.formats.fabric_file import read_fabric
     from topo.levels import find_levels
 
+    _refuse_choice(path, subnet)
     discovery = read_fabric(path)
     passed = discovery.skipped
     notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])

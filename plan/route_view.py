@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plan.terminal import console, printable
-from plan.verdict import load_table, print_faults
+from plan.verdict import load_table, print_faults, telling
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from plan.opensm_comparison import Contender
     from plan.rehearsal import Rehearsal
     from plan.subnet import Subnet
+    from routing.quality import Quality
 
 __all__ = ["show_comparison", "show_failures", "show_rehearsal", "show_subnet"]
 
@@ -42,28 +45,41 @@ def show_subnet(subnet: Subnet, counts: dict[str, int]) -> None:
         f"channels in credit loops on {proof.lanes} lane{'s' if proof.lanes != 1 else ''}",
     )
     table.add_row("paths", f"at most {proof.max_hops} switches, and {proof.stretch} more than the shortest")
-    table.add_row(
-        "load",
-        f"{quality.max_load:,} pairs over the most loaded link, {quality.balance:.2f} times the mean of those used",
-    )
-    table.add_row("effective bisection", f"{quality.ebb:.3f}; random permutations {quality.permutation.bandwidth:.3f}")
-    for name, phases in (("shifts", quality.shift), ("halving-doubling", quality.halving_doubling)):
-        most = (
-            f"{phases.max_load_median:g} flows on the fullest link in the median, {phases.max_load_worst} in the worst"
-        )
-        table.add_row(name, f"{most} of {phases.phases:,}")
+    if proof.classes:
+        _add_quality(table, quality)
     out.print(table)
-    out.print(load_table(proof))
+    if proof.classes:
+        out.print(load_table(proof))
     shares = Table(title="destinations over each uplink of a leaf", title_justify="left")
-    for heading in ("of role", "uplinks", "used", "least", "mean", "most"):
+    for heading in ("of role", "uplinks", "used", "least", "mean of used", "most"):
         shares.add_column(heading, justify="left" if heading == "of role" else "right")
-    for share in quality.uplinks:
+    for share in telling(quality.uplinks):
         role = "all" if share.role is None else share.role.name.lower()
         shares.add_row(
             role, f"{share.uplinks:,}", f"{share.used:,}", f"{share.min:,}", f"{share.mean:,.1f}", f"{share.max:,}"
         )
-    out.print(shares)
+    if any(share.uplinks for share in quality.uplinks):
+        out.print(shares)
     print_faults(out, fabric, proof)
+
+
+def _add_quality(table: Table, quality: Quality) -> None:
+    """Add the rows of how flows meet on links between switches."""
+    table.add_row(
+        "load",
+        f"{quality.max_load:,} pairs over the most loaded link, {quality.balance:.2f} times the mean of those used",
+    )
+    table.add_row(
+        "flows at one time",
+        f"random halves (effective bisection) get {quality.ebb:.3f} of a link each, random permutations "
+        f"{quality.permutation.bandwidth:.3f}",
+    )
+    for name, phases in (("shifts", quality.shift), ("halving-doubling", quality.halving_doubling)):
+        table.add_row(
+            name,
+            f"on the fullest link {phases.max_load_median:g} at one time in the median, {phases.max_load_worst} in the "
+            f"worst of {phases.phases:,}",
+        )
 
 
 def show_failures(study: dict[str, Any]) -> None:

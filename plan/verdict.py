@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plan.terminal import printable
 
@@ -10,10 +11,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from routing.proof import Proof
+    from routing.proof import ChannelClass, Proof
+    from routing.quality import UplinkShare
     from topo.fabric import Fabric
 
-__all__ = ["faults_document", "load_table", "print_faults"]
+    Share = TypeVar("Share", ChannelClass, UplinkShare)
+
+__all__ = ["faults_document", "load_table", "print_faults", "telling"]
 
 
 def faults_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
@@ -43,25 +47,33 @@ def faults_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
 def print_faults(out: Console, fabric: Fabric, proof: Proof) -> None:
     """Print examples of missing pairs, and a credit loop channel by channel."""
     for example in proof.examples:
-        out.print(f"missing: {printable(example.describe(fabric))}", markup=False)
+        out.print(f"missing: {printable(example.describe(fabric))}", markup=False, soft_wrap=True)
     if proof.loop:
         out.print("credit loop, each channel waiting for the next and the last for the first:")
         for channel in proof.loop:
-            out.print(f"  {printable(fabric.channel_label(channel))}", markup=False)
+            out.print(f"  {printable(fabric.channel_label(channel))}", markup=False, soft_wrap=True)
 
 
 def load_table(proof: Proof) -> Table:
-    """Return the load of channels between switches by level and by role of the destination."""
+    """Return the load of channels between switches by level and, where there are several, by role of destinations."""
     from rich.table import Table
 
-    table = Table(title="pairs over channels between switches", title_justify="left")
-    for heading in ("from level", "to level", "to", "channels", "used", "max", "mean"):
-        table.add_column(heading, justify="left" if heading == "to" else "right")
-    for item in proof.classes:
+    table = Table(
+        title="pairs over a channel (a link one way) between switches; leaves are level 1", title_justify="left"
+    )
+    for heading in ("from level", "to level", "going to", "channels", "used", "most pairs", "mean of used"):
+        table.add_column(heading, justify="left" if heading == "going to" else "right")
+    for item in telling(proof.classes):
         role = "all" if item.role is None else item.role.name.lower()
         numbers = (f"{item.channels:,}", f"{item.used:,}", f"{item.max:,}", f"{item.mean:,.1f}")
         table.add_row(_level(item.level), _level(item.next_level), role, *numbers)
     return table
+
+
+def telling(shares: Sequence[Share]) -> list[Share]:
+    """Return the rows of a table by role that say something: with one role, its rows are those of all again."""
+    roles = {share.role for share in shares} - {None}
+    return [share for share in shares if share.role is None or len(roles) > 1]
 
 
 def _level(level: int) -> str:

@@ -141,6 +141,7 @@ def measure(
     used = np.count_nonzero(load)
 
     def play(partners: NDArray[np.int32]) -> Congestion:
+        partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
         max_load, bandwidth, lost = congestion(fabric, tables, ranks, partners)
         if not len(max_load):
             return Congestion(0, 0.0, 0.0, 0, 0)

@@ -39,17 +39,22 @@ class RoleRule:
     role: Role
 
 
-def apply_rules(fabric: Fabric, rules: Sequence[RoleRule]) -> Fabric:
-    """Return the fabric with the role of each HCA by the first rule that its description matches.
+def apply_rules(fabric: Fabric, rules: Sequence[RoleRule]) -> tuple[Fabric, tuple[RoleRule, ...]]:
+    """Return the fabric with the role of each HCA by the first rule that its description matches, and idle rules.
 
-    An HCA that matches none keeps its role, as do aggregation nodes, routers and switches.
+    An HCA that matches none keeps its role, as do aggregation nodes, routers and switches. A rule is idle when no HCA
+    has its role from it: it matches none, or earlier ones match first.
     """
-    matchers = [(re.compile(translate(rule.pattern)), rule.role) for rule in rules]
+    matchers = [re.compile(translate(rule.pattern)) for rule in rules]
+    idle = dict.fromkeys(range(len(rules)))
     role = fabric.role.copy()
     for node in np.flatnonzero(fabric.kind == Kind.HCA).tolist():
         name = fabric.names[node]
-        role[node] = next((wanted for matcher, wanted in matchers if matcher.match(name)), role[node])
-    return replace(fabric, role=role)
+        rule = next((number for number, matcher in enumerate(matchers) if matcher.match(name)), None)
+        if rule is not None:
+            role[node] = rules[rule].role
+            idle.pop(rule, None)
+    return replace(fabric, role=role), tuple(rules[number] for number in idle)
 
 
 def apply_guids(fabric: Fabric, guids: Mapping[Role, Iterable[int]]) -> tuple[Fabric, tuple[int, ...]]:

@@ -75,7 +75,7 @@ def route(
     wrote, or a spec. Levels, zones and joints are found from the wiring; LIDs that the fabric has are kept.
 
     Exit status 1 when a pair is missing that cables connect, a credit loop is found, or a rehearsal does not end as
-    planned; OUT is written all the same.
+    planned; OUT is written all the same. It is 1 and nothing is written when paths need more lanes than --lanes.
     """
     from plan.folder import check_replaceable, write_folder
     from plan.inputs import give_roles, read_fabric_argument
@@ -96,13 +96,13 @@ def route(
 
         if compare or rehearse:
             check_tools()
-        wanted = engine or source.engine
+        wanted = source.engine if engine is None else engine
         if wanted not in ("auto", *ENGINES):
             hint = did_you_mean(wanted, ENGINES)
             raise HeddleError(
                 f"--engine: found {wanted!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
-        why = "as asked" if engine else "as the spec says"
+        why = "as asked" if engine is not None else "as the spec says"
         ends: EndpointSet = endpoints  # type: ignore[assignment]  # click has checked it
         routed = route_subnet(known, wanted, why, lanes=lanes, endpoints=ends, in_tree_order=True, seed=seed, step=step)
         if not routed.proof.pairs:
@@ -138,7 +138,8 @@ def route(
         if contenders:
             show_comparison(contenders)
         if routed.tables.path_sl is not None:
-            click.echo(f"{routed.proof.lanes} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
+            lanes_taken = max(routed.tables.sl2vl) + 1
+            click.echo(f"{lanes_taken} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
         if "advice" in document:
             click.echo(f"REFUSED: {document['advice']}", err=True)
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")

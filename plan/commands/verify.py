@@ -139,12 +139,14 @@ def show(fabric: Fabric, proof: Proof) -> None:
     out = console()
     verdict = "[green]holds[/]: every pair arrives, and no lane has a credit loop" if proof.holds else "[red]FAILS[/]"
     out.print(f"{escape(printable(fabric.name)) or 'the fabric'} {verdict}")
+    apart = f", {proof.disconnected:,} of them have no path of cables" if proof.missing else ""
     out.print(
-        f"{proof.pairs:,} pairs of {len(proof.ends):,} end ports ({proof.endpoints}); {proof.missing:,} missing, "
-        f"{proof.disconnected:,} of them have no path of cables; {proof.credit_loops:,} channels in credit loops on "
+        f"{proof.pairs:,} pairs of {len(proof.ends):,} end ports ({proof.endpoints}); "
+        f"{proof.missing:,} missing{apart}; {proof.credit_loops:,} channels in credit loops on "
         f"{proof.lanes} lane{'s' if proof.lanes != 1 else ''}"
     )
     hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
     out.print(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
-    out.print(load_table(proof))
+    if proof.classes:
+        out.print(load_table(proof))
     print_faults(out, fabric, proof)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plan.cli import run
-from plan.inputs import read_fabric_argument, read_routed_argument
+from plan.inputs import give_roles, read_fabric_argument, read_routed_argument
 from topo.catalog import config_root
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
@@ -71,3 +71,17 @@ def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeddleError, match=r"without plan\.json"):
         read_fabric_argument(tmp_path)
+
+
+def test_a_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
+    folder = built(tmp_path, LAB)
+    for source in (folder, folder / "fabric.ibnetdiscover"):
+        with pytest.raises(HeddleError, match="leave --subnet out"):
+            read_fabric_argument(source, "another")
+
+
+def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:
+    rules = tmp_path / "roles"
+    rules.write_text("storage storage*\nmanagement mgnt*\n")
+    notes = give_roles(read_fabric_argument(LAB).fabric, rules)[1]
+    assert notes == (f"{rules}: no adapter has its role from the pattern 'mgnt*'",)

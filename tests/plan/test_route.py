@@ -149,7 +149,7 @@ def test_islands_are_routed_and_told_apart_from_pairs_that_are_missing(tmp_path,
     ],
 )
 def test_tables_that_do_not_hold_are_refused_with_their_place(case, says, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: lambda fabric, lid: case.tables)
+    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: lambda fabric, lid, **options: case.tables)
     path = dump(tmp_path, case.fabric)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert (status, told["holds"]) == (1, False)
@@ -201,7 +201,7 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     assert (status, told["proof"]["lanes"]) == (1, 1)
     assert told["proof"]["credit_loops"] > 0
     assert "--lanes 2 would do" in told["advice"]
-    for engine, lanes, needs in (("minhop", 2, 2), ("minhop", 8, 2), ("balanced", 8, 1)):
+    for engine, lanes, needs in (("minhop", 2, 2), ("minhop", 8, 2), ("balanced", 8, 2)):
         status, told = route(capsys, path, "-o", out, "--engine", engine, "--lanes", lanes)
         assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, needs)
     assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp"]) == 0
@@ -298,3 +298,19 @@ def test_every_real_fabric_routes_completely_on_one_lane(name, fabrics_folder, t
     known = np.flatnonzero((fabric.discovered_lid > 0) & (fabric.end_switch >= 0))
     assert [given[int(fabric.end_guid[end])][0] for end in known] == fabric.discovered_lid[known].tolist()
     assert told["counts"]["leaf"] > 0
+
+
+def test_an_engine_without_a_name_is_none(tmp_path, capsys) -> None:
+    assert run(["route", str(dump(tmp_path, tree(2).fabric)), "-o", str(tmp_path / "out"), "--engine", ""]) == 2
+    assert "expected auto or one of" in capsys.readouterr().err
+
+
+def test_tables_by_role_are_shown_where_there_are_roles(tmp_path, capsys) -> None:
+    """With one role its rows would say again what those of all say."""
+    path, roles = dump(tmp_path, tree(2).fabric), tmp_path / "roles"
+    roles.write_text("storage *\n")
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--roles", str(roles)]) == 0
+    assert "│ storage" not in capsys.readouterr().out
+    roles.write_text("storage host0*\n")
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--roles", str(roles)]) == 0
+    assert "│ storage" in capsys.readouterr().out

@@ -125,3 +125,12 @@ def test_a_fabric_with_nobody_on_it() -> None:
     case = tree(2)
     quality = measure(case.fabric, case.tables, np.random.default_rng(1), np.zeros(0, np.int32))
     assert (quality.ranks, quality.ebb, quality.max_load, quality.balance, quality.unused) == (0, 0, 0, 1, 8)
+
+
+def test_phases_without_a_flow_are_not_measured() -> None:
+    """Half of all permutations of two ranks leave each where it is; in the others each has a link for itself."""
+    case = tree(2)
+    ranks = select_endpoints(case.fabric, case.tables)[[0, 2]]
+    quality = measure(case.fabric, case.tables, np.random.default_rng(0), ranks)
+    assert quality.permutation.bandwidth == 1.0
+    assert 50 < quality.permutation.phases < 150

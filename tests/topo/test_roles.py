@@ -31,7 +31,8 @@ def discovered(planned: Fabric) -> Fabric:
 
 def test_rules_over_descriptions_give_back_the_planned_roles(planned: Fabric, discovered: Fabric) -> None:
     rules = parse_role_rules("# ours\n\nstorage storage* mlx5_?\r\nmanagement *\n")
-    found = apply_rules(discovered, rules)
+    found, idle = apply_rules(discovered, rules)
+    assert not idle
     hcas = planned.kind == Kind.HCA
     wanted = np.where(planned.role == Role.COMPUTE, Role.MANAGEMENT, planned.role)
     assert np.array_equal(found.role[hcas], wanted[hcas])
@@ -39,7 +40,9 @@ def test_rules_over_descriptions_give_back_the_planned_roles(planned: Fabric, di
 
 
 def test_the_first_rule_that_matches_counts(discovered: Fabric) -> None:
-    found = apply_rules(discovered, [RoleRule("gpu*", Role.COMPUTE), RoleRule("*", Role.STORAGE)])
+    rules = [RoleRule("gpu*", Role.COMPUTE), RoleRule("*", Role.STORAGE)]
+    found, idle = apply_rules(discovered, rules)
+    assert not idle
     names = np.array([name.startswith("gpu") for name in found.names])
     hcas = found.kind == Kind.HCA
     assert set(found.role[hcas & names].tolist()) == {Role.COMPUTE}
@@ -70,7 +73,10 @@ def test_the_lists_that_come_with_the_two_zone_model(fabrics_folder: Path) -> No
 
 def test_aggregation_nodes_are_no_hosts() -> None:
     fabric = parse_ibnetdiscover('devid=0xcf09\ncaguid=0x1\nCa 1 "H-0000000000000001" # "Aggregation Node"\n').fabric
-    assert apply_rules(fabric, [RoleRule("*", Role.STORAGE)]).role.tolist() == [Role.AGGREGATION]
+    rules = (RoleRule("*", Role.STORAGE),)
+    found, idle = apply_rules(fabric, rules)
+    assert found.role.tolist() == [Role.AGGREGATION]
+    assert idle == rules
     found, unknown = apply_guids(fabric, {Role.STORAGE: fabric.port_guid.tolist()})
     assert found.role.tolist() == [Role.AGGREGATION]
     assert len(unknown) == 1
@@ -116,4 +122,4 @@ def test_files_are_read(tmp_path: Path) -> None:
 
 def test_a_pattern_made_to_take_for_ever_does_not() -> None:
     fabric = parse_ibnetdiscover('caguid=0x1\nCa 1 "H-0000000000000001" # "' + "a" * 200 + '"\n').fabric
-    assert apply_rules(fabric, [RoleRule("*a" * 60 + "b", Role.STORAGE)]).role.tolist() == [Role.COMPUTE]
+    assert apply_rules(fabric, [RoleRule("*a" * 60 + "b", Role.STORAGE)])[0].role.tolist() == [Role.COMPUTE]
