@@ -131,8 +131,8 @@ def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64
     Levels below the one where most hosts hang do not count: the leaves of a tree with slow subtrees below some of them
     deal their hosts as those of a plain tree do.
     """
-    links = np.unique(np.stack([order.sender, order.receiver]), axis=1)
-    up = links[0][level[links[1]] > level[links[0]]]
+    links = np.unique(order.sender.astype(np.int64) * len(level) + order.receiver)
+    up = (links // len(level))[level[links % len(level)] > level[links // len(level)]]
     choices = np.bincount(up, minlength=len(level))
     widest = [
         max(int(choices[level == height].max(initial=0)), 1) for height in range(1, int(level.max(initial=1)) + 1)

@@ -63,8 +63,10 @@ def fill_modulo(
     choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
     scratch = np.empty((6, n), np.int32)
     label, pinned = scratch[0], scratch[3]
-    bundle = np.empty(len(receiver) + 1, np.int32)
-    turn = np.empty(quotient.shape[1], np.int32)
+    bundle = np.empty(len(receiver) + 1, np.uint32)
+    turn = np.empty(quotient.shape[1], np.uint32)
+    # Seen as unsigned, what is an index needs no look whether it counts from the end.
+    start, after_channel, chosen = first.view(np.uint32), receiver.view(np.uint32), choice.view(np.uint32)
     g = 0
     while g < n:
         target = group[g]
@@ -95,18 +97,18 @@ def fill_modulo(
                 continue
             # Channels to one neighbour stand together: a bundle of parallel cables.
             bundles = 0
-            previous = -1
+            previous = np.uint32(len(level))
             upper = level[here]
-            end = first[here] + ways[here]
-            for k in range(first[here], end):
-                there = receiver[choice[k]]
+            end = start[here] + np.uint32(ways[here])
+            for k in range(start[here], end):
+                there = after_channel[chosen[k]]
                 if there != previous:
                     bundle[bundles] = k
                     bundles += 1
                     previous = there
                     upper = max(upper, level[there])
             bundle[bundles] = end
-            row = max(level[receiver[choice[first[here]]]] - 2, 0)
+            row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
             if row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
                 known_row, known_bundles = row, bundles
                 for d in range(first_goal[g], first_goal[after]):
@@ -115,8 +117,8 @@ def fill_modulo(
                 k = bundle[turn[d]]
                 width = bundle[turn[d] + 1] - k
                 if width > 1:
-                    k += np.int32(quotient[upper - 1, d] % np.uint32(width))
-                way[lid[d], here] = number[choice[k]]
+                    k += quotient[upper - 1, d] % width
+                way[lid[d], here] = number[chosen[k]]
         if twins:
             for twin in range(g, after):
                 goals = slice(first_goal[twin], first_goal[twin + 1])
