@@ -125,8 +125,8 @@ def _place(
     work = len(goals.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
     at_port = _port_weights(fabric)
-    sending = np.bincount(fabric.port_node, weights=at_port, minlength=fabric.n_switches)[: fabric.n_switches]
-    sending = sending.astype(np.float64)
+    sending = np.zeros(fabric.n_switches)
+    np.add.at(sending, fabric.port_node[: fabric.first_adapter_port], at_port[: fabric.first_adapter_port])
     receiving = at_port[fabric.port_offset[goals.switch] + np.maximum(goals.port, 1) - 1]
     own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
     way = np.full(shape, NO_PATH, np.uint8)

@@ -98,7 +98,7 @@ def legal_choices(
     int
         Switches in ``order``.
     """
-    # None of them is negative. Seen as unsigned, they need no look whether an index counts from the end: a third faster.
+    # None of them is negative: seen as unsigned, an index needs no look whether it counts from the end. A third faster.
     first, receiver, reverse = first.view(np.uint32), receiver.view(np.uint32), reverse.view(np.uint32)
     n = len(first) - 1
     label, need, lowest = scratch[0], scratch[1], scratch[2]
