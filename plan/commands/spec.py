@@ -120,7 +120,8 @@ def check(spec: Path, as_json: bool) -> int:
 def schema(kind: str, as_json: bool) -> None:
     """Print the JSON Schema of a kind of YAML, for editors.
 
-    KIND is what the YAML holds: a cluster's spec, when left out. Editors with a YAML language server complete and check the YAML by it. With or without --json it is JSON.
+    KIND is what the YAML holds: a cluster's spec, when left out. Editors with a YAML language server complete and check
+    the YAML by it. With or without --json it is JSON.
     """
     if kind == "workload":
         from simulate.workload_spec import WorkloadSpec
