@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from simulate.formats.flows_csv import line_of_flow
 from simulate.formats.goal import format_goal
 from simulate.goal_flows import goal_of_flows
 from simulate.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
-from simulate.network import Network
+from simulate.network import Devices, Network
 from simulate.outcome import Outcome
 from simulate.results import JobResult, job_results
 from simulate.storage_play import play_with_storage
@@ -31,7 +31,7 @@ from simulate.workload import Workload
 from simulate.workload_spec import FlowsJob
 from topo.catalog import config_root, load_catalog
 from topo.errors import Finding, FlowError, HeddleError, SpecError
-from topo.fabric import Fabric
+from topo.fabric import Fabric, frozen
 from topo.nearest import did_you_mean
 
 __all__ = [
@@ -108,6 +108,12 @@ def make_network(
     )
 
 
+def with_devices(network: Network, devices: Devices) -> Network:
+    """Return a network without devices with these."""
+    capacity = np.concatenate([network.capacity_bytes_s, devices.capacity_bytes_s])
+    return replace(network, devices=devices, capacity_bytes_s=frozen(capacity))
+
+
 def play_workload(
     network: Network, workload: Workload, *, alone: bool = False, step: Step = lambda text, done=None: None
 ) -> Simulation:
@@ -125,6 +131,8 @@ def play_workload(
     HeddleError
         When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
     """
+    if len(workload.devices.end_port):
+        network = with_devices(network, workload.devices)
 
     def play(text: str, workload: Workload, n_bins: int = 0) -> tuple[Workload, Outcome]:
         if workload.acts:
@@ -173,7 +181,19 @@ def _placed(workload: Workload, error: FlowError) -> HeddleError:
 
 
 def format_as_goal(workload: Workload, fabric: Fabric) -> str:
-    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order."""
+    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order.
+
+    Raises
+    ------
+    HeddleError
+        When it holds what GOAL cannot say.
+    """
+    for cannot, why in (
+        (workload.acts, "a storage job acts as it is played"),
+        (len(workload.devices.end_port), "a job looks into servers"),
+    ):
+        if cannot:
+            raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")
     flows = workload.flows
     ends = np.unique(np.concatenate([flows.src, flows.dst]))
     rank = np.zeros(fabric.n_end_ports, np.int32)

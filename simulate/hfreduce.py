@@ -91,8 +91,10 @@ class HFReduce:
         Raises
         ------
         HeddleError
-            When the catalog does not know the sockets of the model.
+            When the model has no GPU, or the catalog does not know its sockets.
         """
+        if model.gpus < 1:
+            raise HeddleError(f"{model.name} has no GPU; HFReduce sums what GPUs have")
         if model.sockets is None:
             raise HeddleError(f"the catalog has no sockets of {model.name}; copies with GDRCopy are counted by socket")
         bridged = (model.nvlink_gpus or 1) if self.nvlink else 1

@@ -11,6 +11,7 @@ from math import ceil
 
 import numpy as np
 
+from simulate.collectives import MAX_MESSAGES
 from simulate.collectives.ring import ring_allreduce
 from simulate.collectives.tree import tree_allreduce
 from simulate.collectives.trees import Tree, double_binary_tree
@@ -40,13 +41,17 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
         The most that a message carries.
     """
     n_ranks = len(servers) * servers.gpus
-    return servers.flows(ring_allreduce(n_ranks, _pieces(size_bytes / n_ranks, chunk_bytes)), size_bytes)
+    pieces = _pieces(size_bytes / n_ranks, chunk_bytes)
+    _check(2 * (n_ranks - 1) * n_ranks * pieces)
+    return servers.flows(ring_allreduce(n_ranks, pieces), size_bytes)
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
     """Return the flows of an allreduce of all GPUs over `nccl_trees`."""
     trees = nccl_trees(len(servers), servers.gpus)
-    return servers.flows(tree_allreduce(trees, _pieces(size_bytes / len(trees), chunk_bytes)), size_bytes)
+    pieces = _pieces(size_bytes / len(trees), chunk_bytes)
+    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces)
+    return servers.flows(tree_allreduce(trees, pieces), size_bytes)
 
 
 def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
@@ -76,3 +81,12 @@ def _pieces(block_bytes: float, chunk_bytes: float) -> int:
     if not (block_bytes > 0 and chunk_bytes > 0):
         raise HeddleError(f"found blocks of {block_bytes} bytes in chunks of {chunk_bytes}; expected both above 0")
     return ceil(block_bytes / chunk_bytes)
+
+
+def _check(messages: int) -> None:
+    """Refuse what would not fit into memory."""
+    if messages > MAX_MESSAGES:
+        raise HeddleError(
+            f"the allreduce has {messages:,} messages; expected at most {MAX_MESSAGES:,}: take larger chunks, or "
+            f"fewer servers"
+        )

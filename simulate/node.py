@@ -14,6 +14,7 @@ NVLink between neighbours. The figures are those of the catalog (`topo.hardware.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.hardware import NodeModel
 
-__all__ = ["Servers"]
+__all__ = ["Servers", "join_devices"]
 
 GBYTE = 1e9
 GIBYTE = 2.0**30
@@ -256,3 +257,30 @@ class Servers:
             names=tuple(f"{host} {name}" for host in hosts for name in names),
             **columns,
         )
+
+
+def join_devices(parts: Sequence[Devices]) -> Devices:
+    """Return the devices of several sets of servers as one: those of a part are numbered behind those before it.
+
+    Raises
+    ------
+    HeddleError
+        When two parts have an end port in common: the inside of a server would be there twice.
+    """
+    ends = np.concatenate([np.unique(part.end_port) for part in parts])
+    if len(np.unique(ends)) < len(ends):
+        raise HeddleError("two jobs look into the same servers; expected servers of its own for each")
+    columns: dict[str, Any] = {}
+    before = np.cumsum([0, *(len(part.capacity_bytes_s) for part in parts[:-1])])
+    for way in ("send", "receive"):
+        lengths = np.concatenate([np.diff(getattr(part, f"{way}_offset")) for part in parts])
+        columns[f"{way}_offset"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        resources = [getattr(part, f"{way}_resource") + shift for part, shift in zip(parts, before, strict=True)]
+        columns[f"{way}_resource"] = np.concatenate(resources).astype(np.int32)
+        columns[f"{way}_use"] = np.concatenate([getattr(part, f"{way}_use") for part in parts])
+    return Devices(
+        end_port=np.concatenate([part.end_port for part in parts]),
+        capacity_bytes_s=np.concatenate([part.capacity_bytes_s for part in parts]),
+        names=tuple(name for part in parts for name in part.names),
+        **columns,
+    )

@@ -11,7 +11,7 @@ import numpy as np
 from simulate.bandwidth import algorithm_gbytes_per_s, bus_factor
 from simulate.outcome import Outcome
 from simulate.workload import Workload
-from simulate.workload_spec import CollectiveJob
+from simulate.workload_spec import CollectiveJob, GpuAllreduceJob
 
 __all__ = ["PERCENTILES", "JobResult", "job_results"]
 
@@ -25,9 +25,9 @@ class JobResult:
 
     name: str
     kind: str
-    """``collective``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
+    """``collective``, ``gpu-allreduce``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
     ranks: int
-    """End ports that take part."""
+    """End ports that take part; GPUs, where servers are looked into."""
     flows: int
     """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
     bytes: float
@@ -103,18 +103,18 @@ def job_results(
         finish = float(outcome.finish_s[mine].max(initial=start))
         times = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         alone = None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start)
-        spec = job.spec if isinstance(job.spec, CollectiveJob) else None
+        spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuAllreduceJob)) else None
         results.append(
             JobResult(
                 name=job.spec.name,
                 kind=job.spec.kind,
-                ranks=len(job.ends),
+                ranks=job.n_ranks,
                 flows=int(np.count_nonzero(moves)),
                 bytes=float(flows.size_bytes[mine][moves].sum()),
                 start_s=start,
                 finish_s=finish,
                 alone_s=alone,
-                collective=spec.collective if spec else None,
+                collective=getattr(spec, "collective", "allreduce") if spec else None,
                 algorithm=spec.algorithm if spec else None,
                 size_bytes=spec.size if spec else None,
                 once_s=(finish - start) / spec.repeat - spec.compute if spec else None,

@@ -29,7 +29,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Role, frozen
 from topo.hardware import NodeModel
 
-__all__ = ["Client", "File", "Reading", "Storage", "StorageOptions", "Target"]
+__all__ = ["Client", "File", "Reading", "Storage", "StorageOptions", "Target", "storage_adapters"]
 
 GBYTE = 1e9
 Process = Generator[simpy.Event, Any, None]

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +21,20 @@ from simulate.formats.chakra import read_chakra
 from simulate.formats.flows_csv import read_flows_csv
 from simulate.formats.goal import read_goal
 from simulate.goal_flows import flows_of_goal
+from simulate.hfreduce import HFReduce
+from simulate.nccl import nccl_ring, nccl_tree
+from simulate.network import NO_DEVICES, Devices
+from simulate.node import Servers, join_devices
 from simulate.placement import MAPPINGS, leaf_of, zone_of
 from simulate.service_levels import ASK
+from simulate.storage import storage_adapters
 from simulate.training_flows import flows_of_training
 from simulate.workload_spec import (
     ChakraJob,
     CollectiveJob,
     FlowsJob,
     GoalJob,
+    GpuAllreduceJob,
     Job,
     PlacedJob,
     RankedJob,
@@ -36,14 +44,20 @@ from simulate.workload_spec import (
     WorkloadSpec,
     read_workload_spec,
 )
+from topo.catalog import load_catalog
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Fabric, frozen
 from topo.formats.spec_yaml import Document, Node, describe
+from topo.hardware import NodeModel
+from topo.nearest import did_you_mean
 
 __all__ = ["RunningJob", "Workload", "bare_flows", "place_workload", "read_workload"]
 
 MAX_FLOWS = 2**26
 """Flows of a workload, repetitions counted; some 4 GB of arrays."""
+
+MAX_ACTS = 10_000_000
+"""Reads and writes of the storage jobs of a workload, each remembered; hours of work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +71,13 @@ class RunningJob:
     """(n_ranks,) end port of each rank; all that take part, for bare flows."""
     seed: int = 0
     """Of what the clients of a storage job draw."""
+    gpus: int = 1
+    """Ranks on each end port: the GPUs of a server that is looked into."""
+
+    @property
+    def n_ranks(self) -> int:
+        """Ranks that take part."""
+        return len(self.ends) * self.gpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +91,8 @@ class Workload:
     """(F,) number of the job that each flow belongs to, never falling."""
     storage: StorageSpec = field(default_factory=StorageSpec)
     """The file system of its storage jobs, whose flows come about as it is played (`simulate.storage_play`)."""
+    devices: Devices = NO_DEVICES
+    """The inside of servers that jobs look into; their flows are between these devices."""
 
     @property
     def acts(self) -> bool:
@@ -80,7 +103,7 @@ class Workload:
         """Return one of the jobs without the others."""
         mine = self.span(number)
         flows = self.flows.part(mine.start, mine.stop)
-        return Workload((self.jobs[number],), flows, frozen(np.zeros(len(flows), np.int32)), self.storage)
+        return replace(self, jobs=(self.jobs[number],), flows=flows, job=frozen(np.zeros(len(flows), np.int32)))
 
     def span(self, number: int) -> slice:
         """Return where the flows of a job stand among all flows."""
@@ -105,7 +128,8 @@ def read_workload(path: Path, fabric: Fabric, rng: np.random.Generator) -> Workl
             traces[job.name] = flows_of_chakra(read_chakra(path.parent / job.file), job.algorithms)
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(path.parent / job.file, fabric)
-    return place_workload(spec, document, fabric, traces, rng)
+    models = load_catalog().nodes if any(isinstance(job, GpuAllreduceJob) for job in spec.jobs) else {}
+    return place_workload(spec, document, fabric, traces, rng, models)
 
 
 def bare_flows(flows: Flows, path: str) -> Workload:
@@ -115,7 +139,12 @@ def bare_flows(flows: Flows, path: str) -> Workload:
 
 
 def place_workload(
-    spec: WorkloadSpec, document: Document, fabric: Fabric, traces: dict[str, Flows], rng: np.random.Generator
+    spec: WorkloadSpec,
+    document: Document,
+    fabric: Fabric,
+    traces: Mapping[str, Flows],
+    rng: np.random.Generator,
+    models: Mapping[str, NodeModel] = MappingProxyType({}),
 ) -> Workload:
     """Return a workload's flows on a fabric.
 
@@ -129,6 +158,8 @@ def place_workload(
         By the job's name: flows between ranks of a GOAL or Chakra job, flows between end ports of a job of bare flows.
     rng
         For random mappings.
+    models
+        Servers by name, for jobs that look into them.
 
     Raises
     ------
@@ -136,12 +167,22 @@ def place_workload(
         When a job names what is not there, does not fit, or breaks the rule on zones: with its line and column.
     """
     placer = _Placer(spec, document, fabric)
+    inside: list[Devices] = []
     jobs: list[RunningJob] = []
     parts: list[Flows] = []
     for number, job in enumerate(spec.jobs):
+        gpus = 1
         if isinstance(job, FlowsJob):
             flows = traces[job.name]
             ends = _ends(flows)
+        elif isinstance(job, GpuAllreduceJob):
+            ends = placer.place(number, job, job.ranks, rng)
+            servers, flows = placer.gpu_allreduce(number, job, ends, models)
+            behind = sum(len(part.end_port) for part in inside)
+            flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
+            flows = flows.on_level(ASK if job.sl is None else job.sl)
+            inside.append(servers.devices)
+            gpus = servers.gpus
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
@@ -151,14 +192,16 @@ def place_workload(
         if isinstance(job, FlowsJob):
             place = str(Path(document.path).parent / job.file)
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
-        jobs.append(RunningJob(job, place, frozen(ends), seed))
+        jobs.append(RunningJob(job, place, frozen(ends), seed, gpus))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > MAX_FLOWS:
             raise SpecError([placer.finding(number, (), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")])
     placer.check_zones(jobs)
+    placer.check_storage(jobs)
     counts = [len(part) for part in parts]
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), counts))
-    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage)
+    devices = join_devices(inside) if inside else NO_DEVICES
+    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, devices)
 
 
 def _ends(flows: Flows) -> NDArray[np.int32]:
@@ -179,6 +222,8 @@ class _Placer:
         self.names = EndPortNames(fabric)
         self.free = np.zeros(fabric.n_end_ports, bool)
         self.free[fabric.n_switches :] = fabric.end_switch[fabric.n_switches :] >= 0
+        self.looked_into = np.zeros(fabric.n_end_ports, bool)
+        """End ports of servers whose inside is part of the network."""
         self.placed: dict[str, NDArray[np.int32]] = {}
         """End ports of the jobs that have a place."""
         self.named = [
@@ -279,7 +324,7 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise SpecError([self.finding(number, ("nodes",), found, f"all in zone {job.zone}")])
 
-    def flows(self, number: int, job: PlacedJob, ends: NDArray[np.int32], traces: dict[str, Flows]) -> Flows:
+    def flows(self, number: int, job: PlacedJob, ends: NDArray[np.int32], traces: Mapping[str, Flows]) -> Flows:
         """Return the flows of a job between its ranks; none of storage, which come about as it is played."""
         if isinstance(job, CollectiveJob):
             return self.collective(number, job, ends)
@@ -288,6 +333,33 @@ class _Placer:
         if isinstance(job, StorageJob):
             return Flows.of([], [], [])
         return traces[job.name]
+
+    def gpu_allreduce(
+        self, number: int, job: GpuAllreduceJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
+    ) -> tuple[Servers, Flows]:
+        """Return the servers of a job that looks into them, and its flows between their devices."""
+        if job.server not in models:
+            hint = did_you_mean(job.server, models)
+            expected = "a server of the catalog with GPUs"
+            raise SpecError([self.finding(number, ("server",), "", expected, hint)])
+        if self.looked_into[ends].any():
+            found = "servers that another job looks into already"
+            raise SpecError([self.finding(number, (), found, "servers of its own, for each job of this kind")])
+        self.looked_into[ends] = True
+        reduce = HFReduce(nvlink=job.nvlink, chunk_bytes=job.chunk)
+        try:
+            if job.algorithm == "hfreduce":
+                servers = reduce.servers(models[job.server], self.fabric, ends)
+                once = reduce.flows(servers, job.size)
+            else:
+                servers = Servers(models[job.server], self.fabric, ends, nvlink=job.nvlink)
+                once = (nccl_ring if job.algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
+        except HeddleError as error:
+            found = f"{job.algorithm} of {len(ends):,} servers"
+            finding = self.finding(number, ("algorithm",), found, "what the servers can do", f"{error}.")
+            raise SpecError([finding]) from None
+        self.check_repeat(number, job, len(once))
+        return servers, repeated(once.waiting_first(job.compute), job.repeat)
 
     def training(self, number: int, job: TrainingJob, ends: NDArray[np.int32]) -> Flows:
         """Return the flows of a training job between its ranks."""
@@ -314,11 +386,15 @@ class _Placer:
             found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"
             finding = self.finding(number, ("algorithm",), found, "what the algorithm can take", f"{error}.")
             raise SpecError([finding]) from None
-        if len(plan) * job.repeat > MAX_FLOWS:
-            found = f"{len(plan):,} messages, {job.repeat:,} times"
-            raise SpecError([self.finding(number, ("repeat",), found, f"at most {MAX_FLOWS:,} flows")])
+        self.check_repeat(number, job, len(plan))
         once = plan.flows(job.size).waiting_first(job.compute)
         return repeated(once, job.repeat) if len(once) else once
+
+    def check_repeat(self, number: int, job: CollectiveJob | GpuAllreduceJob, messages: int) -> None:
+        """Refuse more flows than there may be."""
+        if messages * job.repeat > MAX_FLOWS:
+            found = f"{messages:,} messages, {job.repeat:,} times"
+            raise SpecError([self.finding(number, ("repeat",), found, f"at most {MAX_FLOWS:,} flows")])
 
     def check_zones(self, jobs: list[RunningJob]) -> None:
         """Refuse more jobs across zones than the workload's rule allows."""
@@ -335,6 +411,27 @@ class _Placer:
             found = f"{len(across)} jobs that span zones ({names})"
             hint = "Keep jobs together with `within: zone`."
             raise SpecError([self.finding(across[limit], (), found, f"at most {limit} (`cross_zone_jobs`)", hint)])
+
+    def check_storage(self, jobs: list[RunningJob]) -> None:
+        """Refuse storage jobs where nobody stores, more replicas than servers, and more reads than can be played."""
+        acts, setup, root = 0, self.spec.storage, self.document.root
+        for number, job in enumerate(jobs):
+            spec = job.spec
+            if not isinstance(spec, StorageJob):
+                continue
+            try:
+                servers = len(storage_adapters(self.fabric))
+            except HeddleError as error:
+                raise SpecError([self.finding(number, ("kind",), "", f"storage servers. {error}.")]) from None
+            if setup.replicas > servers:
+                node = _child(_child(root, "storage") or root, "replicas") or root
+                found, expected = f"{setup.replicas} replicas", f"at most {servers:,}, one a storage server"
+                raise SpecError([Finding(self.document.where(node), found, expected)])
+            chunks = -(-spec.checkpoint // setup.chunk) * setup.replicas * spec.checkpoints
+            acts += len(job.ends) * (spec.loaders * spec.batches * spec.batch + chunks)
+            if acts > MAX_ACTS:
+                expected = f"at most {MAX_ACTS:,}: fewer batches, or larger samples and chunks"
+                raise SpecError([self.finding(number, (), f"{acts:,} reads and writes up to here", expected)])
 
     def finding(self, number: int, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> Finding:
         """Return a finding at a place in a job; what stands there is what was found, unless said otherwise."""

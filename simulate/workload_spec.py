@@ -16,7 +16,7 @@ from topo.nearest import did_you_mean
 from topo.spec import ServerRole
 from topo.spec_model import SpecModel
 from topo.spec_names import Name
-from topo.units import Bytes, Seconds
+from topo.units import Bytes, GigabitsPerSecond, Seconds
 from topo.validation import validate
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "CollectiveJob",
     "FlowsJob",
     "GoalJob",
+    "GpuAllreduceJob",
     "Job",
     "PlacedJob",
     "RankedJob",
@@ -109,6 +110,27 @@ class CollectiveJob(RankedJob):
         return algorithm or next(iter(names), "")
 
 
+class GpuAllreduceJob(RankedJob):
+    """An allreduce of all GPUs of servers, with what happens inside them; a rank is a server."""
+
+    kind: Literal["gpu-allreduce"]
+    """An allreduce of GPUs, over PCIe, host memory and NVLink."""
+    algorithm: Literal["hfreduce", "nccl-ring", "nccl-tree"]
+    """HFReduce, or NCCL's ring or trees."""
+    size: Annotated[Bytes, Field(gt=0)]
+    """Buffer of each GPU."""
+    chunk: Annotated[Bytes, Field(gt=0)] = 2**19
+    """The most that is moved at a time."""
+    nvlink: bool = False
+    """Whether bridges of NVLink are plugged in."""
+    server: str = "pcie-a100"
+    """Model of the catalog that the servers are."""
+    repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """How often, one after another."""
+    compute: Seconds = 0.0
+    """What is computed before it begins, each time."""
+
+
 class GoalJob(PlacedJob):
     """A GOAL schedule."""
 
@@ -145,7 +167,9 @@ class TrainingJob(RankedJob):
 
     kind: Literal["training"]
     """Steps of training."""
-    parallel: Literal["data", "sharded", "tensor", "expert", "pipeline", "parameter-server"]
+    parallel: Literal[
+        "data", "sharded", "tensor", "expert", "pipeline", "parameter-server", "hierarchical-parameter-server"
+    ]
     """How the ranks share the work, and so what they exchange."""
     model: Literal["even", "vgg16"] = "even"
     """Layers that are all alike, or those of VGG16, where most parameters are in the last ones."""
@@ -162,7 +186,13 @@ class TrainingJob(RankedJob):
     micro_batches: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Of a pipeline, whose stages are the ranks in their order."""
     servers: Annotated[int, Field(ge=1, le=49_151)] = 1
-    """Ranks that serve parameters, the first ones; the others are workers."""
+    """Ranks that serve parameters, the first ones; the others are workers. In a hierarchy every rank is both."""
+    cached: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+    """Part of the parameters that a rank has on its own GPUs, in a hierarchy of parameter servers."""
+    cold: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+    """Part of what it serves that it reads from its SSDs first, and writes back, likewise."""
+    ssd: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None
+    """Rate of all SSDs of a rank, such as ``27 GB/s``; they take no time when left out."""
     algorithm: str = "ring"
     """Of the allreduce in data and tensor parallel."""
     group: Group | None = None
@@ -216,11 +246,11 @@ class StorageSpec(SpecModel):
     """Model of the catalog whose SSDs the storage servers have."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 2
     """Servers that hold a chunk."""
-    chunk: Bytes = 2**20
+    chunk: Annotated[Bytes, Field(gt=0)] = 2**20
     """Chunk of a file."""
     stripe: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     """Chains that a file is dealt over."""
-    files: Annotated[int, Field(ge=1, le=100_000)] = 144
+    files: Annotated[int, Field(ge=1, le=10_000)] = 144
     """Files that samples are drawn from."""
     senders: Annotated[int, Field(ge=1, le=100_000)] | None = 64
     """Servers that may send to a client at a time; `null` for no limit, and no asking."""
@@ -235,7 +265,10 @@ class FlowsJob(JobBase):
     """CSV file with ``start_s,src,dst,bytes[,sl]``, relative to this one."""
 
 
-Job = Annotated[CollectiveJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob, Field(discriminator="kind")]
+Job = Annotated[
+    CollectiveJob | GpuAllreduceJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob,
+    Field(discriminator="kind"),
+]
 
 
 class WorkloadSpec(SpecModel):

@@ -117,16 +117,15 @@ def simulate(
             traffic = bare_flows(read_flows_csv(path, source.fabric), str(path))
         else:
             traffic = read_workload(path, source.fabric, np.random.default_rng(seed))
-        if goal is not None and traffic.acts:
-            raise HeddleError(f"{path}: a storage job acts as it is played, which GOAL cannot say; leave --goal out")
+        as_goal = None if goal is None else format_as_goal(traffic, source.fabric).encode()
         simulation = play_workload(network, traffic, alone=alone, step=step)
         options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}
         inputs = {"fabric": fabric.name, "traffic": path.name, **options}
         step("writing")
         if trace is not None:
             write_trace(simulation, trace)
-        if goal is not None:
-            write_file(goal, [format_as_goal(traffic, source.fabric).encode()])
+        if goal is not None and as_goal is not None:
+            write_file(goal, [as_goal])
         if output is not None and flows is None:
             from plan.folder import write_folder
 

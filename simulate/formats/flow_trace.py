@@ -87,7 +87,11 @@ def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, s
     """Return the names of the jobs, of the end ports and of the bottlenecks that occur."""
     flows, network = workload.flows, outcome.network
     names = EndPortNames(network.fabric)
-    ends = {end: names.unique_name(end) for end in np.unique(np.concatenate([flows.src, flows.dst])).tolist()}
+    used = np.unique(np.concatenate([flows.src, flows.dst]))
+    n = network.fabric.n_end_ports
+    ends = {end: names.unique_name(end) for end in used[used < n].tolist()}
+    for device in (used[used >= n] - n).tolist():
+        ends[n + device] = f"{names.unique_name(int(network.devices.end_port[device]))} device {device}"
     limits = np.unique(outcome.bottleneck)
     channels = {limit: network.resource_label(limit) for limit in limits[limits >= 0].tolist()}
     return [job.spec.name for job in workload.jobs], ends, channels

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import CATALOG, zoned
+from clusters import CATALOG, tree, zoned
 from fluids import routed
 
 from simulate.fluid import play
@@ -15,7 +15,7 @@ from simulate.service_levels import ASK
 from simulate.storage_play import play_with_storage
 from simulate.workload import Workload, place_workload
 from simulate.workload_spec import validate_workload
-from topo.errors import HeddleError
+from topo.errors import HeddleError, SpecError
 from topo.formats.spec_yaml import parse_yaml
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
@@ -87,5 +87,31 @@ jobs:
 
 
 def test_refuses_what_cannot_be_set_up() -> None:
-    with pytest.raises(HeddleError, match="9 replicas on 8 storage servers"):
+    with pytest.raises(HeddleError, match=r"w\.yaml:2:.*: found 9 replicas; expected at most 8, one a storage server"):
         run(BOTH.replace("senders: 4", "replicas: 9"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOTH.replace("batches: 3", "batches: 1000000"), "w.yaml:4:3: found 32,000,000 reads and writes up to here"),
+        (
+            BOTH.replace("batch: 8", "batch: 100000, loaders: 1000"),
+            "reads and writes up to here; expected at most 10,000,000",
+        ),
+        (BOTH.replace("checkpoint: 5 MiB", "checkpoint: 900 TB"), "w.yaml:5:3: found"),
+        (BOTH.replace("files: 3", "files: 3, chunk: 0 B"), "expected more than 0"),
+        (BOTH.replace("files: 3", "files: 99999"), "expected at most 10,000"),
+    ],
+)
+def test_refuses_what_nobody_can_wait_for(text: str, says: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        placed(text)
+    assert says in str(refusal.value)
+
+
+def test_refuses_storage_where_nobody_stores() -> None:
+    document = parse_yaml("jobs: [{name: reads, kind: storage, batches: 1}]", "w.yaml")
+    fabric = tree(40, leaves=2, spines=2)
+    with pytest.raises(SpecError, match=r"w\.yaml:1:28: found .* expected storage servers"):
+        place_workload(validate_workload(document), document, fabric, {}, np.random.default_rng(0))

@@ -166,7 +166,7 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
         (job(collective="allreduse"), "expected one of allreduce, .*Did you mean `allreduce`"),
         (
             job(kind="colective"),
-            'found the text "colective"; expected one of chakra, collective, flows, goal, storage, training. Did you',
+            'found the text "colective"; expected one of chakra, .*, goal, gpu-allreduce, storage, training. Did you',
         ),
         (job(ranks=17), "w.yaml:6:10: found 17 ranks; expected at most 16: no more adapters of compute servers"),
         (job(ranks=5, within="leaf"), "w.yaml:6:10: found 5 ranks; expected at most 4: .*free in any leaf"),
@@ -312,3 +312,26 @@ def test_a_storage_job_shares_the_nodes_of_another() -> None:
 )  # fmt: skip
 def test_refuses_training_and_storage(text: str, message: str) -> None:
     assert message in refused(text)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "parallel: data, parameters: 1 TB, bucket: 1 B, layers: 10000, steps: 100",
+        "parallel: data, parameters: 1 GB, steps: 100000",
+        "parallel: sharded, parameters: 1 GB, layers: 10000, steps: 100",
+        "parallel: tensor, layers: 10000, steps: 100",
+        "parallel: expert, layers: 10000, steps: 100",
+        "parallel: pipeline, micro_batches: 10000, steps: 100000",
+        "parallel: parameter-server, servers: 3, steps: 100000, parameters: 1 GB, ranks: 1000",
+        "parallel: data, parameters: 1 GB, bucket: 0 B",
+    ],
+)
+def test_refuses_steps_that_fit_no_memory(keys: str) -> None:
+    """Before anything is made of them: a message, at once."""
+    text = f"jobs: [{{name: a, kind: training, forward: 1 s, backward: 2 s, {keys}}}]"
+    if "ranks" not in keys:
+        text = text.replace("{name", "{ranks: 12, name")
+    shown = refused(text)
+    assert "w.yaml:1:" in shown
+    assert re.search(r"too many; expected at most 67,108,864|hold no gradient|no more adapters", shown)
