@@ -52,7 +52,7 @@ MOVES, MOVE_EFFORT = 100, 5_000_000_000
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
 
-KINSHIP = 2.0
+KINSHIP = 1.0
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
 evens out what compute left uneven."""
 

@@ -88,7 +88,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     """
     lids = assign_lids(fabric) if lid is None else lid
     zones, joints = zones_of(fabric)
-    reach = _reach(zones, len(joints))
+    onward = _links_of_joints(zones, len(joints))
     lft = np.full((fabric.n_switches, int(lids.max(initial=0)) + 1), NO_PATH, np.uint8)
     departing, targets, climbs = [], [], []
     for number, zone in enumerate(zones):
@@ -103,7 +103,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
         pairs = np.zeros((len(joints), len(goal.lid)), np.int64)
         for near, zone in enumerate(zones):
             if near != far:
-                pairs += fill_departures(lft, zone, goal, departing[near], reach[:, far], restricted=near > 0)
+                pairs += fill_departures(lft, zone, goal, departing[near], onward[:, far], restricted=near > 0)
         fill_arrivals(lft, zones[far], goal, joints, pairs, *climbs[far])
     fill_joints(lft, zones, joints, departing, lids)
     _fill_odd_hosts(fabric, lft, lids)
@@ -112,16 +112,16 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     return RoutingTables(lids, lft, engine="zoned")
 
 
-def _reach(zones: list[Zone], n_joints: int) -> NDArray[np.bool_]:
-    """Return (joints, zones) whether a joint is linked to a zone; refuse zones that no joint links."""
-    reach = np.zeros((n_joints, len(zones)), bool)
+def _links_of_joints(zones: list[Zone], n_joints: int) -> NDArray[np.int64]:
+    """Return (joints, zones) how many links a joint has to a zone; refuse zones that no joint links."""
+    links = np.zeros((n_joints, len(zones)), np.int64)
     for number, zone in enumerate(zones):
-        reach[[exit_.joint for exit_ in zone.exits], number] = True
+        np.add.at(links[:, number], [exit_.joint for exit_ in zone.exits], 1)
     for a in range(len(zones)):
         for b in range(a):
-            if not (reach[:, a] & reach[:, b]).any():
+            if not (links[:, a] * links[:, b]).any():
                 raise RoutingError(f"no joint links zone {b} and zone {a}: their hosts cannot reach each other")
-    return reach
+    return links
 
 
 def _fill_odd_hosts(fabric: Fabric, lft: NDArray[np.uint8], lids: NDArray[np.uint16]) -> None:

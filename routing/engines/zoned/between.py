@@ -18,14 +18,20 @@ Bools = NDArray[np.bool_]
 
 
 def fill_departures(
-    lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, reaching: Bools, *, restricted: bool
+    lft: NDArray[np.uint8], zone: Zone, targets: Targets, departing: Bools, onward: Ints, *, restricted: bool
 ) -> Ints:
-    """Fill a zone's tables for the targets of another one; return (joints, T) source hosts that reach each joint."""
+    """Fill a zone's tables for the targets of another one; return (joints, T) source hosts that reach each joint.
+
+    ``onward`` are the links that each joint has to the other zone.
+    """
     n_leaves, n_spines = zone.linked.shape
-    exits = [exit_ for exit_ in zone.exits if reaching[exit_.joint]]
+    exits = [exit_ for exit_ in zone.exits if onward[exit_.joint]]
     exit_leaf = np.array([exit_.leaf for exit_ in exits], np.int64)
     n_targets = len(targets.lid)
-    chosen, spine = _deal_exits(targets.role, exit_leaf, departing)
+    joint_of = np.array([exit_.joint for exit_ in exits], np.int64)
+    # A joint that lost links to the other zone gets less: its links there shall not carry more than those that lead in.
+    share = np.minimum(1.0, onward[joint_of] / np.bincount(joint_of, minlength=len(onward))[joint_of])
+    chosen, spine = _deal_exits(targets.role, exit_leaf, share, departing)
     at_border = np.full((n_leaves, n_targets), -1, np.int64)  # exit that a border leaf takes
     nth = nth_of_its_kind(targets.role)
     for leaf in np.unique(exit_leaf).tolist():
@@ -43,17 +49,22 @@ def fill_departures(
         ports = zone.down.pick(np.full(n_targets, index), np.maximum(over[index], 0), nth)
         write(lft, switch, targets.lid, np.where(over[index] >= 0, ports, 0))
     leads_out = (over >= 0).T  # (targets, spines)
-    joint_of = np.array([exit_.joint for exit_ in exits], np.int64)
     port_of = np.array([exit_.leaf_port for exit_ in exits], np.int64)
-    pairs = np.zeros((len(reaching), n_targets), np.int64)
+    pairs = np.zeros((len(onward), n_targets), np.int64)
     hosts = zone.hosts_on_leaf
     everything = np.arange(n_targets)
+    # What spines carry of leaves that are linked to those they should take; the others take what carries least.
+    carried = np.zeros(n_spines, np.int64)
+    for leaf in np.flatnonzero(at_border[:, 0] < 0).tolist():
+        kept = (leads_out & zone.linked[leaf])[everything, spine]
+        carried += hosts[leaf] * np.bincount(spine[kept], minlength=n_spines)
     for leaf, switch in enumerate(zone.leaves.tolist()):
         if at_border[leaf, 0] >= 0:
             last = at_border[leaf]
             write(lft, switch, targets.lid, port_of[last])
         else:
-            up = least_used(spine, leads_out & zone.linked[leaf], np.zeros(n_targets, bool))
+            open_ways = leads_out & zone.linked[leaf]
+            up = least_used(spine, open_ways, np.zeros(n_targets, bool), carried, int(hosts[leaf]))
             if (up < 0).any():
                 raise RoutingError("a leaf has no spine left that leads out of its zone: take the engine `balanced`")
             write(lft, switch, targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))
@@ -62,18 +73,21 @@ def fill_departures(
     return pairs
 
 
-def _deal_exits(role: Ints, exit_leaf: Ints, departing: Bools) -> tuple[Ints, Ints]:
-    """Deal targets over exits role by role, and each to the least used spine that departs to its border leaf.
+def _deal_exits(role: Ints, exit_leaf: Ints, share: NDArray[np.float64], departing: Bools) -> tuple[Ints, Ints]:
+    """Deal targets over exits by their shares, role by role, each to the least used spine that departs to its leaf.
 
     Returns the exit and the spine of each target.
     """
     chosen = np.empty(len(role), np.int64)
     spine = np.zeros(len(role), np.int64)
+    # Exit i has its k-th turn at time k / share: with equal shares they take turns.
+    times = (np.arange(len(role))[:, None] + 1) / share
+    sequence = np.argsort(times, axis=None, kind="stable")[: len(role)] % len(share)
     next_exit = 0
     carried = np.zeros(departing.shape[1], np.int64)
     for kind in np.unique(role).tolist():
         members = np.flatnonzero(role == kind)
-        chosen[members] = (next_exit + np.arange(len(members))) % len(exit_leaf)
+        chosen[members] = sequence[next_exit : next_exit + len(members)]
         next_exit += len(members)
         of_kind = np.zeros_like(carried)
         for member in members.tolist():

@@ -249,15 +249,21 @@ def _around(zone: Zone, leaf: int, goal: int) -> int:
     return next((exit_.leaf_port for exit_ in zone.exits if exit_.leaf == leaf and exit_.joint in joints), 0)
 
 
-def least_used(wanted: Ints, allowed: Bools, skip: Bools) -> Ints:
-    """Keep the wanted spine where it is allowed; elsewhere take the allowed one that is used least; -1 if none is."""
+def least_used(wanted: Ints, allowed: Bools, skip: Bools, carried: Ints | None = None, weight: int = 1) -> Ints:
+    """Keep the wanted spine where it is allowed; elsewhere take the allowed one that is used least; -1 if none is.
+
+    Where ``carried`` tells what else the spines carry, the one that carries least is taken, and that is noted.
+    """
     choice = np.where(allowed[np.arange(len(wanted)), wanted], wanted, -1)
     used = np.bincount(choice[(choice >= 0) & ~skip], minlength=allowed.shape[1])
+    burden = used if carried is None else carried
     for target in np.flatnonzero((choice < 0) & ~skip).tolist():
         fits = np.flatnonzero(allowed[target])
         if len(fits):
-            choice[target] = fits[np.argmin(used[fits])]
+            choice[target] = fits[np.lexsort((used[fits], burden[fits]))[0]]
             used[choice[target]] += 1
+            if carried is not None:
+                carried[choice[target]] += weight
     return choice
 
 
