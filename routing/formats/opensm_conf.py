@@ -45,6 +45,9 @@ KEYS = frozenset(
     }
 )
 
+OPTION = re.compile(r"[a-z][a-z0-9_]*")
+"""Any key of OpenSM's; a file without one is another file."""
+
 OPERATIONAL_LANES = {1: 1, 2: 2, 4: 3, 8: 4}
 """Code of ``max_op_vls`` by data lanes (InfiniBand Architecture Specification, vol. 1, PortInfo:OperationalVLs)."""
 
@@ -102,7 +105,7 @@ def parse_lanes(text: str, path: str = "") -> LanePlan:
     Raises
     ------
     FormatError
-        When a map or a table cannot be read, or a lane in use would never be served.
+        When no line is an option, a map or a table cannot be read, or a lane in use would never be served.
     """
     return _lanes(bounded_lines(io.StringIO(text, newline="\n"), path), path)
 
@@ -118,6 +121,11 @@ def _lanes(lines: Iterable[str], path: str) -> LanePlan:
         key, _, value = line[:MAX_LINE].partition("#")[0].strip().partition(" ")
         if key:
             options[key] = number, value.strip()
+    if options and not any(OPTION.fullmatch(key) for key in options):
+        key, (number, value) = next(iter(options.items()))
+        raise FormatError(
+            f"found {f'{key} {value}'[:60]!r}; expected options of OpenSM, such as qos TRUE", path, number
+        )
     if options.get("qos", (0, "FALSE"))[1] != "TRUE":
         return LanePlan((0,) * 16, ((0, 1),))
 

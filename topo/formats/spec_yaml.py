@@ -177,7 +177,7 @@ class _Composer:
                 else:
                     stack[-1][1].append(node)
         if root is None:
-            raise self.refusal(1, 1, "an empty file", "a YAML mapping", "`plan init` writes one to start from.")
+            raise self.refusal(1, 1, "an empty file", "a YAML mapping", "`plan init` writes a spec to start from.")
         return root
 
     def events(self) -> Iterator[Event]:

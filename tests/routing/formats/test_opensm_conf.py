@@ -45,3 +45,10 @@ def test_what_is_left_out_is_as_opensm_has_it() -> None:
 def test_lanes_that_cannot_be_are_refused(line: str, says: str) -> None:
     with pytest.raises(FormatError, match=says):
         parse_lanes(f"qos TRUE\n{line}\n", "opensm.conf")
+
+
+@pytest.mark.parametrize("text", ["start_s,src,dst,bytes\n", 'vendid=0x2c9\nSwitch 41 "S-0c42a10300a9b026"\n'])
+def test_another_file_is_refused(text: str) -> None:
+    """OpenSM would pass over each of its lines, and the tables would be judged on one lane unasked."""
+    with pytest.raises(FormatError, match="expected options of OpenSM"):
+        parse_lanes(text, "opensm.conf")
