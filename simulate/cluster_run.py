@@ -13,6 +13,7 @@ from simulate.bulk_storage import BulkStorage
 from simulate.network import Network
 from simulate.resumable import Arrays, ResumableEnvironment
 from simulate.scheduler import Scheduler
+from simulate.service_levels import ASK
 from simulate.training_job import JobPlan, JobRecord, TrainingJob
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Role
@@ -43,7 +44,7 @@ class ClusterPlan:
     round_s: float = 30.0
     """Computation that is played at a time, see `simulate.training_job`."""
     storage_streams: int = 4
-    storage_sl: int = 0
+    storage_sl: int = ASK
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan
+from simulate.service_levels import ASK
 from simulate.training_job import JobPlan
 from topo.errors import Finding, SpecError
 from topo.formats.spec_yaml import Document, Node, read_yaml
@@ -60,8 +61,8 @@ class QueuedJob(SpecModel):
     """How many jobs like this come."""
     apart: Seconds = 0.0
     """How long after one another."""
-    sl: Annotated[int, Field(ge=0, le=15)] = 0
-    """Service level of what its nodes send each other."""
+    sl: Annotated[int, Field(ge=0, le=15)] | None = None
+    """Service level of what its nodes send each other; that which the subnet manager gives to the path, when left out."""
 
     @field_validator("backward")
     @classmethod
@@ -98,7 +99,7 @@ class QueuedJob(SpecModel):
                 checkpoint_bytes=float(self.checkpoint),
                 checkpoint_every_s=self.every,
                 submit_s=self.submit + number * self.apart,
-                sl=self.sl,
+                sl=ASK if self.sl is None else self.sl,
                 where=where,
             )
             for number in range(self.copies)
@@ -122,8 +123,8 @@ class QueueSpec(SpecModel):
     """Computation that is played at a time: steps of a job that are shorter are taken together."""
     storage_streams: Annotated[int, Field(ge=1, le=1_000)] = 4
     """Servers among which a node's reads and writes of a round are dealt."""
-    storage_sl: Annotated[int, Field(ge=0, le=15)] = 0
-    """Service level of storage."""
+    storage_sl: Annotated[int, Field(ge=0, le=15)] | None = None
+    """Service level of storage; that of the path when left out."""
 
     @field_validator("jobs")
     @classmethod
@@ -170,7 +171,7 @@ def cluster_plan(spec: QueueSpec, document: Document, seed: int) -> ClusterPlan:
         repair_s=spec.repair,
         round_s=spec.round,
         storage_streams=spec.storage_streams,
-        storage_sl=spec.storage_sl,
+        storage_sl=ASK if spec.storage_sl is None else spec.storage_sl,
         seed=seed,
     )
 

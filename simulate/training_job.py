@@ -22,6 +22,7 @@ from simulate.collectives.trees import zone_trees
 from simulate.environment import NetworkEnvironment
 from simulate.placement import zone_of
 from simulate.scheduler import Scheduler
+from simulate.service_levels import ASK
 from topo.errors import HeddleError
 
 __all__ = ["JobPlan", "JobRecord", "TrainingJob"]
@@ -55,7 +56,7 @@ class JobPlan:
     checkpoint_every_s: float = 300.0
     """Five minutes in the paper (An et al., SC'24, arXiv 2408.14158)."""
     submit_s: float = 0.0
-    sl: int = 0
+    sl: int = ASK
     """Service level of what its nodes send each other."""
     where: str = field(default="", repr=False, compare=False)
     """Its place, as ``file:line:column``."""

@@ -6,6 +6,7 @@ import pytest
 
 from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan
 from simulate.queue_spec import MAX_JOBS, QueueSpec, cluster_plan, read_queue
+from simulate.service_levels import ASK
 from topo.errors import SpecError
 from topo.formats.spec_yaml import parse_yaml
 from topo.validation import validate
@@ -38,6 +39,7 @@ jobs:
     assert (big.stages, big.activation_bytes, big.expert_nodes, big.token_bytes) == (2, 3e6, 4, 4e6)
     assert (big.loaded_bytes, big.checkpoint_bytes, big.checkpoint_every_s) == (5e3, 2**30, 600.0)
     assert (big.submit_s, big.sl, big.where) == (3600.0, 1, "q.yaml:6:3")
+    assert {job.sl for job in small} == {ASK}
     assert [job.name for job in small] == ["small-0", "small-1", "small-2"]
     assert [job.submit_s for job in small] == [0.0, 300.0, 600.0]
 
