@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 TRACES = (".csv", ".parquet")
+NANOSECONDS = click.FloatRange(0, 3.6e12)
+"""Up to an hour; with more, figures would overflow somewhere."""
 SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
 
@@ -35,15 +37,15 @@ SHOWN = 12
 @click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
 @click.option("--subnet", help="Which subnet, when FABRIC has several.")
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
-@click.option("--latency-ns", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Of each message.")
+@click.option("--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each message.")
 @click.option(
     "--hop-latency-ns",
-    type=click.FloatRange(min=0),
+    type=NANOSECONDS,
     default=0.0,
     show_default=True,
     help="Of each link on its way, besides.",
 )
-@click.option("--host-gbps", type=click.FloatRange(min=0, min_open=True), help="Most that a port of a host can send.")
+@click.option("--host-gbps", type=click.FloatRange(1e-3, 1e6), help="Most that a port of a host can send.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random mappings.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write every flow to a .csv or .parquet file.")
 @click.option("--goal", type=click.Path(path_type=Path), help="Write the traffic as a GOAL schedule, for LogGOPSim.")
@@ -90,9 +92,11 @@ def simulate(
 
         check_parquet()
     given = [path for path in (fabric, flows, tables, lanes, policy, roles) if path is not None]
-    for path in (trace, goal, output if flows is not None else None):
-        if path is not None:
-            check_writable(path, given)
+    written = [path for path in (trace, goal, output if flows is not None else None) if path is not None]
+    for path in written:
+        check_writable(path, given)
+    if len({path.absolute() for path in written}) < len(written):
+        raise HeddleError(f"{written[0]}: two files would be written there; name another file for one of them")
     if output is not None and flows is None:
         from plan.folder import check_replaceable
 
@@ -140,9 +144,9 @@ def simulate(
         print_json(simulation_document(simulation, inputs))
     else:
         show(simulation)
-        for written in (trace, goal, output):
-            if written is not None:
-                click.echo(f"written to {written}")
+        for place in (trace, goal, output):
+            if place is not None:
+                click.echo(f"written to {place}")
 
 
 def check_writable(path: Path, given: Iterable[Path]) -> None:

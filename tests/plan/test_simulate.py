@@ -397,7 +397,10 @@ def test_usage(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     assert ".csv or .parquet" in refused(capsys, LAB, "-w", workload, "--trace", tmp_path / "t.txt")
     assert "without plan.json" in refused(capsys, tmp_path, "-w", workload)
     assert "no subnet 'b'" in refused(capsys, LAB, "-w", workload, "--subnet", "b")
-    assert "--latency-ns" in refused(capsys, LAB, "-w", workload, "--latency-ns", "-1")
+    for option, value in {"--latency-ns": "-1", "--hop-latency-ns": "1e300", "--host-gbps": "1e-300"}.items():
+        assert option in refused(capsys, LAB, "-w", workload, option, value)
+    twice = ("--trace", tmp_path / "same.csv", "--goal", tmp_path / "same.csv")
+    assert "two files" in refused(capsys, LAB, "-w", workload, *twice)
     assert find_workload("three-jobs").parent == config_root() / "workloads"
     packed = tmp_path / "packed.csv.gz"
     packed.write_bytes(gzip.compress(f"{HEADER}0,gpu00,gpu01,{MIB}\n".encode()))
