@@ -62,7 +62,7 @@ class QueuedJob(SpecModel):
     apart: Seconds = 0.0
     """How long after one another."""
     sl: Annotated[int, Field(ge=0, le=15)] | None = None
-    """Service level of what its nodes send each other; that which the subnet manager gives to the path, when left out."""
+    """Service level of what its nodes send each other; when left out, what the subnet manager gives to the path."""
 
     @field_validator("backward")
     @classmethod
