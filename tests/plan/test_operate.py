@@ -97,6 +97,18 @@ def test_the_day_is_thirty_jobs() -> None:
     assert max(job.nodes for job in plan.jobs) > 600  # one that no zone of Fire-Flyer 2 holds
 
 
+def test_the_day_begins_on_fire_flyer(capsys: Captured) -> None:
+    """Its first three minutes: three jobs, each in a zone, and steps that take what they compute but for tokens."""
+    found = operate(capsys, config_root() / "fire-flyer-2.yaml", "--hours", "0.05")
+    begun = {job["name"]: job for job in found["jobs"] if job["begin_s"] is not None}
+    assert set(begun) == {"vision-0", "language-0", "experts-0"}
+    for job in begun.values():
+        assert not job["spanned_zones"]
+        assert 1 - 1e-9 < job["step_s"] / job["compute_s"] < 1.1
+    tokens_s = 2 * 3 / 4 * 6e9 / RATE  # three quarters leave the node, and come back
+    assert begun["experts-0"]["step_s"] == pytest.approx(6.9 + tokens_s, rel=0.02)
+
+
 def test_same_seed_same_bytes(tmp_path: Path, capsys: Captured) -> None:
     queue = written(tmp_path / "q.yaml", MIX)
     texts = [operate(capsys, LAB, "-q", queue, "--hours", "0.2", "--seed", seed) for seed in ("1", "1", "2")]
@@ -143,6 +155,26 @@ def test_stopped_by_a_signal_and_gone_on_with(
     assert (tmp_path / "state").read_bytes() == (tmp_path / "whole").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"q.yaml", "state", "whole"}
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written then: the file has gone further."""
+    queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
+    operate(capsys, LAB, "-q", queue, "--hours", "0.1", "--state", state)
+    before = state.read_bytes()
+    play = ClusterRun.play
+
+    def interrupted(self: ClusterRun, until_s: float, *, progress, stop):  # type: ignore[no-untyped-def]
+        def look(now_s: float) -> None:
+            assert self.env.replaying
+            os.kill(os.getpid(), signal.SIGINT)
+
+        return play(self, until_s, progress=look, stop=stop)
+
+    monkeypatch.setattr(ClusterRun, "play", interrupted)
+    monkeypatch.setattr(simulate.cluster_run, "STEPS_A_LOOK", 10)
+    assert operate(capsys, LAB, "-q", queue, "--state", state, status=130)["stopped"] is True
+    assert state.read_bytes() == before
 
 
 def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:

@@ -9,6 +9,7 @@ from fluids import routed
 
 from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan, ClusterRun
 from simulate.network import Network
+from simulate.placement import zone_of
 from simulate.training_job import JobPlan, JobRecord
 from topo.errors import HeddleError
 from topo.fabric import Role
@@ -76,6 +77,27 @@ def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
     joint = (FABRIC.role[FABRIC.port_node] == Role.JOINT) & (FABRIC.peer >= 0)
     assert carried.sum() > 0
     assert carried[joint].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("rules", "crossings"),
+    [
+        ({}, range(1)),  # the rule: within a zone
+        ({"cross_zone_jobs": None}, range(1, 2)),  # from anywhere, zone after zone
+        ({"cross_zone_jobs": None, "ordered": False}, range(2, 7)),  # from anywhere, as they come
+    ],
+)
+def test_what_a_ring_over_zones_costs(rules: dict[str, object], crossings: range) -> None:
+    """One link joins the zones, and all edges of a ring that cross share it."""
+    fabric = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=1, ports=1)
+    plan = ClusterPlan((replace(JOB, nodes=12, gradient_bytes=0.3 * RATE * 12 / 22),), failures_a_node_day=0.0, **rules)
+    cluster = ClusterRun(Network.from_tables(fabric, routed(fabric)), plan)
+    cluster.play(20.0)
+    zone = zone_of(fabric, cluster.jobs[0].ends)
+    across = np.count_nonzero((zone == 0) & (np.roll(zone, -1) == 1))
+    assert across in crossings
+    cluster.play(1e9)
+    assert cluster.records[0].step_s == pytest.approx(0.1 + 0.3 * max(across, 1))
 
 
 def test_checkpoints_every_five_minutes() -> None:
