@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +58,8 @@ engines, and their tables are judged exactly as ours are, HCAs being the endpoin
   of the median and of the worst shift permutation, ranks counted along the tree.
 - *switches*: on the longest path; *s*: seconds of routing, OpenSM's by its own log.
 - Where one lane bars shortest paths, a second row of ours has what `--lanes 8` makes of it.
-- In the verdicts, an engine is *complete* when no pair is missing, whether its tables have credit loops or not.
+- In the verdicts, an engine is *complete* when no pair is missing, whether its tables have credit loops or not. The
+  last section sums them up.
 """
 
 
@@ -131,7 +133,8 @@ def table(rows: list[Contender]) -> list[str]:
     ]
     for row in rows:
         if row.proof is None or row.quality is None:
-            lines.append(f"| {row.engine} | {row.failure.splitlines()[0]} ||||||||")
+            why = re.sub(r"0x[0-9a-f]+ ?", "", row.failure.splitlines()[0].split(" / ")[0])
+            lines.append(f"| {row.engine} | {why} ||||||||")
             continue
         shift = row.quality.shift
         cells = (

@@ -1,7 +1,10 @@
-"""Trees of any height with parallel cables (PGFT), and how their shifts fare: for tests of engines."""
+"""Trees of any height with parallel cables (PGFT), how their shifts fare, and what they lose: for tests of engines."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
+
+import numpy as np
 
 from routing.endpoints import select_endpoints, tree_order
 from routing.tables import RoutingTables
@@ -58,12 +61,26 @@ def walk(fabric: Fabric, tables: RoutingTables, source: int, target: int) -> lis
     return channels
 
 
-def worst_shift(fabric: Fabric, tables: RoutingTables) -> int:
-    """Flows on the most loaded channel of the worst shift permutation of the hosts in tree order."""
-    ends = tree_order(fabric, select_endpoints(fabric, tables)).tolist()
+def worst_shift(fabric: Fabric, tables: RoutingTables, ends: list[int] | None = None) -> int:
+    """Flows on the most loaded channel of the worst shift permutation of the hosts, in tree order or in this one."""
+    ends = ends or tree_order(fabric, select_endpoints(fabric, tables)).tolist()
     paths = {(a, b): walk(fabric, tables, a, b) for a in ends for b in ends}
     worst = 0
     for shift in range(1, len(ends)):
         load = Counter(channel for i, a in enumerate(ends) for channel in paths[a, ends[(i + shift) % len(ends)]])
         worst = max(worst, *load.values())
     return worst
+
+
+def damage(fabric: Fabric, rng: np.random.Generator, share: float, dead_role: Role | None = None) -> Fabric:
+    """Cut a share of the links between switches, and all links of one switch of a role."""
+    n = fabric.n_switches
+    between = fabric.links[(fabric.port_node[fabric.links] < n).all(axis=1)]
+    dark = np.zeros(len(between), bool)
+    dark[rng.choice(len(between), round(share * len(between)), replace=False)] = True
+    if dead_role is not None:
+        dead = rng.choice(np.flatnonzero(fabric.role[:n] == dead_role))
+        dark |= (fabric.port_node[between] == dead).any(axis=1)
+    peer = fabric.peer.copy()
+    peer[between[dark]] = -1
+    return replace(fabric, peer=peer)

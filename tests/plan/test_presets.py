@@ -27,7 +27,7 @@ PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
 }
 """Rows of the papers that the presets cite; the links of deepseek-v3-2048 are those of FT2, which is as large."""
 
-LANES = {"dragonfly": 3, "eflops-bigraph": 2, "slim-fly": 2}
+LANES = {"dragonfly": 3, "slim-fly": 2}
 """Lanes that a preset says it needs; all others need one."""
 
 

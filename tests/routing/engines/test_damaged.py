@@ -1,38 +1,16 @@
 """Clusters with dead links, spines and cores: no connected pair lost, no credit loop on one lane, no detour."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from clusters import zoned
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import grow_tree
+from presets import subnets
+from trees import damage, grow_tree
 
 from plan.subnet import make_tables
 from routing.proof import check_certificate, prove
-from topo.compile import compile_cluster
 from topo.fabric import Fabric, Role
-from topo.spec import read_spec
-
-
-def preset(repository, name: str) -> Fabric:
-    source = read_spec(repository / "configs" / f"{name}.yaml")
-    return compile_cluster(source.spec, source.catalog)[0]
-
-
-def damage(fabric: Fabric, rng: np.random.Generator, share: float, dead_role: Role | None = None) -> Fabric:
-    """Cut a share of the links between switches, and all links of one switch of a role."""
-    n = fabric.n_switches
-    between = fabric.links[(fabric.port_node[fabric.links] < n).all(axis=1)]
-    dark = np.zeros(len(between), bool)
-    dark[rng.choice(len(between), round(share * len(between)), replace=False)] = True
-    if dead_role is not None:
-        dead = rng.choice(np.flatnonzero(fabric.role[:n] == dead_role))
-        dark |= (fabric.port_node[between] == dead).any(axis=1)
-    peer = fabric.peer.copy()
-    peer[between[dark]] = -1
-    return replace(fabric, peer=peer)
 
 
 def assert_routed(fabric: Fabric) -> None:
@@ -46,19 +24,19 @@ def assert_routed(fabric: Fabric) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_fire_flyer_without_three_percent_of_its_links_and_a_spine(seed: int, repository) -> None:
-    assert_routed(damage(preset(repository, "fire-flyer-2"), np.random.default_rng(seed), 0.03, Role.SPINE))
+def test_fire_flyer_without_three_percent_of_its_links_and_a_spine(seed: int) -> None:
+    assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.03, Role.SPINE))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fire_flyer_of_which_a_joint_died(seed: int, repository) -> None:
-    assert_routed(damage(preset(repository, "fire-flyer-2"), np.random.default_rng(seed), 0.01, Role.JOINT))
+def test_fire_flyer_of_which_a_joint_died(seed: int) -> None:
+    assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.01, Role.JOINT))
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dead", [Role.CORE, Role.SPINE])
-def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int, repository) -> None:
-    assert_routed(damage(preset(repository, "dgx-a100-superpod"), np.random.default_rng(seed), 0.03, dead))
+def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int) -> None:
+    assert_routed(damage(subnets("dgx-a100-superpod")[0], np.random.default_rng(seed), 0.03, dead))
 
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
