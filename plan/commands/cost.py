@@ -10,6 +10,7 @@ import click
 
 from plan.commands.spec import as_json, print_json
 from plan.progress import progress
+from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from costmodel.optimise import Design, Search
@@ -26,6 +27,7 @@ SHOWN = 12
 @as_json
 def cost(spec: Path, currency: str, as_json: bool) -> None:
     """Price a cluster part by part, without routing it."""
+    from rich.markup import escape
     from rich.table import Table
 
     from plan.pricing import price_cluster
@@ -34,6 +36,11 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     from topo.spec import read_spec
 
     source = read_spec(spec)
+    known = sorted({name for prices in source.catalog.prices.values() for name in prices})
+    if currency not in known:
+        raise HeddleError(
+            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
+        )
     pricing = price_cluster(source.spec, compile_cluster(source.spec, source.catalog), source.catalog, currency)
     priced, power, owning = pricing.cost, pricing.power, pricing.owning
     if as_json:
@@ -49,7 +56,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     for row in priced.lines:
         without = f"with the {row.included}" if row.included else "[yellow]no price[/]"
         each, whole = (str(row.unit_price), str(row.amount)) if row.unit_price else (without, "")
-        table.add_row(row.line.kind, row.line.item, row.line.place, f"{row.line.count:,}", each, whole)
+        table.add_row(row.line.kind, escape(row.line.item), escape(row.line.place), f"{row.line.count:,}", each, whole)
     table.add_section()
     for name in ("network", "servers", "total"):
         table.add_row(name, "", "", "", "", str(getattr(priced, name)))
@@ -167,6 +174,7 @@ def _search_document(found: Search) -> dict[str, Any]:
 
 
 def _show_search(found: Search) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from plan.terminal import console
@@ -182,7 +190,7 @@ def _show_search(found: Search) -> None:
         why = "[green]the cheapest[/]" if design is winner else found.why_not(design)
         mark = " *" if design in front else ""
         watts = f"{design.power_w / 1e3:,.1f} kW"
-        table.add_row(design.name + mark, price, f"{design.switches:,}", watts, f"{design.bisection:.1%}", why)
+        table.add_row(escape(design.name) + mark, price, f"{design.switches:,}", watts, f"{design.bisection:.1%}", why)
     console().print(table)
     click.echo("* on the front: no other is as good in price, power and bisection at once")
     if found.bound is not None and winner is not None and winner.price:

@@ -186,15 +186,16 @@ def write_trace(simulation: Simulation, path: Path) -> None:
 
 def show(simulation: Simulation) -> None:
     """Print what a person wants to know of a simulation."""
+    from rich.markup import escape
     from rich.table import Table
 
-    from plan.terminal import console
+    from plan.terminal import console, printable
 
     outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
     out = console()
     engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
     out.print(
-        f"{len(outcome.flows):,} flows on {fabric.name or 'the fabric'}{engine}: the last ends at "
+        f"{len(outcome.flows):,} flows on {printable(fabric.name) or 'the fabric'}{engine}: the last ends at "
         f"{seconds(outcome.makespan_s)}",
         markup=False,
     )
@@ -224,10 +225,13 @@ def show(simulation: Simulation) -> None:
             "" if item.peak is None else f"{item.peak:.0%}",
         )
         ends = item.sender.name.lower(), item.receiver.name.lower()
-        links.add_row(
-            *ends, str(item.lane), f"{item.used:,}", f"{item.channels:,}", *shares, fabric.channel_label(item.hottest)
-        )
+        hottest = escape(printable(fabric.channel_label(item.hottest)))
+        links.add_row(*ends, str(item.lane), f"{item.used:,}", f"{item.channels:,}", *shares, hottest)
     out.print(links)
+    out.print(
+        "used: links that carried anything, of so many; mean: how full all of these were from begin to end; hottest: "
+        "how full the fullest was; as hot: how many were; peak: the fullest moment of any"
+    )
     if len(simulation.links) > SHOWN:
         out.print(f"{len(simulation.links) - SHOWN} cooler classes of links are not shown")
 

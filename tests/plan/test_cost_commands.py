@@ -82,3 +82,9 @@ def test_bad_input_is_one_message_and_status_2(
     assert "bad.yaml:2:8" in error
     assert "Traceback" not in error
     assert run([command, str(tmp_path / "absent.yaml")]) == 2
+
+
+@pytest.mark.parametrize("currency", ["XYZ", "[/x]", ""])
+def test_a_currency_without_any_price_is_no_bill_of_zero(currency: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", SPEC, "--currency", currency]) == 2
+    assert "expected one with prices in the catalog: EUR, USD, units" in capsys.readouterr().err

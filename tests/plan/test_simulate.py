@@ -436,3 +436,14 @@ def test_the_manual_names_every_preset(repository: Path) -> None:
     }
     named -= {"--trace FILE", "--goal FILE"}
     assert named == {path.stem for path in (config_root() / "workloads").glob("*.yaml")}
+
+
+def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    """A switch may be called what rich takes for markup, or steers a terminal."""
+    dump = tmp_path / "fabric.txt"
+    dump.write_text((lab / "fabric.ibnetdiscover").read_text().replace("MF0;leaf", "MF0;[/x]\x1b[31mleaf"))
+    capsys.readouterr()
+    assert run(["simulate", str(dump), "--tables", str(lab / "opensm" / "lfts"), "--workload", "allreduce"]) == 0
+    shown = capsys.readouterr().out
+    assert "[/x] [31mleaf0:1" in shown
+    assert "\x1b" not in shown
