@@ -37,6 +37,7 @@ STOPPED = 130
 )
 @click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
 @click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
+@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
 @click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
 @click.option("--subnet", help="Which subnet, when FABRIC has several.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of draws and failures.")
@@ -49,6 +50,7 @@ def operate(
     state: Path | None,
     tables: Path | None,
     lanes: Path | None,
+    policy: Path | None,
     roles: Path | None,
     subnet: str | None,
     seed: int,
@@ -77,7 +79,7 @@ def operate(
         plan = read_queue(find_queue(queue), seed)
         if anywhere:
             plan = replace(plan, cross_zone_jobs=None)
-        source = read_routed_argument(fabric, subnet, tables, lanes, roles, step=step)
+        source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
         saved = read_saved_run(state) if state is not None and state.exists() else None
         run = ClusterRun(make_network(source), plan, saved)
         operation = operate_until(run, hours * 3600.0, step)
