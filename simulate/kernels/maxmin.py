@@ -7,7 +7,7 @@ what they have left gives to each class without a rate; a resource that fills gi
 After an event only some classes need a new rate. They are *free*; all others are *settled*, and what they take is
 fixed. Water-filling runs over the free ones alone, and a settled class becomes free when, at the level now reached,
 
-* it is faster than a resource on its route that fills: it must give way; or
+* it is faster than a resource on its route that fills, or that lanes have made smaller: it must give way; or
 * the resource that it names as its bottleneck would not be full at its rate: it can rise.
 
 Both are seen in ascending order of levels, before any class is frozen above them, so no class is solved twice and the
