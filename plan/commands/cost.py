@@ -135,7 +135,6 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     from costmodel.needs import read_needs
     from costmodel.optimise import search
     from plan.export.spec import format_spec
-    from topo.errors import HeddleError
 
     if output is not None and output.exists():
         raise HeddleError(f"{output}: found a file; name another place with -o, or remove it")
