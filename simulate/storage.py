@@ -269,7 +269,9 @@ def storage_adapters(fabric: Fabric) -> list[dict[int, int]]:
         host = int(fabric.host[node])
         servers.setdefault(host if host >= 0 else -1 - node, {}).setdefault(int(fabric.zone[node]), end)
     if not servers:
-        raise HeddleError(f"{fabric.name} has no storage servers; say which hosts store with their role")
+        raise HeddleError(
+            f"{fabric.name} has no storage servers; give hosts the role storage, in the spec or by a file of roles"
+        )
     return list(servers.values())
 
 
