@@ -120,18 +120,13 @@ def place_targets(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray
     """Place every target of a zone on a spine, role by role."""
     n_leaves, n_spines = zone.linked.shape
     parallel = max(int(zone.up.count.max(initial=1)), 1)
-    uplinks = n_spines * parallel
     switch_role = int(Role.SWITCH)
     leaf = np.concatenate([zone.host_leaf, np.arange(n_leaves), np.full(n_spines, -1)])
     role = np.concatenate([zone.host_role, np.full(n_leaves + n_spines, switch_role)])
     uplink = np.concatenate([pattern, np.full(n_leaves, -1), np.arange(n_spines)])
-    forbidden = ~zone.linked if closed is None else ~zone.linked | closed
-    next_uplink = int(np.count_nonzero(pattern >= 0))
+    forbidden = np.tile(~zone.linked if closed is None else ~zone.linked | closed, parallel)
     for kind in np.unique(role[uplink < 0]).tolist():
-        members = np.flatnonzero((role == kind) & (uplink < 0))
-        uplink[members] = (next_uplink + np.arange(len(members))) % uplinks
-        next_uplink += len(members)
-        _swap_off(uplink, members, leaf, forbidden, n_spines)
+        _deal_role(uplink, np.flatnonzero((role == kind) & (uplink < 0)), leaf, forbidden)
     ends = np.concatenate([zone.hosts, zone.leaves, zone.spines])  # the end port of a switch is its id
     return Targets(
         lid=lids[ends].astype(np.int64),
@@ -163,25 +158,31 @@ def widen(zone: Zone, targets: Targets, departing: Bools) -> Bools:
     return wide
 
 
-def _swap_off(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools, n_spines: int) -> None:
-    """Exchange uplinks among members of a role until none is reached over a forbidden channel, where that can be.
+def _deal_role(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools) -> None:
+    """Give each member of a role an uplink: all uplinks as many, and hosts of one leaf different ones where they can.
 
-    An exchange keeps each spine's number of destinations. One that keeps hosts of a leaf on different spines is
-    preferred; where none helps the host stays, and `fill_zone` sends it another way where it must.
+    One member of each leaf at a time is dealt by an assignment problem: no uplink may have more of the role than an
+    even deal so far has at most; within that, members keep off what is forbidden, then off uplinks over which others
+    of their leaf are reached, then off those with most targets. What stays on a forbidden one is sent another way where
+    it must be (`fill_zone`).
     """
-    for host in members.tolist():
-        if not forbidden[leaf[host], uplink[host] % n_spines]:
-            continue
-        mine, theirs = uplink[host] % n_spines, uplink[members] % n_spines
-        fits = ~forbidden[leaf[host], theirs] & ~forbidden[leaf[members], mine]
-        if not fits.any():
-            continue
-        at_home = np.bincount(theirs[leaf[members] == leaf[host]], minlength=n_spines)
-        over_mine = np.zeros(len(forbidden), np.int64)
-        np.add.at(over_mine, leaf[members[theirs == mine]], 1)
-        crowding = at_home[theirs] + over_mine[leaf[members]]
-        other = members[np.flatnonzero(fits)[np.argmin(crowding[fits])]]
-        uplink[host], uplink[other] = uplink[other], uplink[host]
+    n_uplinks = forbidden.shape[1]
+    nth = nth_of_its_kind(leaf[members])
+    of_role = np.zeros(n_uplinks, np.int64)
+    for turn in range(int(nth.max(initial=-1)) + 1):
+        now = members[nth == turn]
+        placed = np.flatnonzero((uplink >= 0) & (leaf >= 0))
+        at_leaf = np.zeros(forbidden.shape, np.int64)
+        np.add.at(at_leaf, (leaf[placed], uplink[placed]), 1)
+        total = at_leaf.sum(axis=0)
+        alike = members[nth < turn]
+        np.add.at(at_leaf, (leaf[alike], uplink[alike]), 1)  # those of the same role count twice
+        room = -(-(int(of_role.sum()) + len(now)) // n_uplinks) - of_role
+        slot = np.repeat(np.arange(n_uplinks), room)
+        cost = CLOSED * (CLOSED * forbidden[leaf[now]] + at_leaf[leaf[now]]) + (total - total.min())
+        rows, columns = linear_sum_assignment(cost[:, slot])
+        uplink[now[rows]] = slot[columns]
+        of_role += np.bincount(slot[columns], minlength=n_uplinks)
 
 
 def fill_zone(

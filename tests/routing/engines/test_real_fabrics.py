@@ -1,6 +1,7 @@
 """Real machines: complete, free of loops on one lane, and better balanced than what any engine of OpenSM makes
 of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from plan.subnet import make_tables
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
-from routing.quality import bisections, congestion
+from routing.quality import bisections, congestion, measure
 from topo.errors import HeddleError
+from topo.fabric import Role
 from topo.formats.fabric_file import read_fabric
 from topo.levels import find_levels
 
@@ -73,3 +75,24 @@ def test_the_models_of_fire_flyer(name: str, fabrics_folder: Path) -> None:
     assert proof.holds
     assert proof.stretch <= 2
     assert max(item.max for item in proof.classes) <= 31_000
+
+
+def test_two_zones_are_each_as_good_as_one_and_every_role_is_spread_by_itself(fabrics_folder: Path) -> None:
+    """Storage hangs on the last ports of the leaves, 9 destinations an uplink; minhop makes 1 to 26 of them."""
+    name = "twozone_1560hca_122sw.ibnetdiscover.txt.gz"
+    fabric = find_levels(read_fabric(fabrics_folder / "fireflyer_models" / name).fabric)
+    role = fabric.role.copy()
+    role[[node for node, label in enumerate(fabric.names) if label.startswith("st")]] = Role.STORAGE
+    fabric = replace(fabric, role=role)
+    tables, _ = make_tables(fabric, "auto")
+    proof = prove(fabric, tables)
+    assert proof.holds and proof.lanes == 1
+    assert max(item.max for item in proof.classes) <= 31_000, "pairs over a joint cable, 30,420 on average"
+    ends = tree_order(fabric, select_endpoints(fabric, tables))
+    for zone in (0, 1):
+        mine = ends[fabric.zone[fabric.end_node[ends]] == zone]
+        assert len(mine) == 780
+        quality = measure(fabric, tables, np.random.default_rng(0), mine)
+        assert quality.ebb >= 0.80
+        (share,) = [share for share in quality.uplinks if share.role == Role.STORAGE]
+        assert share.min >= 8 and share.max <= 10
