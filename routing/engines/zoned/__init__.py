@@ -42,12 +42,12 @@ reached from border leaves over another one, and that is the cost (`docs/zoned.m
 
 How it is balanced
 ------------------
-In a zone, host i of the role with most hosts is reached over uplink i modulo the uplinks of a leaf (destination-modulo as
-Zahavi 2010). Hosts of a leaf are consecutive, so a shift permutation of the compute hosts never puts two flows on a link.
-The other roles are dealt one by one, each evenly over all uplinks (the aim of Gliksberg et al. 2018) and, within that,
-over those that no other host of the same leaf is reached over (`within._deal_role`). Departures are dealt over the
-exits and spines in the same way; joints deal arrivals over their links so that each carries the same number of pairs,
-and enter at the destination's own leaf where they can.
+In a zone, host i of the role with most hosts is reached over uplink i modulo the uplinks of a leaf (destination-
+modulo as Zahavi 2010). Hosts of a leaf are consecutive, so a shift permutation of the compute hosts never puts two
+flows on a link. The other roles are dealt one by one, each evenly over all uplinks (the aim of Gliksberg et al. 2018)
+and, within that, over those that no other host of the same leaf is reached over (`within._deal_role`). Departures are
+dealt over the exits and spines in the same way; joints deal arrivals over their links so that each carries the same
+number of pairs, and enter at the destination's own leaf where they can.
 """
 
 from __future__ import annotations
