@@ -64,7 +64,7 @@ def fill_departures(
             write(lft, switch, targets.lid, port_of[last])
         else:
             open_ways = leads_out & zone.linked[leaf]
-            up = least_used(spine, open_ways, np.zeros(n_targets, bool), carried, int(hosts[leaf]))
+            up = least_used(spine, open_ways, np.zeros(n_targets, bool), np.full(n_targets, hosts[leaf]), carried)
             if (up < 0).any():
                 raise RoutingError("a leaf has no spine left that leads out of its zone: take the engine `balanced`")
             write(lft, switch, targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))

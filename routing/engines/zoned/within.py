@@ -203,11 +203,12 @@ def fill_zone(
     n_spines = len(zone.spines)
     on_leaf = np.flatnonzero(targets.leaf >= 0)
     goal = targets.leaf[on_leaf]
+    weight = np.where(targets.role[on_leaf] == Role.SWITCH, 1, len(goal))  # what goes to switches is no burden
     for leaf, switch in enumerate(zone.leaves.tolist()):
         enterable = zone.linked[goal] & zone.linked[leaf]  # (targets, spines)
         if restricted and zone.border[leaf]:
             enterable &= ~departing[goal]
-        spine = least_used(targets.spine[on_leaf], enterable, goal == leaf)
+        spine = least_used(targets.spine[on_leaf], enterable, goal == leaf, weight)
         ports = zone.up.pick(np.full(len(spine), leaf), spine, targets.turn[on_leaf])
         stuck = (spine < 0) & (goal != leaf)
         climbs[leaf, on_leaf[stuck]] = False
@@ -250,21 +251,31 @@ def _around(zone: Zone, leaf: int, goal: int) -> int:
     return next((exit_.leaf_port for exit_ in zone.exits if exit_.leaf == leaf and exit_.joint in joints), 0)
 
 
-def least_used(wanted: Ints, allowed: Bools, skip: Bools, carried: Ints | None = None, weight: int = 1) -> Ints:
-    """Keep the wanted spine where it is allowed; elsewhere take the allowed one that is used least; -1 if none is.
+def least_used(wanted: Ints, allowed: Bools, skip: Bools, weight: Ints, carried: Ints | None = None) -> Ints:
+    """Keep the wanted spine where it is allowed; elsewhere take the allowed one that carries least; -1 if none is.
 
-    Where ``carried`` tells what else the spines carry, the one that carries least is taken, and that is noted.
+    Parameters
+    ----------
+    wanted, weight : (T,) int64
+        Spine and weight of each target.
+    allowed : (T, K) bool
+    skip : (T,) bool
+        Targets that need no spine.
+    carried : (K,) int64, in and out
+        What each spine carries already; what is kept here when left out.
     """
     choice = np.where(allowed[np.arange(len(wanted)), wanted], wanted, -1)
-    used = np.bincount(choice[(choice >= 0) & ~skip], minlength=allowed.shape[1])
-    burden = used if carried is None else carried
+    kept = (choice >= 0) & ~skip
+    used = np.bincount(choice[kept], minlength=allowed.shape[1])
+    if carried is None:
+        carried = np.zeros(allowed.shape[1], np.int64)
+        np.add.at(carried, choice[kept], weight[kept])
     for target in np.flatnonzero((choice < 0) & ~skip).tolist():
         fits = np.flatnonzero(allowed[target])
         if len(fits):
-            choice[target] = fits[np.lexsort((used[fits], burden[fits]))[0]]
+            choice[target] = fits[np.lexsort((used[fits], carried[fits]))[0]]
             used[choice[target]] += 1
-            if carried is not None:
-                carried[choice[target]] += weight
+            carried[choice[target]] += weight[target]
     return choice
 
 
