@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plan.inputs import read_routed_argument
-from plan.operation import find_queue
+from plan.inputs import find_preset, read_routed_argument
 from plan.simulation import make_network
 from simulate.cluster_run import ClusterRun
 from simulate.network import Network
@@ -31,7 +30,7 @@ CASES = {
 
 def played(network: Network, **rules: object) -> ClusterRun:
     """The first hours of the day that ships, under other rules."""
-    run = ClusterRun(network, replace(read_queue(find_queue("day"), seed=0), **rules))
+    run = ClusterRun(network, replace(read_queue(find_preset("queues", "day", "--queue"), seed=0), **rules))
     run.play(HOURS * 3600, progress=lambda now_s: print(f"\r{now_s / 3600:5.2f} h", end="", file=sys.stderr))
     return run
 

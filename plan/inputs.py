@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from topo.errors import HeddleError
+from topo.catalog import config_root
+from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Fabric
+from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from routing.formats.qos_policy import QosPolicy
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FabricInput",
     "RoutedInput",
+    "find_preset",
     "give_lids",
     "give_roles",
     "read_fabric_argument",
@@ -52,6 +55,31 @@ class RoutedInput(NamedTuple):
     policy: QosPolicy
     """Which service level the subnet manager gives to a path."""
     notes: tuple[str, ...]
+
+
+def find_preset(folder: str, name: str, option: str) -> Path:
+    """Return a file that is given by a preset's name, or by its path.
+
+    Parameters
+    ----------
+    folder : str
+        Of the presets, below that of configs.
+    name, option : str
+        What was given, and by which option.
+
+    Raises
+    ------
+    SpecError
+        When it is neither.
+    """
+    presets = {path.stem: path for path in sorted((config_root() / folder).glob("*.yaml"), key=lambda path: path.stem)}
+    if name in presets:
+        return presets[name]
+    path = Path(name)
+    if "/" in name or path.suffix or path.is_file():
+        return path  # whatever is wrong with it is told when it is read
+    expected = f"a YAML file or one of {', '.join(presets)}"
+    raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, presets))])
 
 
 def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:

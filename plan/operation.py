@@ -16,11 +16,9 @@ from plan.progress import Step
 from simulate.cluster_run import ClusterRun
 from simulate.formats.saved_run import format_saved_run
 from simulate.training_job import JobRecord
-from topo.catalog import config_root
-from topo.errors import Finding, HeddleError, SpecError
-from topo.nearest import did_you_mean
+from topo.errors import HeddleError
 
-__all__ = ["Operation", "check_state", "find_queue", "operate_until", "stopping", "write_state"]
+__all__ = ["Operation", "check_state", "operate_until", "stopping", "write_state"]
 
 
 @dataclass(frozen=True)
@@ -41,24 +39,6 @@ class Operation:
             for job, compute_s in zip(self.jobs, self.compute_s, strict=True)
         ]
         return {"time_s": self.now_s, "stopped": self.stopped, "jobs": jobs}
-
-
-def find_queue(name: str) -> Path:
-    """Return the file of a queue: one of ``configs/queues`` by its name, or any by its path.
-
-    Raises
-    ------
-    SpecError
-        When there is neither.
-    """
-    presets = {path.stem: path for path in sorted((config_root() / "queues").glob("*.yaml"))}
-    if name in presets:
-        return presets[name]
-    path = Path(name)
-    if "/" in name or path.suffix or path.is_file():
-        return path  # whatever is wrong with it is told when it is read
-    expected = f"a YAML file or one of {', '.join(presets)}"
-    raise SpecError([Finding("--queue", f'"{name[:60]}"', expected, did_you_mean(name, presets))])
 
 
 def operate_until(run: ClusterRun, until_s: float, step: Step) -> Operation:

@@ -29,14 +29,12 @@ from simulate.results import JobResult, job_results
 from simulate.storage_play import play_with_storage
 from simulate.workload import Workload
 from simulate.workload_spec import FlowsJob
-from topo.catalog import config_root, load_catalog
-from topo.errors import Finding, FlowError, HeddleError, SpecError
+from topo.catalog import load_catalog
+from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, frozen
-from topo.nearest import did_you_mean
 
 __all__ = [
     "Simulation",
-    "find_workload",
     "format_as_goal",
     "make_network",
     "play_workload",
@@ -60,25 +58,6 @@ class Simulation:
     jobs: tuple[JobResult, ...]
     links: tuple[LinkClass, ...]
     """The hottest class of links first."""
-
-
-def find_workload(name: str) -> Path:
-    """Return the file of a workload: one of ``configs/workloads`` by its name, or any by its path.
-
-    Raises
-    ------
-    SpecError
-        When there is neither.
-    """
-    folder = config_root() / "workloads"
-    presets = {path.stem: path for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem)}
-    if name in presets:
-        return presets[name]
-    path = Path(name)
-    if "/" in name or path.suffix or path.is_file():
-        return path  # whatever is wrong with it is told when it is read
-    expected = f"a YAML file or one of {', '.join(presets)}"
-    raise SpecError([Finding("--workload", f'"{name[:60]}"', expected, did_you_mean(name, presets))])
 
 
 def make_network(

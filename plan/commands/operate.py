@@ -67,8 +67,8 @@ def operate(
     with progress(quiet=as_json) as step:
         from dataclasses import replace
 
-        from plan.inputs import read_routed_argument
-        from plan.operation import check_state, find_queue, operate_until, write_state
+        from plan.inputs import find_preset, read_routed_argument
+        from plan.operation import check_state, operate_until, write_state
         from plan.simulation import make_network
         from simulate.cluster_run import ClusterRun
         from simulate.formats.saved_run import read_saved_run
@@ -76,7 +76,7 @@ def operate(
 
         if state is not None:
             check_state(state)
-        plan = read_queue(find_queue(queue), seed)
+        plan = read_queue(find_preset("queues", queue, "--queue"), seed)
         if anywhere:
             plan = replace(plan, cross_zone_jobs=None)
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)

@@ -106,12 +106,12 @@ def simulate(
     with progress(quiet=as_json) as step:
         import numpy as np
 
-        from plan.inputs import read_routed_argument
-        from plan.simulation import find_workload, format_as_goal, make_network, play_workload, simulation_files
+        from plan.inputs import find_preset, read_routed_argument
+        from plan.simulation import format_as_goal, make_network, play_workload, simulation_files
         from simulate.formats.flows_csv import format_flows_csv, read_flows_csv
         from simulate.workload import bare_flows, read_workload
 
-        path = flows or find_workload(workload or "")
+        path = flows or find_preset("workloads", workload or "", "--workload")
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
         network = make_network(
             source, latency_ns=latency_ns, hop_latency_ns=hop_latency_ns, host_gbps=host_gbps or float("inf")

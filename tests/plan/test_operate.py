@@ -13,7 +13,7 @@ import pytest
 
 import simulate.cluster_run
 from plan.cli import run
-from plan.operation import find_queue
+from plan.inputs import find_preset
 from simulate.cluster_run import ClusterRun
 from simulate.queue_spec import read_queue
 from topo.catalog import config_root
@@ -91,7 +91,7 @@ def test_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_the_day_is_thirty_jobs() -> None:
-    plan = read_queue(find_queue("day"), 0)
+    plan = read_queue(find_preset("queues", "day", "--queue"), 0)
     assert len(plan.jobs) == 30
     assert plan.cross_zone_jobs == 1
     assert max(job.nodes for job in plan.jobs) > 600  # one that no zone of Fire-Flyer 2 holds

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from plan.cli import run
-from plan.inputs import read_fabric_argument, read_routed_argument
-from plan.simulation import find_workload
+from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines import load_engine
 from routing.formats.lfts import format_lfts
 from topo.catalog import config_root
@@ -401,7 +400,7 @@ def test_usage(lab: Path, tmp_path: Path, capsys: Captured) -> None:
         assert option in refused(capsys, LAB, "-w", workload, option, value)
     twice = ("--trace", tmp_path / "same.csv", "--goal", tmp_path / "same.csv")
     assert "two files" in refused(capsys, LAB, "-w", workload, *twice)
-    assert find_workload("three-jobs").parent == config_root() / "workloads"
+    assert find_preset("workloads", "three-jobs", "--workload").parent == config_root() / "workloads"
     packed = tmp_path / "packed.csv.gz"
     packed.write_bytes(gzip.compress(f"{HEADER}0,gpu00,gpu01,{MIB}\n".encode()))
     assert simulate(capsys, LAB, "--flows", packed)["makespan_s"] == pytest.approx(MIB / RATE, rel=1e-12)
