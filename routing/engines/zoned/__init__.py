@@ -78,9 +78,10 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     Returns
     -------
     RoutingTables
-        Complete between all adapters, on one lane. Between switches too, but for a lone spine's own packets to other
-        zones where its only channels into border leaves are needed by arrivals. In zones that miss links some LIDs of
-        switches, where nothing but management goes, may be out of reach of some leaves.
+        Complete between all adapters, on one lane. Packets from and to switches, which are management alone, close no
+        credit loop either, but some may lack a path in zones that miss links: a spine without a channel for departures
+        cannot send to other zones, and one without a link to its zone's turning leaf (`within`) is reached by what it
+        is linked to.
 
     Raises
     ------

@@ -203,6 +203,7 @@ def fill_zone(
     n_spines = len(zone.spines)
     on_leaf = np.flatnonzero(targets.leaf >= 0)
     goal = targets.leaf[on_leaf]
+    turning = _turning_leaf(zone, restricted=restricted)
     weight = np.where(targets.role[on_leaf] == Role.SWITCH, 1, len(goal))  # what goes to switches is no burden
     for leaf, switch in enumerate(zone.leaves.tolist()):
         enterable = zone.linked[goal] & zone.linked[leaf]  # (targets, spines)
@@ -221,28 +222,31 @@ def fill_zone(
                 "that a path may take: the engine `zoned` cannot route between them; take `balanced`"
             )
         write(lft, switch, targets.lid[on_leaf], ports)
-        write(lft, switch, targets.lid[-n_spines:], zone.up.port[leaf, :, 0])
+        ports = zone.up.port[leaf, :, 0].copy()
+        detour = zone.linked[leaf] & (departing if restricted else zone.linked)[turning]
+        if detour.any() and not (restricted and zone.border[leaf]):
+            ports[(ports == 0) & zone.linked[turning]] = zone.up.port[leaf, int(np.argmax(detour)), 0]
+        write(lft, switch, targets.lid[-n_spines:], ports)
     nth = nth_of_its_kind(targets.leaf[on_leaf] * n_spines + targets.spine[on_leaf])
-    turning = _turning_leaf(zone)
     for index, switch in enumerate(zone.spines.tolist()):
         ports = zone.down.pick(np.full(len(goal), index), goal, nth)
-        if turning >= 0:
-            to_turn = int(zone.down.port[index, turning, 0])
-            ports[ports == 0] = to_turn
-            lft[switch, targets.lid[-n_spines:]] = to_turn
+        to_turn = zone.down.port[index, turning, 0]
+        ports[(ports == 0) & climbs[turning, on_leaf]] = to_turn
+        write(lft, switch, targets.lid[-n_spines:], np.full(n_spines, to_turn))
         write(lft, switch, targets.lid[on_leaf], ports)
     return climbs, np.asarray(~climbs.all(axis=0))
 
 
-def _turning_leaf(zone: Zone) -> int:
-    """Choose the one leaf over which spines reach each other, -1 if none is linked to all.
+def _turning_leaf(zone: Zone, *, restricted: bool) -> int:
+    """Choose the one leaf over which spines reach each other, and leaves that they have no link to.
 
-    Only switch LIDs need it. A border leaf is taken where there is one: what it sends up never departs, so the turn
-    spine -> leaf -> spine adds no dependency on departures; and with a single turning leaf turns cannot chain.
+    Only packets from switches need it. With a single turning leaf turns cannot chain. Under the rule it is a border
+    leaf: what that sends up never departs, while arrivals that came down to another leaf would wait for what departs
+    from there. Of several the one with most links is taken; a spine that has none to it reaches what it is linked to.
     """
-    whole = np.flatnonzero(zone.linked.all(axis=1))
-    border = whole[zone.border[whole]]
-    return int(border[0]) if len(border) else int(whole[0]) if len(whole) else -1
+    may = np.flatnonzero(zone.border) if restricted else np.arange(len(zone.leaves))
+    spines = np.count_nonzero(zone.linked[may], axis=1)
+    return int(may[np.lexsort((~zone.border[may], -spines))[0]])
 
 
 def _around(zone: Zone, leaf: int, goal: int) -> int:

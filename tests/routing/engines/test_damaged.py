@@ -21,6 +21,7 @@ def assert_routed(fabric: Fabric) -> None:
     assert (proof.credit_loops, proof.lanes) == (0, 1)
     assert proof.stretch <= 2
     assert check_certificate(fabric, tables, proof)
+    assert prove(fabric, tables, "all").credit_loops == 0, "packets from and to switches close none either"
 
 
 @pytest.mark.parametrize("seed", range(4))
