@@ -413,7 +413,7 @@ class _Placer:
             raise SpecError([self.finding(across[limit], (), found, f"at most {limit} (`cross_zone_jobs`)", hint)])
 
     def check_storage(self, jobs: list[RunningJob]) -> None:
-        """Refuse storage jobs where nobody stores, more replicas than servers, and more reads than can be played."""
+        """Refuse storage jobs where nobody stores or nothing is to do, and more replicas or reads than there can be."""
         acts, setup, root = 0, self.spec.storage, self.document.root
         for number, job in enumerate(jobs):
             spec = job.spec
@@ -427,6 +427,8 @@ class _Placer:
                 node = _child(_child(root, "storage") or root, "replicas") or root
                 found, expected = f"{setup.replicas} replicas", f"at most {servers:,}, one a storage server"
                 raise SpecError([Finding(self.document.where(node), found, expected)])
+            if not spec.batches and not spec.checkpoint:
+                raise SpecError([self.finding(number, (), "nothing to do", "`batches` to read, or a `checkpoint`")])
             chunks = -(-spec.checkpoint // setup.chunk) * setup.replicas * spec.checkpoints
             acts += len(job.ends) * (spec.loaders * spec.batches * spec.batch + chunks)
             if acts > MAX_ACTS:

@@ -121,6 +121,9 @@ def simulate(
             traffic = bare_flows(read_flows_csv(path, source.fabric), str(path))
         else:
             traffic = read_workload(path, source.fabric, np.random.default_rng(seed))
+            named = [path.parent / file for job in traffic.jobs if (file := getattr(job.spec, "file", None))]
+            for target in written:
+                check_writable(target, [path, *named])
         as_goal = None if goal is None else format_as_goal(traffic, source.fabric).encode()
         simulation = play_workload(network, traffic, alone=alone, step=step)
         options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}

@@ -318,7 +318,11 @@ def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, cap
     assert "an input" in refused(capsys, LAB, "--flows", flows, "-o", flows)
     assert "a folder" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path)
     assert "nothing can be written" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path / "no" / "such.csv")
+    workload = written(tmp_path / "w.yaml", "jobs:\n- {name: a, kind: flows, file: f.csv}\n")
+    assert "an input" in refused(capsys, LAB, "-w", workload, "--trace", flows)
+    assert "an input" in refused(capsys, LAB, "-w", workload, "--goal", workload)
     assert (lab / "plan.json").read_bytes() == before
+    assert workload.read_text().startswith("jobs")
     assert flows.read_text().startswith("start_s")
 
 
@@ -339,6 +343,7 @@ CASES = {
     "cycle in a trace": ({"w.yaml": "jobs:\n- {name: a, kind: goal, file: t.goal}\n",
                           "t.goal": "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n"},
                          "t.goal:", "circle"),
+    "nothing to do": ({"w.yaml": "jobs:\n- {name: a, kind: storage}\n"}, "w.yaml:2:3: ", "`batches` to read"),
     "missing file": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: none.csv}\n"}, "none.csv", "No such file"),
     "flow to a missing node": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: f.csv}\n",
                                 "f.csv": HEADER + "0,gpu00,gpu01,1\n0,gpu00,gpu77,1\n"}, "f.csv:3: ", "gpu77"),
