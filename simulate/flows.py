@@ -144,6 +144,25 @@ class Flows:
         """Return the flows on one service level."""
         return self._replaced(sl=np.full(len(self), sl, np.int8))
 
+    def rewired(self, after: tuple[ArrayLike, ArrayLike] | None, *, tag: int | None = None) -> Flows:
+        """Return the flows with other dependencies, given as `of` takes them, and all with one tag where it is given.
+
+        Raises
+        ------
+        HeddleError
+            As `of`.
+        """
+        return Flows.of(
+            self.src,
+            self.dst,
+            self.size_bytes,
+            start_s=self.start_s,
+            delay_s=self.delay_s,
+            sl=self.sl,
+            tag=self.tag if tag is None else tag,
+            after=after,
+        )
+
     def waiting_first(self, time_s: float) -> Flows:
         """Return the flows with `time_s` more of delay before each one that waits for no other."""
         opening = np.diff(self.dep_offset) == 0
@@ -215,16 +234,7 @@ def chain(parts: Sequence[Flows]) -> Flows:
     joined = concatenate(pieces)
     own = np.repeat(np.arange(len(joined)), np.diff(joined.dep_offset))
     after = (np.concatenate([own, *flow_of]), np.concatenate([joined.dep.astype(np.int64), *dep_of]))
-    return Flows.of(
-        joined.src,
-        joined.dst,
-        joined.size_bytes,
-        start_s=joined.start_s,
-        delay_s=joined.delay_s,
-        sl=joined.sl,
-        tag=joined.tag,
-        after=after,
-    )
+    return joined.rewired(after)
 
 
 def repeated(flows: Flows, times: int) -> Flows:

@@ -66,17 +66,7 @@ class OperationGraph:
         if not self._parts:
             return Flows.of([], [], [])
         joined = concatenate(self._parts)
-        after = (np.concatenate(self._waiter), np.concatenate(self._awaited))
-        return Flows.of(
-            joined.src,
-            joined.dst,
-            joined.size_bytes,
-            start_s=joined.start_s,
-            delay_s=joined.delay_s,
-            sl=joined.sl,
-            tag=joined.tag,
-            after=after,
-        )
+        return joined.rewired((np.concatenate(self._waiter), np.concatenate(self._awaited)))
 
     def _signal(self, rank: int, awaited: NDArray[np.int64]) -> int:
         number = self._n_flows
@@ -89,16 +79,7 @@ class OperationGraph:
         self._awaited.append(pair[1].ravel())
 
     def _append(self, flows: Flows, waiter: ArrayLike, awaited: ArrayLike) -> None:
-        bare = Flows.of(
-            flows.src,
-            flows.dst,
-            flows.size_bytes,
-            start_s=flows.start_s,
-            delay_s=flows.delay_s,
-            sl=flows.sl,
-            tag=len(self._end),
-        )
-        self._parts.append(bare)
+        self._parts.append(flows.rewired(None, tag=len(self._end)))
         self._waiter.append(np.asarray(waiter, np.int64))
         self._awaited.append(np.asarray(awaited, np.int64))
         self._n_flows += len(flows)
