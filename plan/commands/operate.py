@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from plan.commands.simulate import routing_options
 from plan.commands.spec import as_json, print_json
 from plan.progress import progress
 
@@ -35,11 +36,7 @@ STOPPED = 130
 @click.option(
     "--state", type=click.Path(path_type=Path), help="File to go on from, if it is there, and to leave off in."
 )
-@click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
-@click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
-@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
-@click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
-@click.option("--subnet", help="Which subnet, when FABRIC has several.")
+@routing_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of draws and failures.")
 @as_json
 def operate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from topo.errors import HeddleError
 if TYPE_CHECKING:
     from plan.simulation import Simulation
 
-__all__ = ["simulate"]
+__all__ = ["routing_options", "simulate"]
 
 TRACES = (".csv", ".parquet")
 NANOSECONDS = click.FloatRange(0, 3.6e12)
@@ -25,17 +25,27 @@ SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
 
 
+def routing_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Add the options that say how FABRIC is routed: those of `plan.inputs.read_routed_argument`."""
+    file = click.Path(path_type=Path)
+    for option in (  # click shows first what is added last
+        click.option("--subnet", help="Which subnet, when FABRIC has several."),
+        click.option("--roles", type=file, help="Lines such as `storage st*`: what hosts are for."),
+        click.option("--policy", type=file, help="qos-policy.conf, which says the level of each path."),
+        click.option("--lanes", type=file, help="opensm.conf with service levels, lanes and weights."),
+        click.option("--tables", type=file, help="Forwarding tables, as `plan verify` takes them."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("fabric", type=click.Path(path_type=Path))
 @click.option("--workload", "-w", help="Jobs to play: a YAML file, or a preset such as allreduce or three-jobs.")
 @click.option(
     "--flows", type=click.Path(path_type=Path), help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl]."
 )
-@click.option("--tables", type=click.Path(path_type=Path), help="Forwarding tables, as `plan verify` takes them.")
-@click.option("--lanes", type=click.Path(path_type=Path), help="opensm.conf with service levels, lanes and weights.")
-@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
-@click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
-@click.option("--subnet", help="Which subnet, when FABRIC has several.")
+@routing_options
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
 @click.option("--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each message.")
 @click.option(
