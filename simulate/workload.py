@@ -180,17 +180,17 @@ def place_workload(
             servers, flows = placer.gpu_allreduce(number, job, ends, models)
             behind = sum(len(part.end_port) for part in inside)
             flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
-            flows = flows.on_level(ASK if job.sl is None else job.sl)
             inside.append(servers.devices)
             gpus = servers.gpus
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
             flows = placer.flows(number, job, ends, traces).placed(ends)
-            flows = flows.on_level(ASK if job.sl is None else job.sl)
         place = placer.finding(number, (), "", "").where
         if isinstance(job, FlowsJob):
             place = str(Path(document.path).parent / job.file)
+        else:
+            flows = flows.on_level(ASK if job.sl is None else job.sl)
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
         jobs.append(RunningJob(job, place, frozen(ends), seed, gpus))
         parts.append(flows.delayed(job.start))
