@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 from trees import three_level_tree
 
-from plan.opensm_comparison import LIMIT_S, LISTS, PEERS
-from plan.opensm_over_ibsim import as_simulated, simulated
+from plan.opensm_lab.comparison import LIMIT_S, LISTS, PEERS
+from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.engines import load_engine
-from routing.opensm import opensm_files
+from routing.opensm.files import opensm_files
 from routing.proof import prove
 from topo.fabric import Fabric
 

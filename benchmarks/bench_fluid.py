@@ -17,8 +17,8 @@ import numpy as np
 from fluid_loads import LOADS, make_load, zone
 from simgrid_peer import Played, build_peer, finish_of_real, play_in_simgrid, write_inputs
 
-from simulate.fluid import play, start
-from simulate.kernels import events
+from simulate.engines.fluid import play, start
+from simulate.engines.kernels import events
 
 REPEATS = 5
 """Runs of which the best counts, on either side."""

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from trees import modulo_tables, three_level_tree
 
-from routing.formats.ibdmchk import parse_report, write_ibdmchk_inputs
+from routing.opensm.ibdmchk import parse_report, write_ibdmchk_inputs
 from routing.proof import check_certificate, prove
 from routing.tables import RoutingTables
 from topo.fabric import Fabric

@@ -18,15 +18,15 @@ import numpy as np
 
 from routing.endpoints import select_endpoints
 from routing.engines import load_engine
-from routing.formats.ibdmchk import write_ibdmchk_inputs
-from routing.formats.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
+from routing.opensm.ibdmchk import write_ibdmchk_inputs
+from routing.opensm.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from routing.quality import congestion, permutations, shifts
 from routing.tables import RoutingTables
-from topo.catalog import load_catalog
+from topo.cluster import validate_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
-from topo.formats.spec_yaml import parse_yaml
-from topo.spec import validate_spec
+from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import load_catalog
 
 SPEC = """\
 name: zone

@@ -11,11 +11,11 @@ import numpy as np
 
 from plan.inputs import read_routed_argument
 from plan.simulation import make_network
-from simulate import fluid
-from simulate.bandwidth import algorithm_gbytes_per_s, bus_gbytes_per_s
-from simulate.collectives import schedule
+from simulate.engines import fluid
 from simulate.network import Network
-from simulate.placement import zone_of
+from simulate.traffic.bandwidth import algorithm_gbytes_per_s, bus_gbytes_per_s
+from simulate.traffic.collectives import schedule
+from simulate.traffic.placement import zone_of
 from topo.fabric import Role
 
 SPEC = Path(__file__).parents[1] / "configs" / "fire-flyer-2.yaml"

@@ -20,18 +20,18 @@ from pathlib import Path
 
 import numpy as np
 
-from plan.opensm_comparison import Contender, compare_with_opensm
+from plan.opensm_lab.comparison import Contender, compare_with_opensm
 from plan.subnet import route_subnet
-from routing.lanes import fit_lanes
+from routing.lanes.classes import DATA_LANES
+from routing.lanes.fit import fit_lanes
 from routing.proof import prove
-from routing.qos import DATA_LANES
-from topo.catalog import load_catalog
+from topo.cluster import read_spec, validate_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric, Kind
 from topo.formats.fabric_file import read_fabric
-from topo.formats.spec_yaml import parse_yaml
+from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import load_catalog
 from topo.levels import find_levels
-from topo.spec import read_spec, validate_spec
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")

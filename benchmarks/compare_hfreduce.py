@@ -11,17 +11,17 @@ import numpy as np
 from costmodel.baselines import Published, read_published
 from routing.engines import load_engine
 from routing.tables import RoutingTables
-from simulate.critical_path import time_by_bottleneck
-from simulate.flows import Flows
-from simulate.fluid import play
-from simulate.hfreduce import HFReduce
-from simulate.nccl import CHUNK_BYTES, nccl_ring, nccl_tree, ring_latency_s
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.node import Servers
+from simulate.outcome.critical_path import time_by_bottleneck
+from simulate.traffic.flows import Flows
+from simulate.traffic.hfreduce import HFReduce
+from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree, ring_latency_s
+from simulate.traffic.node import Servers
+from topo.cluster import read_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric, Role
-from topo.hardware import NodeModel
-from topo.spec import read_spec
+from topo.hardware.models import NodeModel
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "hfreduce.md"

@@ -10,14 +10,14 @@ import numpy as np
 
 from costmodel.baselines import read_published
 from routing.engines import load_engine
-from simulate.collectives import schedule
-from simulate.collectives.schedule import Schedule
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.node import Servers
-from topo.catalog import config_root
+from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.node import Servers
+from topo.cluster import read_spec
 from topo.compile import compile_cluster
-from topo.spec import read_spec
+from topo.hardware.catalog import config_root
 
 SERVERS = 4
 ADAPTER_GBPS = 25.0

@@ -11,9 +11,9 @@ from routing.engines import load_engine
 from routing.proof import prove
 from routing.quality import measure
 from routing.tables import RoutingTables
+from topo.cluster import read_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric, Role
-from topo.spec import read_spec
 
 SPEC = Path(__file__).parents[1] / "configs" / "fire-flyer-2.yaml"
 

@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plan.inputs import read_fabric_argument
-from plan.opensm_over_ibsim import as_simulated, run_opensm
+from plan.opensm_lab.ibsim import as_simulated, run_opensm
 from routing.endpoints import select_endpoints, tree_order
 from routing.engines import choose, load_engine
 from routing.proof import prove
 from routing.tables import RoutingTables, assign_lids
-from simulate import fluid
-from simulate.collectives import schedule
-from simulate.flows import Flows
+from simulate.engines import fluid
 from simulate.network import Network
+from simulate.traffic.collectives import schedule
+from simulate.traffic.flows import Flows
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.guid_list import format_guid_list

@@ -11,10 +11,10 @@ import numpy as np
 
 from plan.inputs import find_preset, read_routed_argument
 from plan.simulation import make_network
-from simulate.cluster_run import ClusterRun
+from simulate.cluster.queue_spec import read_queue
+from simulate.cluster.run import ClusterRun
+from simulate.cluster.training_job import JobRecord
 from simulate.network import Network
-from simulate.queue_spec import read_queue
-from simulate.training_job import JobRecord
 from topo.fabric import Role
 
 ROOT = Path(__file__).parents[1]

@@ -11,14 +11,14 @@ import numpy as np
 from costmodel.baselines import read_published
 from plan.inputs import read_routed_argument
 from plan.simulation import make_network
-from simulate.collectives import schedule
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.placement import leaf_of, zone_of
-from simulate.steady_reads import SteadyReads, steady_reads
-from simulate.storage import StorageOptions
-from topo.catalog import load_catalog
+from simulate.traffic.collectives import schedule
+from simulate.traffic.placement import leaf_of, zone_of
+from simulate.workload.steady_reads import SteadyReads, steady_reads
+from simulate.workload.storage import StorageOptions
 from topo.fabric import Fabric, Role
+from topo.hardware.catalog import load_catalog
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "storage.md"

@@ -9,14 +9,14 @@ import numpy as np
 from compare_hfreduce import Cluster
 
 from costmodel.baselines import Published, read_published
-from simulate.collectives.ring import ring_all_gather, ring_reduce_scatter
-from simulate.flows import Flows
-from simulate.fluid import play
-from simulate.hfreduce import HFReduce
-from simulate.nccl import nccl_ring, ring_latency_s
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.node import Servers
-from simulate.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, search_bucket, vgg16
+from simulate.traffic.collectives.ring import ring_all_gather, ring_reduce_scatter
+from simulate.traffic.flows import Flows
+from simulate.traffic.hfreduce import HFReduce
+from simulate.traffic.nccl import nccl_ring, ring_latency_s
+from simulate.traffic.node import Servers
+from simulate.traffic.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, search_bucket, vgg16
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "training.md"

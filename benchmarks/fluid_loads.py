@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids
-from simulate.flows import Flows, chain
 from simulate.network import Network
+from simulate.traffic.flows import Flows, chain
 from topo.builder import FabricBuilder
 from topo.fabric import Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 __all__ = ["LOADS", "Load", "make_load", "zone"]
 

@@ -13,14 +13,12 @@ from pathlib import Path
 
 from costmodel.designs import Size, size_fat_tree, size_zones
 from costmodel.price import UNITS
-from topo.catalog import Catalog
 from topo.errors import Finding, SpecError
 from topo.formats.catalog_csv import CONVERTERS, Row, parse_table, read_table
-from topo.hardware import NodeModel
+from topo.hardware.catalog import Catalog
+from topo.hardware.models import NodeModel
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Joints, Zones
-
-__all__ = ["Baseline", "Cell", "Published", "baselines", "parse_published", "read_published", "table_ii", "table_iii"]
 
 SWITCH = "QM8700"
 COLUMNS = ("table", "figure", "value")

@@ -11,14 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.cables import Cabling, backplane
-from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind, Role
-from topo.purchase import Spares
-from topo.racks import Layout
-from topo.speeds import SPEEDS
-
-__all__ = ["SERVER_ROLES", "SPARE", "Bill", "Line", "PartKind", "make_bill", "with_spares"]
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import SPEEDS
+from topo.room.cables import Cabling, backplane
+from topo.room.racks import Layout
+from topo.spec.purchase import Spares
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 Part = tuple[PartKind, str, str]

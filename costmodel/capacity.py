@@ -11,8 +11,6 @@ from scipy.sparse.csgraph import maximum_flow
 
 from topo.fabric import Fabric, Kind, Role
 
-__all__ = ["bisection", "flow_gbps", "storage_gbps"]
-
 STEPS_PER_GBPS = 50
 """The solver counts in whole numbers: 0.02 Gb/s is one step of FDR's 54.56 Gb/s, the oddest rate there is."""
 LARGEST = 2**31 - 1

@@ -14,12 +14,10 @@ from costmodel.counts import count
 from costmodel.designs import size_fat_tree
 from costmodel.power import power_of
 from costmodel.price import UNITS, price_bill
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
+from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree
-
-__all__ = ["System", "compare"]
 
 SWITCH = "QM8700"
 DGX = "dgx-a100"

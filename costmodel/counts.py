@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.bill import make_bill
-from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind, Role
-
-__all__ = ["Counts", "count"]
+from topo.hardware.catalog import Catalog
 
 
 @dataclass(frozen=True)

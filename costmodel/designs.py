@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topo.catalog import Catalog
+from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree, size_tree
 from topo.shapes.zones import Zones
-
-__all__ = ["Size", "size_fat_tree", "size_zones"]
 
 
 @dataclass(frozen=True)

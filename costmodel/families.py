@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from math import ceil
 
 from costmodel.needs import Needs, servers_of
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Role
+from topo.hardware.catalog import Catalog
 from topo.shapes.planes import Planes
 from topo.shapes.tree_size import FatTree, size_tree
 from topo.shapes.zones import Joints, Zones
-
-__all__ = ["AnyShape", "finer_trees", "landmarks", "out_of_reach"]
 
 TAPERS = (1.0, 1.5, 2.0, 3.0, 4.0)
 """Ports down for each port up."""

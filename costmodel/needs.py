@@ -10,16 +10,14 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from topo.catalog import Catalog, load_catalog
+from topo.cluster import Budget, NodeGroup
 from topo.fabric import Role
-from topo.formats.spec_yaml import Document, read_yaml
-from topo.spec import Budget, NodeGroup
-from topo.spec_model import SpecModel
-from topo.spec_names import GroupKey, Name, SwitchName, spelled
-from topo.units import GigabitsPerSecond
-from topo.validation import validate
-
-__all__ = ["Job", "Needs", "NeedsFile", "Servers", "grown", "read_needs", "servers_of", "validate_needs"]
+from topo.formats.yaml import Document, read_yaml
+from topo.hardware.catalog import Catalog, load_catalog
+from topo.spec.base import SpecModel
+from topo.spec.names import GroupKey, Name, SwitchName, spelled
+from topo.spec.units import GigabitsPerSecond
+from topo.spec.validation import validate
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 

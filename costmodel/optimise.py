@@ -20,15 +20,13 @@ from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
 from costmodel.needs import Needs, grown, servers_of
 from costmodel.power import power_of
 from costmodel.price import NETWORK, price_bill
-from topo.catalog import Catalog
+from topo.cluster import ClusterSpec
 from topo.compile import compile_cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones
-from topo.spec import ClusterSpec
-
-__all__ = ["Design", "Search", "judge", "least_price", "search"]
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9

@@ -9,9 +9,7 @@ from costmodel.baselines import Published
 from costmodel.counts import Counts
 from costmodel.power import Power
 from costmodel.price import Cost, Range
-from topo.purchase import Owning
-
-__all__ = ["CostOfOwning", "Failures", "expected_failures", "own"]
+from topo.spec.purchase import Owning
 
 HOURS_PER_YEAR = 8_766.0
 """365.25 days."""

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.bill import SERVER_ROLES, SPARE, Bill, Line, PartKind
-from topo.catalog import Catalog
 from topo.formats.catalog_csv import Source
-from topo.hardware import CableModel, HardwareModel
-
-__all__ = ["Power", "PowerLine", "power_of"]
+from topo.hardware.catalog import Catalog
+from topo.hardware.models import CableModel, HardwareModel
 
 NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.bill import Bill, Line, PartKind
-from topo.catalog import Catalog
-
-__all__ = ["NOTHING", "UNITS", "Cost", "PricedLine", "Range", "price_bill"]
+from topo.hardware.catalog import Catalog
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links

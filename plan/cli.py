@@ -21,11 +21,9 @@ from typing import NoReturn
 
 import click
 
-from plan.terminal import printable
+from plan.render.terminal import printable
 from topo.errors import FormatError, HeddleError, SpecError
 from topo.nearest import did_you_mean
-
-__all__ = ["main", "plan"]
 
 COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from topo.errors import HeddleError
 
-__all__ = ["MARK", "Content", "check_replaceable", "write_folder"]
-
 MARK = "SHA256SUMS"
 """The file by which a folder is known as ours, and which of its files are. ``sha256sum -c`` reads it too."""
 

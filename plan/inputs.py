@@ -7,27 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from topo.catalog import config_root
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Fabric
+from topo.hardware.catalog import config_root
 from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from routing.formats.qos_policy import QosPolicy
-    from routing.qos import LanePlan, TrafficClass
+    from routing.lanes.classes import LanePlan, TrafficClass
+    from routing.opensm.qos_policy import QosPolicy
     from routing.tables import RoutingTables
-    from topo.spec import SpecFile
-
-__all__ = [
-    "FabricInput",
-    "RoutedInput",
-    "find_preset",
-    "give_lids",
-    "give_roles",
-    "read_fabric_argument",
-    "read_routed_argument",
-    "subnet_folders",
-]
+    from topo.cluster import SpecFile
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
@@ -122,13 +111,13 @@ def read_routed_argument(
     Parameters
     ----------
     tables : Path, optional
-        Forwarding tables, as `routing.formats.lfts.read_lfts` reads them.
+        Forwarding tables, as `routing.opensm.lfts.read_lfts` reads them.
     lanes : Path, optional
         Options of OpenSM.
     roles : Path, optional
         Rules that say what hosts are for, as `topo.roles.read_role_rules` reads them.
     policy : Path, optional
-        Service levels of paths, as `routing.formats.qos_policy.read_qos_policy` reads them.
+        Service levels of paths, as `routing.opensm.qos_policy.read_qos_policy` reads them.
     step : callable
         Is told what is going on, for a progress display.
 
@@ -137,10 +126,10 @@ def read_routed_argument(
     HeddleError
         When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
-    from routing.formats.lfts import read_lfts
-    from routing.formats.opensm_conf import read_lanes
-    from routing.formats.qos_policy import QosPolicy, read_qos_policy
-    from routing.qos import LanePlan
+    from routing.lanes.classes import LanePlan
+    from routing.opensm.conf import read_lanes
+    from routing.opensm.lfts import read_lfts
+    from routing.opensm.qos_policy import QosPolicy, read_qos_policy
 
     step("reading the fabric")
     found: RoutingTables | None = None
@@ -228,7 +217,7 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
     """
     import numpy as np
 
-    from routing.formats.guid2lid import read_guid2lid
+    from routing.opensm.guid2lid import read_guid2lid
 
     given = read_guid2lid(path)
     lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]
@@ -237,9 +226,9 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
 
 def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
     from routing.engines import ENGINES
+    from topo.cluster import read_spec
     from topo.compile import compile_cluster
     from topo.errors import DesignError
-    from topo.spec import read_spec
 
     source = read_spec(path, tuple(ENGINES))
     try:
@@ -250,9 +239,9 @@ def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
 
 
 def _lanes_of_spec(source: SpecFile, fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
-    from routing.formats.qos_policy import QosPolicy
-    from routing.opensm import policy_of_classes
-    from routing.qos import lanes_of_classes, lanes_of_levels
+    from routing.lanes.classes import lanes_of_classes, lanes_of_levels
+    from routing.opensm.files import policy_of_classes
+    from routing.opensm.qos_policy import QosPolicy
 
     if tables is not None and tables.path_sl is not None and tables.path_sl.any():
         return lanes_of_levels(tables.sl2vl), QosPolicy()  # the tables say it
@@ -260,7 +249,7 @@ def _lanes_of_spec(source: SpecFile, fabric: Fabric, tables: RoutingTables | Non
 
 
 def _traffic(source: SpecFile) -> tuple[TrafficClass, ...]:
-    from routing.qos import TrafficClass
+    from routing.lanes.classes import TrafficClass
 
     return tuple(TrafficClass(**item.model_dump()) for item in source.spec.traffic)
 

@@ -12,13 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from plan.progress import Step
-from simulate.cluster_run import ClusterRun
-from simulate.formats.saved_run import format_saved_run
-from simulate.training_job import JobRecord
+from plan.render.progress import Step
+from simulate.cluster.run import ClusterRun
+from simulate.cluster.saved_run import format_saved_run
+from simulate.cluster.training_job import JobRecord
 from topo.errors import HeddleError
-
-__all__ = ["Operation", "check_state", "operate_until", "stopping", "write_state"]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,11 @@ from costmodel.counts import Counts, count
 from costmodel.owning import CostOfOwning, expected_failures, own
 from costmodel.power import Power, power_of
 from costmodel.price import UNITS, Cost, price_bill
-from topo.cables import Cabling, choose_cables
-from topo.catalog import Catalog, config_root
+from topo.cluster import ClusterSpec
 from topo.fabric import Fabric
-from topo.racks import Layout, place_devices
-from topo.spec import ClusterSpec
-
-__all__ = ["PUBLISHED", "Pricing", "exceeded_budgets", "price_cluster"]
+from topo.hardware.catalog import Catalog, config_root
+from topo.room.cables import Cabling, choose_cables
+from topo.room.racks import Layout, place_devices
 
 PUBLISHED = "published/fire-flyer-ai-hpc.csv"
 """Figures that the design is set beside, below the folder of configs."""

@@ -15,32 +15,23 @@ import numpy as np
 
 from plan.folder import Content
 from plan.inputs import RoutedInput
-from plan.progress import Step
-from plan.simulation_charts import draw_link_load, draw_timeline
-from simulate import fluid
-from simulate.end_ports import EndPortNames
-from simulate.formats.flows_csv import line_of_flow
-from simulate.formats.goal import format_goal
-from simulate.goal_flows import goal_of_flows
-from simulate.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
+from plan.render.charts import draw_link_load, draw_timeline
+from plan.render.progress import Step
+from simulate.engines import fluid
 from simulate.network import Devices, Network
-from simulate.outcome import Outcome
-from simulate.results import JobResult, job_results
-from simulate.storage_play import play_with_storage
-from simulate.workload import Workload
-from simulate.workload_spec import FlowsJob
-from topo.catalog import load_catalog
+from simulate.outcome.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
+from simulate.outcome.outcome import Outcome
+from simulate.workload.end_ports import EndPortNames
+from simulate.workload.flows_csv import line_of_flow
+from simulate.workload.goal import format_goal
+from simulate.workload.goal_flows import goal_of_flows
+from simulate.workload.place import Workload
+from simulate.workload.results import JobResult, job_results
+from simulate.workload.spec import FlowsJob
+from simulate.workload.storage_play import play_with_storage
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, frozen
-
-__all__ = [
-    "Simulation",
-    "format_as_goal",
-    "make_network",
-    "play_workload",
-    "simulation_document",
-    "simulation_files",
-]
+from topo.hardware.catalog import load_catalog
 
 BINS = 200
 """Bins of the timeline: at least half of them hold the time until the last flow ends."""

@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from plan.folder import Content
-from plan.verdict import faults_document
+from plan.render.verdict import faults_document
 from routing.endpoints import EndpointSet, select_endpoints, tree_order
 from routing.engines import choose, load_engine
-from routing.lanes import fit_lanes
-from routing.opensm import opensm_files
+from routing.lanes.classes import TrafficClass
+from routing.lanes.fit import fit_lanes
+from routing.opensm.files import opensm_files
 from routing.proof import Proof, prove
-from routing.qos import TrafficClass
 from routing.quality import Quality, measure
 from routing.tables import RoutingTables, assign_lids
 from topo.errors import RoutingError
 from topo.fabric import Fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
-
-__all__ = ["Subnet", "make_tables", "measure_tables", "route_subnet", "subnet_files", "subnets_document", "versions"]
 
 ANY = "balanced"
 """The engine that takes any fabric."""

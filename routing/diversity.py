@@ -24,8 +24,6 @@ from routing.tables import RoutingTables
 from topo.fabric import Fabric, Kind
 from topo.faults import fail_links
 
-__all__ = ["Diversity", "FailureStudy", "leaf_pairs", "path_diversity", "study_failures"]
-
 MOST_PAIRS = 500
 """Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""
 

@@ -11,8 +11,6 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
 
-__all__ = ["EndpointSet", "delivery_channels", "select_endpoints", "tree_order"]
-
 EndpointSet = Literal["hca", "adapters", "all"]
 """``hca``: channel adapters of hosts; ``adapters``: SHARP aggregation nodes and routers too; ``all``: and port 0 of
 every switch."""

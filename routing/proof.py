@@ -23,8 +23,6 @@ from routing.trace import DATA_LANES, Trace, trace
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 
-__all__ = ["ChannelClass", "Proof", "between_switches", "check_certificate", "prove"]
-
 MAX_EXAMPLES = 10
 CYCLE_STARTS = 32
 """Channels from which a shortest cycle is looked for, inside the smallest component that holds one."""

@@ -19,18 +19,6 @@ from routing.proof import ChannelClass, between_switches, prove
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
 
-__all__ = [
-    "Congestion",
-    "Quality",
-    "UplinkShare",
-    "bisections",
-    "congestion",
-    "halving_doubling",
-    "measure",
-    "permutations",
-    "shifts",
-]
-
 
 @dataclass(frozen=True)
 class Congestion:

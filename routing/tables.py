@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from topo.errors import RoutingError
 from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 
-__all__ = ["NO_PATH", "RoutingTables", "assign_lids", "differing_entries", "lid_owners"]
-
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""
 

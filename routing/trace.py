@@ -9,8 +9,6 @@ from routing.kernels import pairs
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric
 
-__all__ = ["Fault", "Trace", "trace"]
-
 DATA_LANES = 15
 """Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
 

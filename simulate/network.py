@@ -8,16 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routing.formats.qos_policy import QosPolicy
+from routing.opensm.qos_policy import QosPolicy
 from routing.tables import RoutingTables
 from routing.trace import trace
-from simulate.flows import Flows
-from simulate.kernels import paths
+from simulate.engines.kernels import paths
 from simulate.service_levels import ASK, levels_of_pairs
+from simulate.traffic.flows import Flows
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, freeze_arrays, frozen
-
-__all__ = ["Devices", "Network", "RouteTable"]
 
 GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""
@@ -137,8 +135,8 @@ class Network:
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights
             Arbitration weight of virtual lanes 0, 1, ...: lanes with something to send share a link in proportion,
-            and the flows of a lane share what it gets (`simulate.kernels.lanes` has the formula). None when all flows
-            share alike whatever their level.
+            and the flows of a lane share what it gets (`simulate.engines.kernels.lanes` has the formula). None when all
+            flows share alike whatever their level.
         policy
             Service levels of flows that have none of their own; 0 for all without one.
 

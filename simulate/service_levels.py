@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.formats.qos_policy import QosPolicy
+from routing.opensm.qos_policy import QosPolicy
 from topo.fabric import Fabric
-
-__all__ = ["ASK", "levels_of_pairs"]
 
 ASK = -1
 """In place of a service level: the one that the subnet manager answers with."""

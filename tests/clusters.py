@@ -1,12 +1,12 @@
 """Clusters that several tests compile."""
 
-from topo.catalog import load_catalog
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup
+from topo.hardware.catalog import load_catalog
+from topo.hardware.speeds import parse_link_speed
 from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Joints, Zones, compile_zones
-from topo.speeds import parse_link_speed
 
 CATALOG = load_catalog()
 HDR = parse_link_speed("HDR")

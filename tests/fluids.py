@@ -4,8 +4,8 @@ import networkx as nx
 import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
-from simulate.flows import Flows
 from simulate.network import Network
+from simulate.traffic.flows import Flows
 from topo.fabric import Fabric
 
 

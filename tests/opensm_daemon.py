@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from plan.opensm_over_ibsim import SimulatedSubnet
+from plan.opensm_lab.ibsim import SimulatedSubnet
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 from routing.engines import choose, load_engine
 from routing.tables import RoutingTables
-from topo.catalog import config_root
+from topo.cluster import SpecFile, read_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric
-from topo.spec import SpecFile, read_spec
+from topo.hardware.catalog import config_root
 
 PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 

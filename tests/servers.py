@@ -9,13 +9,13 @@ from clusters import CATALOG, tree
 
 from routing.engines import load_engine
 from routing.tables import RoutingTables
-from simulate.flows import Flows
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.node import Servers
-from simulate.outcome import Outcome
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows
+from simulate.traffic.node import Servers
 from topo.fabric import Fabric, frozen
-from topo.hardware import NodeModel
+from topo.hardware.models import NodeModel
 
 PCIE_A100 = CATALOG.node("pcie-a100")
 

@@ -68,6 +68,6 @@ def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) ->
 
     installed = site / "topo" / "configs"
     assert files_below(installed) == files_below(repository / "configs") != {}
-    question = "import topo.catalog; print(topo.catalog.config_root())"
+    question = "import topo.hardware.catalog; print(topo.hardware.catalog.config_root())"
     asked = run(sys.executable, "-c", question, cwd=tmp_path, PYTHONPATH=str(site))
     assert asked.stdout.strip() == str(installed), asked.stderr

@@ -10,7 +10,7 @@ from routing.endpoints import select_endpoints, tree_order
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

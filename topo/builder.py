@@ -9,9 +9,7 @@ import numpy as np
 
 from topo.errors import DesignError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
-from topo.speeds import LinkSpeed
-
-__all__ = ["FabricBuilder", "stable_guid"]
+from topo.hardware.speeds import LinkSpeed
 
 GUID_PREFIX = 0x0A << 56
 """Bit 1 of the first byte marks a locally administered EUI-64: no vendor owns a GUID that we make."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from topo.catalog import Catalog
+from topo.cluster import ClusterSpec
 from topo.errors import DesignError
 from topo.fabric import Fabric
-from topo.hosts import HostGroup
+from topo.hardware.catalog import Catalog
 from topo.shapes.bigraph import BiGraph, compile_bigraph
 from topo.shapes.dragonfly import Dragonfly, DragonflyPlus, compile_dragonfly, compile_dragonfly_plus
 from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
 from topo.shapes.hyperx import HyperX, Torus, compile_grid
 from topo.shapes.pgft import KaryTree, Pgft, compile_kary_tree, compile_pgft
 from topo.shapes.planes import Planes, compile_planes
@@ -19,9 +20,6 @@ from topo.shapes.rail import Rail, compile_rail
 from topo.shapes.slim_fly import SlimFly, compile_slim_fly
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones, compile_zones
-from topo.spec import ClusterSpec
-
-__all__ = ["compile_cluster", "resolve_groups"]
 
 Compile = Callable[[Any, Sequence[HostGroup], Catalog, str], tuple[Fabric, ...]]
 

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
-
-__all__ = ["CableEnd", "Discovery", "FoundNode", "NodeKey", "Records"]
+from topo.hardware.devices import AGGREGATION_DEVICE, CHIPS
 
 MAX_NODES = 100_000
 """Nodes of one dump: a subnet has 49,151 unicast LIDs, and a node needs at least one."""

@@ -17,17 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "DesignError",
-    "Finding",
-    "FlowError",
-    "FormatError",
-    "HeddleError",
-    "RoutingError",
-    "SpecError",
-    "ToolError",
-]
-
 
 class HeddleError(Exception):
     """An error with a message for the person who runs the command."""

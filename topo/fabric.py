@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.speeds import LANE_GBPS
+from topo.hardware.speeds import LANE_GBPS
 
 if TYPE_CHECKING:
     import networkx as nx
-
-__all__ = ["MAX_UNICAST_LID", "Fabric", "Kind", "Role", "frozen"]
 
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
@@ -112,7 +110,7 @@ class Fabric:
     width: NDArray[np.uint8]
     """(P,) lanes: 1, 2, 4, 8 or 12."""
     speed: NDArray[np.uint8]
-    """(P,) index into `topo.speeds.SPEEDS`."""
+    """(P,) index into `topo.hardware.speeds.SPEEDS`."""
     port_guid: NDArray[np.uint64]
     """(P,) port GUIDs; those of a switch's ports are its node GUID."""
 

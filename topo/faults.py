@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
-__all__ = ["fail_links", "switch_links", "unplug"]
-
 
 def unplug(fabric: Fabric, ports: NDArray[np.integer]) -> Fabric:
     """Return the fabric without the cables in some ports; levels, zones and roles stay."""

@@ -36,8 +36,6 @@ from scipy.sparse.csgraph import connected_components
 
 from topo.fabric import Fabric, Kind, Role
 
-__all__ = ["find_levels"]
-
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 

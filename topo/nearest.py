@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-__all__ = ["did_you_mean", "nearest"]
-
 
 def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | None:
     """Return the name most like ``word``, or None when none is at least so like it (0 to 1).

@@ -20,8 +20,6 @@ from topo.fabric import Fabric, Kind, Role
 from topo.formats.lines import bounded_lines, read_lines
 from topo.nearest import did_you_mean
 
-__all__ = ["HOST_ROLES", "RoleRule", "apply_guids", "apply_rules", "parse_role_rules", "read_role_rules"]
-
 HOST_ROLES = {"compute": Role.COMPUTE, "storage": Role.STORAGE, "management": Role.MANAGEMENT}
 """Roles that a host can have, by the words for them."""
 

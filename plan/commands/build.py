@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
+from plan.render.progress import progress
 
 if TYPE_CHECKING:
-    from plan.build import Plan
-
-__all__ = ["build"]
+    from plan.pipeline import Plan
 
 
 @click.command()
@@ -35,15 +33,15 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """
     from plan.folder import check_replaceable, write_folder
     from routing.engines import ENGINES
+    from topo.cluster import read_spec
     from topo.errors import DesignError
-    from topo.spec import read_spec
 
     check_replaceable(output)
     with progress(quiet=as_json) as step:
         step("reading")
         source = read_spec(spec, tuple(ENGINES))
-        from plan.build import make_plan
-        from plan.output import plan_document, plan_files
+        from plan.pipeline import make_plan
+        from plan.render.plan_output import plan_document, plan_files
 
         try:
             plan = make_plan(source, seed, step)
@@ -64,7 +62,7 @@ def show(plan: Plan, output: Path) -> None:
     from rich.table import Table
 
     from plan.pricing import exceeded_budgets
-    from plan.terminal import console, printable
+    from plan.render.terminal import console, printable
 
     counts, cost, power = plan.pricing.counts, plan.pricing.cost, plan.pricing.power
     table = Table(title=f"{plan.spec.name}", show_header=False, title_justify="left", title_style="bold")

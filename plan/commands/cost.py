@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
+from plan.render.progress import progress
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from costmodel.optimise import Design, Search
-
-__all__ = ["compare", "cost", "optimise"]
 
 SHOWN = 12
 """Designs that lost and are shown to a person; ``--json`` has all."""
@@ -31,9 +29,9 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     from rich.table import Table
 
     from plan.pricing import price_cluster
-    from plan.terminal import console
+    from plan.render.terminal import console
+    from topo.cluster import read_spec
     from topo.compile import compile_cluster
-    from topo.spec import read_spec
 
     source = read_spec(spec)
     known = sorted({name for prices in source.catalog.prices.values() for name in prices})
@@ -88,10 +86,10 @@ def compare(spec: Path, as_json: bool) -> None:
     from costmodel.baselines import baselines, read_published, table_ii, table_iii
     from costmodel.comparison import compare as systems_of
     from plan.pricing import PUBLISHED
-    from plan.terminal import console
-    from topo.catalog import config_root
+    from plan.render.terminal import console
+    from topo.cluster import read_spec
     from topo.compile import compile_cluster
-    from topo.spec import read_spec
+    from topo.hardware.catalog import config_root
 
     source = read_spec(spec)
     systems = systems_of(compile_cluster(source.spec, source.catalog), source.catalog)
@@ -176,7 +174,7 @@ def _show_search(found: Search) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from plan.terminal import console
+    from plan.render.terminal import console
 
     unit, front, winner = found.needs.currency, found.front, found.winner
     table = Table(title=f"{found.needs.name}: designs that do", title_justify="left", title_style="bold")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
+from plan.render.progress import progress
 from topo.errors import DesignError, Finding, FormatError, HeddleError, SpecError
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from topo.fabric import Fabric
     from topo.shapes import Shape
-
-__all__ = ["draw"]
 
 MAX_LINKS_BYTES = 100_000_000
 """Of a simulation's links.csv: twelve times what the largest subnet has."""
@@ -50,7 +48,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
-    from plan.drawing import format_drawing
+    from topo.drawing import format_drawing
 
     with progress(quiet=as_json) as step:
         step("reading")
@@ -94,8 +92,8 @@ def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
         from topo.levels import find_levels
 
         return path.name.partition(".")[0], [find_levels(read_fabric(path).fabric)], None
+    from topo.cluster import read_spec
     from topo.compile import compile_cluster
-    from topo.spec import read_spec
 
     source = read_spec(path)
     try:
@@ -161,7 +159,7 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
 
 def load_of(fabric: Fabric, tables: Path) -> NDArray[np.int64]:
     """Return (P,) pairs of HCAs over each channel, as the tables route them."""
-    from routing.formats.lfts import read_lfts
+    from routing.opensm.lfts import read_lfts
     from routing.proof import prove
 
     return prove(fabric, read_lfts(tables, fabric).tables).load

@@ -9,12 +9,10 @@ import click
 
 from plan.commands.simulate import routing_options
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
+from plan.render.progress import progress
 
 if TYPE_CHECKING:
     from plan.operation import Operation
-
-__all__ = ["operate"]
 
 STOPPED = 130
 """As the shell counts an interrupt."""
@@ -67,9 +65,9 @@ def operate(
         from plan.inputs import find_preset, read_routed_argument
         from plan.operation import check_state, operate_until, write_state
         from plan.simulation import make_network
-        from simulate.cluster_run import ClusterRun
-        from simulate.formats.saved_run import read_saved_run
-        from simulate.queue_spec import read_queue
+        from simulate.cluster.queue_spec import read_queue
+        from simulate.cluster.run import ClusterRun
+        from simulate.cluster.saved_run import read_saved_run
 
         if state is not None:
             check_state(state)
@@ -99,7 +97,7 @@ def show(operation: Operation) -> None:
     """Print what has become of each job."""
     from rich.table import Table
 
-    from plan.terminal import console
+    from plan.render.terminal import console
 
     table = Table(title=f"after {operation.now_s / 3600:.2f} h", title_justify="left")
     for name in ("job", "nodes", "began h", "ended h", "steps", "step s", "of computation", "failures", "checkpoints"):

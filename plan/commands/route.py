@@ -10,18 +10,16 @@ import click
 
 from plan.commands.spec import as_json, print_json
 from plan.commands.verify import endpoints_option
-from plan.progress import progress
-from plan.route_view import show_comparison, show_failures, show_rehearsal, show_subnet
-from plan.terminal import printable
+from plan.render.progress import progress
+from plan.render.route_view import show_comparison, show_failures, show_rehearsal, show_subnet
+from plan.render.terminal import printable
 from topo.errors import HeddleError, RoutingError
 from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from plan.opensm_comparison import Contender
+    from plan.opensm_lab.comparison import Contender
     from plan.subnet import Subnet
     from routing.endpoints import EndpointSet
-
-__all__ = ["route"]
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -87,9 +85,9 @@ def route(
         known, more = give_roles(source.fabric, roles, cn_guids, io_guids)
         import numpy as np
 
-        from plan.opensm_comparison import check_tools, compare_with_opensm
-        from plan.rehearsal import rehearse as rehearse_subnet
-        from plan.route_output import route_document, route_files
+        from plan.opensm_lab.comparison import check_tools, compare_with_opensm
+        from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
+        from plan.render.route_output import route_document, route_files
         from plan.subnet import make_tables, route_subnet
         from routing.diversity import study_failures
         from routing.engines import ENGINES
@@ -149,8 +147,8 @@ def route(
 
 def advice(subnet: Subnet) -> str:
     """Say what would free tables of their credit loops: how many lanes, or that no number does."""
-    from routing.lanes import fit_lanes
-    from routing.qos import DATA_LANES
+    from routing.lanes.classes import DATA_LANES
+    from routing.lanes.fit import fit_lanes
 
     tables = fit_lanes(subnet.fabric, subnet.tables, 1)
     try:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
+from plan.render.progress import progress
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from plan.simulation import Simulation
-
-__all__ = ["routing_options", "simulate"]
 
 TRACES = (".csv", ".parquet")
 NANOSECONDS = click.FloatRange(0, 3.6e12)
@@ -98,7 +96,7 @@ def simulate(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
     if trace is not None and trace.suffix == ".parquet":
-        from simulate.formats.flow_trace import check_parquet
+        from simulate.workload.flow_trace import check_parquet
 
         check_parquet()
     given = [path for path in (fabric, flows, tables, lanes, policy, roles) if path is not None]
@@ -118,8 +116,8 @@ def simulate(
 
         from plan.inputs import find_preset, read_routed_argument
         from plan.simulation import format_as_goal, make_network, play_workload, simulation_files
-        from simulate.formats.flows_csv import format_flows_csv, read_flows_csv
-        from simulate.workload import bare_flows, read_workload
+        from simulate.workload.flows_csv import format_flows_csv, read_flows_csv
+        from simulate.workload.place import bare_flows, read_workload
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
@@ -189,7 +187,7 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 
 def write_trace(simulation: Simulation, path: Path) -> None:
     """Write every flow, in the format that the file's name asks for."""
-    from simulate.formats.flow_trace import format_trace_csv, format_trace_parquet
+    from simulate.workload.flow_trace import format_trace_csv, format_trace_parquet
 
     if path.suffix == ".parquet":
         write_file(path, [format_trace_parquet(simulation.workload, simulation.outcome)])
@@ -202,7 +200,7 @@ def show(simulation: Simulation) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from plan.terminal import console, printable
+    from plan.render.terminal import console, printable
 
     outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
     out = console()

@@ -10,8 +10,6 @@ import click
 
 from topo.errors import DesignError, Finding, SpecError
 
-__all__ = ["check", "init", "schema"]
-
 SCHEMA_FILE = "heddle.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
 """What editors with a YAML language server look for on the first line."""
@@ -35,7 +33,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
     PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
     """
-    from topo.catalog import config_root
+    from topo.hardware.catalog import config_root
     from topo.nearest import did_you_mean
 
     presets = {path.stem: path for path in sorted(config_root().glob("*.yaml"), key=lambda path: path.stem)}
@@ -82,9 +80,9 @@ def check(spec: Path, as_json: bool) -> int:
     """
     from plan.pricing import exceeded_budgets, price_cluster
     from routing.engines import ENGINES
+    from topo.cluster import read_spec
     from topo.compile import compile_cluster
     from topo.fabric import Kind
-    from topo.spec import read_spec
 
     try:
         cluster, catalog, _ = read_spec(spec, engines=list(ENGINES))
@@ -124,15 +122,15 @@ def schema(kind: str, as_json: bool) -> None:
     the YAML by it. With or without --json it is JSON.
     """
     if kind == "workload":
-        from simulate.workload_spec import WorkloadSpec
+        from simulate.workload.spec import WorkloadSpec
 
         found = WorkloadSpec.model_json_schema()
     elif kind == "queue":
-        from simulate.queue_spec import QueueSpec
+        from simulate.cluster.queue_spec import QueueSpec
 
         found = QueueSpec.model_json_schema()
     else:
-        from topo.spec import ClusterSpec
+        from topo.cluster import ClusterSpec
 
         found = ClusterSpec.model_json_schema()
     title = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.spec import as_json, print_json
-from plan.progress import progress
-from plan.terminal import console, printable
-from plan.verdict import faults_document, load_table, print_faults
+from plan.render.progress import progress
+from plan.render.terminal import console, printable
+from plan.render.verdict import faults_document, load_table, print_faults
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from routing.proof import Proof
     from routing.tables import RoutingTables
     from topo.fabric import Fabric
-
-__all__ = ["verify"]
 
 endpoints_option = click.option(
     "--endpoints",
@@ -76,10 +74,10 @@ def verify(
         source = read_fabric_argument(fabric, subnet)
         if lids is not None:
             source = source._replace(fabric=give_lids(source.fabric, lids))
-        from routing.formats.lfts import read_lfts
-        from routing.formats.opensm_conf import read_lanes
-        from routing.formats.qos_policy import read_qos_policy
-        from routing.opensm import apply_policy
+        from routing.opensm.conf import read_lanes
+        from routing.opensm.files import apply_policy
+        from routing.opensm.lfts import read_lfts
+        from routing.opensm.qos_policy import read_qos_policy
         from routing.proof import prove
         from routing.tables import differing_entries
 

@@ -7,8 +7,6 @@ import io
 
 from costmodel.price import Cost
 
-__all__ = ["format_bom_csv"]
-
 HEADER = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 
 

@@ -19,9 +19,7 @@ from xlsxwriter.worksheet import Worksheet
 from costmodel.bill import SPARE
 from costmodel.power import Power
 from costmodel.price import NETWORK, SERVERS, Cost
-from topo.racks import Layout
-
-__all__ = ["format_bom_xlsx"]
+from topo.room.racks import Layout
 
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 """A workbook bears a time; ours must not, or the same plan would give other bytes."""

@@ -12,12 +12,10 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topo.cables import Cabling, cable_legs
-from topo.catalog import Catalog
 from topo.fabric import Fabric, Role
-from topo.racks import Layout
-
-__all__ = ["HEADER", "format_cable_schedule"]
+from topo.hardware.catalog import Catalog
+from topo.room.cables import Cabling, cable_legs
+from topo.room.racks import Layout
 
 HEADER = (
     "cable_id", "a_rack", "a_u", "a_device", "a_port", "b_rack", "b_u", "b_device", "b_port", "type", "part_number",

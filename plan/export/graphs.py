@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from topo.fabric import Fabric
 
-__all__ = ["format_dot", "format_graphml"]
-
 FEW_HOSTS = 200
 """Above this many adapters DOT shows switches only."""
 

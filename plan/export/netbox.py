@@ -12,13 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
-from topo.cables import Cabling, backplane
-from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind, Role
-from topo.racks import Layout
-from topo.speeds import SPEEDS
-
-__all__ = ["ORDER", "netbox_files"]
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import SPEEDS
+from topo.room.cables import Cabling, backplane
+from topo.room.racks import Layout
 
 ORDER = ("manufacturers.csv", "device-types/", "roles.csv", "sites.csv", "racks.csv", "devices.csv", "cables.csv")
 MANUFACTURER = "NVIDIA"

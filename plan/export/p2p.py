@@ -13,9 +13,7 @@ from datetime import datetime
 
 from plan.export.systems import adapter_parts, system_name
 from topo.fabric import Fabric, Kind
-from topo.racks import Layout
-
-__all__ = ["HEADER", "format_hca_mapping", "format_p2p_xlsx"]
+from topo.room.racks import Layout
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plan.export.hostlist import compress
 from topo.fabric import Fabric, Role
-
-__all__ = ["format_topology_conf", "format_topology_yaml"]
+from topo.hostlist import compress
 
 ROOT = "fabric"
 

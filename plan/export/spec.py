@@ -6,9 +6,7 @@ import io
 
 from ruamel.yaml import YAML
 
-from topo.spec import ClusterSpec
-
-__all__ = ["format_spec"]
+from topo.cluster import ClusterSpec
 
 
 def format_spec(spec: ClusterSpec, comment: str = "") -> str:

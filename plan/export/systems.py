@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from topo.fabric import Fabric, Kind
 
-__all__ = ["SystemPort", "adapter_parts", "host_devices", "system_name", "system_port", "system_type"]
-
 
 @dataclass(frozen=True)
 class SystemPort:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plan.export.systems import host_devices, system_name, system_port, system_type
-from topo.devices import adapter_device, switch_device
 from topo.fabric import Fabric, Kind
-from topo.speeds import SPEEDS
-
-__all__ = ["format_ibdm_topo", "format_topo", "ibnl_files"]
+from topo.hardware.devices import adapter_device, switch_device
+from topo.hardware.speeds import SPEEDS
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
               "NDR": "100G", "XDR": "200G"}  # fmt: skip

@@ -14,8 +14,6 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role
 
-__all__ = ["ENGINES", "choose", "load_engine"]
-
 Engine = Callable[..., RoutingTables]
 
 ENGINES = {
@@ -43,7 +41,7 @@ def choose(fabric: Fabric) -> tuple[str, str]:
     """
     joints = int(np.count_nonzero(fabric.role == Role.JOINT))
     if joints:
-        from routing.zones import zones_of
+        from routing.order.zones import zones_of
 
         try:
             zones, _ = zones_of(fabric)

@@ -1,8 +1,8 @@
 """The engine `balanced`: any topology, complete, without credit loops on one lane, and evenly loaded.
 
-1. Only legal paths of an order of channels are used (`routing.channel_order`), so nothing can deadlock whatever is
-   chosen among them, and every pair that cables connect has a path. Where the fabric is no tree, several orders are
-   grown (`routing.turn_order`), and the one with the best tables is kept.
+1. Only legal paths of an order of channels are used (`routing.order.channel_order`), so nothing can deadlock whatever
+   is chosen among them, and every pair that cables connect has a path. Where the fabric is no tree, several orders are
+   grown (`routing.order.turn_order`), and the one with the best tables is kept.
 2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
    fewest others (`routing.kernels.place`). Slow links count by their rate, so a slow subtree keeps its routes without
@@ -21,20 +21,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.channel_order import ChannelOrder, order_channels, switch_levels
-from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.engines import dfsssp
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.kernels.place import improve_placement
 from routing.kernels.relieve import relieve_peaks
 from routing.kernels.traffic import Goals, Net
+from routing.order.channel_order import ChannelOrder, order_channels, switch_levels
+from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
+from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import between_switches, prove
 from routing.tables import NO_PATH, RoutingTables
-from routing.turn_order import grow_channel_order, two_sided_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
-
-__all__ = ["route"]
 
 HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0
 """Weight of a host's port, of a SHARP aggregation node and of a switch itself, as source and as destination: what

@@ -10,15 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.channel_order import order_channels, switch_levels
-from routing.destinations import destinations_of, empty_tables, finish_tables
 from routing.kernels.shortest import weigh_paths
-from routing.lanes import break_loops
-from routing.qos import DATA_LANES
+from routing.lanes.classes import DATA_LANES
+from routing.lanes.fit import break_loops
+from routing.order.channel_order import order_channels, switch_levels
+from routing.order.destinations import destinations_of, empty_tables, finish_tables
 from routing.tables import RoutingTables
 from topo.fabric import Fabric, Kind, frozen
-
-__all__ = ["route"]
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = DATA_LANES) -> RoutingTables:

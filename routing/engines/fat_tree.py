@@ -12,7 +12,7 @@ Real trees are handled as in Dmodc (Gliksberg et al. 2019): the modulus at each 
 lead nearer, so dead cables and switches, uneven pods and half-filled switches cost balance where they are and nowhere
 else. Where hosts have several roles, x is such that each role is balanced for itself and all are in total (the aim of
 Gxmodk, Gliksberg et al. 2018): on each leaf the most common role goes on where it ended on the leaf before, and the
-others follow it, so that hosts of one leaf still descend over different cables (`routing.destinations`).
+others follow it, so that hosts of one leaf still descend over different cables (`routing.order.destinations`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.channel_order import ChannelOrder, order_channels, switch_levels
-from routing.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.kernels.modulo import fill_modulo
+from routing.order.channel_order import ChannelOrder, order_channels, switch_levels
+from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
-
-__all__ = ["NOWHERE", "climb_limit", "closed_form", "route"]
 
 NOWHERE = (-1, -1)
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.channel_order import order_channels, switch_levels
-from routing.destinations import destinations_of, empty_tables, finish_tables
 from routing.kernels.shortest import count_ports
+from routing.order.channel_order import order_channels, switch_levels
+from routing.order.destinations import destinations_of, empty_tables, finish_tables
 from routing.tables import RoutingTables
 from topo.fabric import Fabric, frozen
-
-__all__ = ["fill", "route"]
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:

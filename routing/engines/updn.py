@@ -13,8 +13,6 @@ from routing.engines.minhop import fill
 from routing.tables import RoutingTables
 from topo.fabric import Fabric
 
-__all__ = ["route"]
-
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:
     """Forwarding tables over up*/down* paths, without an entry where there is none.

@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["dependency_graph", "shortest_cycle", "topological_order"]
-
 
 @njit(cache=True, nogil=True)
 def dependency_graph(

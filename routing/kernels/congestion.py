@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["NOWHERE", "phase_congestion"]
-
 NOWHERE = -3
 """Stands for the channel that hands packets over, where an end port has none."""
 

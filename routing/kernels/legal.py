@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["breadth_first", "hops_to", "legal_choices"]
-
 Int32s = NDArray[np.int32]
 
 
@@ -83,7 +81,7 @@ def legal_choices(
     target : int
         Switch to reach.
     first, sender, receiver, reverse, rank, falling, run
-        As in `routing.channel_order.ChannelOrder`.
+        As in `routing.order.channel_order.ChannelOrder`.
     hops : (S,) int32, out
         Channels to the target, -1 where no legal path leads.
     order : (S,) int32, out

@@ -8,8 +8,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["LftScan", "scan_lfts"]
-
 OK, BAD_HEADER, NO_SWITCH, BAD_ENTRY, BAD_LID, BAD_PORT, TWO_OWNERS = range(7)
 """Why a scan stopped: a section opens without the GUID of its switch; an entry comes before the first section, or does
 not read ``0x<lid> <port>``, or has a LID or port that cannot be; a LID has two port GUIDs."""
@@ -110,7 +108,7 @@ def _note(passed_over, lines, code, line):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_lids):  # type: ignore[no-untyped-def]
-    """Read forwarding tables in any of the forms that `routing.formats.lfts` names.
+    """Read forwarding tables in any of the forms that `routing.opensm.lfts` names.
 
     Parameters
     ----------

@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["move_paths"]
-
 Int32s = NDArray[np.int32]
 Counts = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["drop_stale_code"]
-
 MARK = "kernels.sha256"
 """File beside the machine code: of which sources it was made."""
 

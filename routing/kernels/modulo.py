@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from routing.kernels.legal import legal_choices
 from routing.tables import NO_PATH
 
-__all__ = ["fill_modulo"]
-
 Int32s = NDArray[np.int32]
 
 
@@ -41,11 +39,11 @@ def fill_modulo(
     Parameters
     ----------
     first, sender, receiver, reverse, rank, falling, run, number
-        As in `routing.channel_order.ChannelOrder`.
+        As in `routing.order.channel_order.ChannelOrder`.
     level : (S,) int32
         Levels of the switches, from 1.
     group, first_goal, lid
-        `group`, `first` and `lid` of `routing.destinations.Destinations`.
+        `group`, `first` and `lid` of `routing.order.destinations.Destinations`.
     quotient : (L + 1, D) uint32
         Row k: index of each destination, divided by the product of the up choices of the levels up to k.
     limit : (S,) int32

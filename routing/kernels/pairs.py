@@ -11,18 +11,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "DETACHED",
-    "LOOP",
-    "NO_ENTRY",
-    "NO_LANE",
-    "NO_SUCH_PORT",
-    "N_FAULTS",
-    "UNPLUGGED",
-    "WRONG_END",
-    "walk_pairs",
-]
-
 NO_ENTRY, NO_SUCH_PORT, UNPLUGGED, LOOP, WRONG_END, NO_LANE, DETACHED = range(7)
 N_FAULTS = 7
 _NO_PATH = 255

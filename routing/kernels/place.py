@@ -41,8 +41,6 @@ from routing.kernels.traffic import (
     sum_traffic,
 )
 
-__all__ = ["improve_placement"]
-
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Ways = NDArray[np.uint8]

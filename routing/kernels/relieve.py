@@ -17,8 +17,6 @@ from routing.kernels.traffic import (
     sum_traffic,
 )
 
-__all__ = ["relieve_peaks"]
-
 Ways = NDArray[np.uint8]
 
 

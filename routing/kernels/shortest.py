@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from routing.kernels.legal import hops_to, legal_choices
 
-__all__ = ["count_ports", "weigh_paths"]
-
 Int32s = NDArray[np.int32]
 
 
@@ -34,7 +32,7 @@ def count_ports(
     Parameters
     ----------
     first, sender, receiver, reverse, rank, falling, run, number
-        As in `routing.channel_order.ChannelOrder`.
+        As in `routing.order.channel_order.ChannelOrder`.
     legal : bool
         Whether paths must be legal: the shortest of those then.
     switch, lid : (D,) int32
@@ -92,7 +90,7 @@ def weigh_paths(
     Parameters
     ----------
     first, receiver, number
-        As in `routing.channel_order.ChannelOrder`.
+        As in `routing.order.channel_order.ChannelOrder`.
     sources : (S,) int64
         End ports at each switch that send.
     switch, lid, counts

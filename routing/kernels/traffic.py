@@ -8,19 +8,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "NO_WAY",
-    "Goals",
-    "Net",
-    "Traffic",
-    "Tree",
-    "add_flows",
-    "empty_tree",
-    "recall_tree",
-    "sum_flows",
-    "sum_traffic",
-]
-
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Ways = NDArray[np.uint8]
@@ -30,7 +17,7 @@ NO_WAY = 255
 
 
 class Net(NamedTuple):
-    """Channels and sources; the first seven as in `routing.channel_order.ChannelOrder`."""
+    """Channels and sources; the first seven as in `routing.order.channel_order.ChannelOrder`."""
 
     first: Int32s
     sender: Int32s

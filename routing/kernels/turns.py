@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from routing.kernels.legal import hops_to
 
-__all__ = ["ALLOWED", "Turns", "grow_order"]
-
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from costmodel.baselines import Published, read_published
-from topo.catalog import Catalog, config_root, load_catalog
+from topo.hardware.catalog import Catalog, config_root, load_catalog
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@ import pytest
 
 from costmodel.baselines import Published, baselines, parse_published, table_ii, table_iii
 from costmodel.designs import size_fat_tree
-from topo.catalog import Catalog
 from topo.errors import SpecError
+from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree
 
 

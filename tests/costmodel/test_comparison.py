@@ -2,12 +2,12 @@ import pytest
 from clusters import tree, zoned
 
 from costmodel.comparison import compare
-from topo.catalog import Catalog
 from topo.fabric import Role
-from topo.hosts import HostGroup
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed
 from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
 from topo.shapes.tree_size import FatTree
-from topo.speeds import LinkSpeed
 
 
 def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:

@@ -8,8 +8,8 @@ from strategies import fabrics
 from costmodel.bill import make_bill
 from costmodel.counts import count
 from costmodel.designs import size_fat_tree, size_zones
-from topo.catalog import Catalog
 from topo.fabric import Fabric, Kind
+from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Joints, Zones
 

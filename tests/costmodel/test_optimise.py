@@ -9,15 +9,15 @@ from clusters import CATALOG, zoned
 from costmodel.needs import Needs, read_needs, validate_needs
 from costmodel.optimise import Design, judge, least_price, search
 from plan.export.spec import format_spec
-from topo.catalog import Catalog, config_root
+from topo.cluster import validate_spec
 from topo.compile import compile_cluster
 from topo.errors import DesignError, SpecError
 from topo.formats.catalog_csv import Source
-from topo.formats.spec_yaml import parse_yaml
-from topo.hardware import Price, PricePoint, SwitchModel
+from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import Catalog, config_root
+from topo.hardware.models import Price, PricePoint, SwitchModel
+from topo.hardware.speeds import LinkSpeed
 from topo.shapes.tree_size import FatTree
-from topo.spec import validate_spec
-from topo.speeds import LinkSpeed
 
 
 def needs(**keys: object) -> Needs:

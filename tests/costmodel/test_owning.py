@@ -9,8 +9,8 @@ from costmodel.counts import count
 from costmodel.owning import expected_failures, own
 from costmodel.power import power_of
 from costmodel.price import price_bill
-from topo.catalog import Catalog
-from topo.purchase import Owning, Spares
+from topo.hardware.catalog import Catalog
+from topo.spec.purchase import Owning, Spares
 
 
 def test_energy_by_hand(catalog: Catalog, published: Published) -> None:

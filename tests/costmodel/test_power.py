@@ -3,7 +3,7 @@ from clusters import zoned
 
 from costmodel.bill import Bill, Line, make_bill
 from costmodel.power import power_of
-from topo.catalog import Catalog
+from topo.hardware.catalog import Catalog
 
 
 def test_fire_flyer_2(catalog: Catalog) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costmodel.bill import Bill, Line, make_bill
 from costmodel.price import UNITS, Range, price_bill
-from topo.catalog import Catalog
+from topo.hardware.catalog import Catalog
 
 
 def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:

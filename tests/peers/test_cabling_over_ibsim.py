@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plan.opensm_over_ibsim import simulated
+from plan.opensm_lab.ibsim import simulated
 from topo.builder import FabricBuilder
 from topo.discovery import Discovery
 from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import read_fabric
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 pytestmark = pytest.mark.peer("ibsim", "ibnetdiscover", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -8,9 +8,9 @@ from clusters import zoned
 from presets import subnets
 from trees import damage, grow_tree, worst_shift
 
-from plan.opensm_over_ibsim import as_simulated, run_ibdmchk, simulated
+from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import make_tables
-from routing.opensm import opensm_files
+from routing.opensm.files import opensm_files
 from routing.proof import prove
 from topo.fabric import Fabric, Role
 

@@ -3,9 +3,9 @@
 import pytest
 from clusters import zoned
 
-from plan.opensm_over_ibsim import run_ibdmchk, simulated
+from plan.opensm_lab.ibsim import run_ibdmchk, simulated
 from routing.engines.zoned import route
-from routing.opensm import opensm_files
+from routing.opensm.files import opensm_files
 from routing.proof import prove
 from topo.fabric import Kind, Role
 from topo.formats.ibnetdiscover import parse_ibnetdiscover

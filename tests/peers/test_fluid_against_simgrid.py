@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
 
 pytestmark = pytest.mark.peer("g++", "usr/include/simgrid/s4u.hpp")

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from opensm_daemon import level_of_path, serving
 from strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 
-from plan.opensm_over_ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
-from routing.formats.guid2lid import format_guid2lid, read_guid2lid
-from routing.formats.lfts import format_lfts, parse_lfts, read_lfts
-from routing.opensm import opensm_files
-from routing.qos import TrafficClass
+from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
+from routing.lanes.classes import TrafficClass
+from routing.opensm.files import opensm_files
+from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
+from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts
 from topo.errors import ToolError
 from topo.fabric import Fabric, Role
 

@@ -3,9 +3,9 @@
 import pytest
 from presets import PRESETS, read_preset, routed, subnets
 
-from plan.opensm_over_ibsim import simulated
-from routing.opensm import opensm_files
-from routing.qos import TrafficClass
+from plan.opensm_lab.ibsim import simulated
+from routing.lanes.classes import TrafficClass
+from routing.opensm.files import opensm_files
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 

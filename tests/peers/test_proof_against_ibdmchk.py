@@ -9,14 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from strategies import Case, cases, past_switch_0_on_lane_5, ring, spoil, tree
 
-from routing.formats.ibdmchk import (
+from routing.opensm.ibdmchk import (
     IbdmchkReport,
     fdbs_sections,
     format_subnet_list,
     parse_report,
     write_ibdmchk_inputs,
 )
-from routing.formats.lfts import parse_lfts
+from routing.opensm.lfts import parse_lfts
 from routing.proof import prove
 from topo.formats.subnet_lst import parse_subnet_lst
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plan.opensm_over_ibsim import run_opensm
+from plan.opensm_lab.ibsim import run_opensm
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import measure

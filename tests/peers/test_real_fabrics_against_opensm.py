@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from plan.opensm_over_ibsim import as_simulated, simulated
-from routing.formats.lfts import format_lfts
+from plan.opensm_lab.ibsim import as_simulated, simulated
+from routing.opensm.lfts import format_lfts
 from routing.proof import prove
 from topo.formats.fabric_file import read_fabric
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from clusters import CATALOG, gpus, storage
 
-from plan.opensm_over_ibsim import SimulatedSubnet, simulated
+from plan.opensm_lab.ibsim import SimulatedSubnet, simulated
 from topo.fabric import Fabric
 from topo.faults import fail_links
 from topo.shapes.fat_tree import compile_fat_tree

@@ -10,10 +10,10 @@ from opensm_daemon import level_of_path, serving
 from strategies import ring
 
 from plan.cli import run
-from plan.opensm_over_ibsim import as_simulated, run_ibdmchk, simulated
+from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import make_tables
-from routing.lanes import fit_lanes
-from routing.opensm import opensm_files
+from routing.lanes.fit import fit_lanes
+from routing.opensm.files import opensm_files
 from routing.proof import prove
 from topo.fabric import Fabric
 from topo.formats.fabric_file import read_fabric
@@ -102,7 +102,7 @@ def test_a_rehearsal_loads_what_was_written(lanes, fabrics_folder, tmp_path, cap
         lines = b"".join(files["lfts"]).replace(b" 045 # portguid", b" 046 # portguid", 3)
         return files | {"lfts": lines}
 
-    monkeypatch.setattr("plan.rehearsal.opensm_files", spoilt)
+    monkeypatch.setattr("plan.opensm_lab.rehearsal.opensm_files", spoilt)
     assert run(command) == 1
     assert "NOT AS PLANNED, 3 of" in " ".join(capsys.readouterr().out.split())
 
@@ -126,7 +126,7 @@ def test_plan_route_sets_ours_beside_the_engines_of_opensm(fabrics_folder, tmp_p
 
 
 def test_an_engine_that_fails_is_a_row_that_says_so(fabrics_folder, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("plan.opensm_comparison.PEERS", {"nonsense": (), "minhop": ()})
+    monkeypatch.setattr("plan.opensm_lab.comparison.PEERS", {"nonsense": (), "minhop": ()})
     fabric = fabrics_folder / FILES["tartu"]
     assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
     said = capsys.readouterr().out

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from plan.cli import run
-from plan.opensm_over_ibsim import run_opensm
+from plan.opensm_lab.ibsim import run_opensm
 from routing.endpoints import select_endpoints
-from simulate import fluid
-from simulate.collectives import schedule
+from simulate.engines import fluid
 from simulate.network import Network
+from simulate.traffic.collectives import schedule
 from topo.formats.fabric_file import read_fabric
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")

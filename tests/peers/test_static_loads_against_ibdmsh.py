@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from routing.endpoints import select_endpoints
 from routing.engines import load_engine
-from routing.formats.ibdmchk import write_ibdmchk_inputs
-from routing.formats.ibdmsh import LOADS, TIMES, format_stages, parse_judgement, parse_loads
+from routing.opensm.ibdmchk import write_ibdmchk_inputs
+from routing.opensm.ibdmsh import LOADS, TIMES, format_stages, parse_judgement, parse_loads
 from routing.quality import congestion, permutations, shifts
 from routing.tables import RoutingTables
-from simulate.flows import Flows
 from simulate.network import Network
+from simulate.traffic.flows import Flows
 from topo.fabric import Fabric
 
 pytestmark = pytest.mark.peer("ibdmsh")

@@ -11,10 +11,10 @@ from costmodel.bill import Bill, Line, make_bill, with_spares
 from costmodel.power import power_of
 from costmodel.price import price_bill
 from plan.export.bom_xlsx import format_bom_xlsx
-from topo.cables import choose_cables
 from topo.fabric import Fabric
-from topo.purchase import Spares
-from topo.racks import FloorPlan, place_devices
+from topo.room.cables import choose_cables
+from topo.room.racks import FloorPlan, place_devices
+from topo.spec.purchase import Spares
 
 
 def bill_of(fabric: Fabric) -> Bill:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from strategies import fabrics
 
 from plan.export.cable_schedule import HEADER, format_cable_schedule
-from topo.cables import choose_cables
 from topo.fabric import Fabric
-from topo.racks import FloorPlan, place_devices
+from topo.room.cables import choose_cables
+from topo.room.racks import FloorPlan, place_devices
 
 Rows = list[dict[str, str]]
 

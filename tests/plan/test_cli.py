@@ -11,8 +11,8 @@ import pytest
 import plan.cli
 from plan.cli import COMMANDS, run
 from plan.folder import write_folder
-from topo.catalog import config_root
 from topo.errors import DesignError
+from topo.hardware.catalog import config_root
 
 PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from plan.cli import run
-from topo.catalog import config_root
+from topo.hardware.catalog import config_root
 
 SPEC = str(config_root() / "fire-flyer-2.yaml")
 NEEDS = str(config_root() / "needs" / "fire-flyer-2.yaml")

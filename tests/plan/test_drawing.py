@@ -13,16 +13,16 @@ from presets import ALIKE, PRESETS, read_preset, subnets
 from strategies import fabrics
 
 from plan.cli import run
-from plan.drawing import format_drawing
-from plan.drawing.layouts import lay_out
-from plan.drawing.scene import Scene, cable_pairs
-from plan.drawing.shades import LOAD_SHADES
 from routing.engines.zoned import route
 from routing.proof import prove
 from topo.builder import FabricBuilder
-from topo.catalog import config_root
 from topo.compile import compile_cluster
+from topo.drawing import format_drawing
+from topo.drawing.layouts import lay_out
+from topo.drawing.scene import Scene, cable_pairs
+from topo.drawing.shades import LOAD_SHADES
 from topo.fabric import Fabric, Role
+from topo.hardware.catalog import config_root
 from topo.levels import find_levels
 
 SVG = "{http://www.w3.org/2000/svg}"

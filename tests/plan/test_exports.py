@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from plan.export.graphs import format_dot, format_graphml
-from plan.export.hostlist import compress
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from topo.fabric import Role
+from topo.hostlist import compress
 from topo.shapes.rail import Rail, compile_rail
 from topo.shapes.tree_size import FatTree
 

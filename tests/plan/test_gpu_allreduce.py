@@ -6,12 +6,12 @@ from clusters import CATALOG, zoned
 from fluids import routed
 
 from plan.simulation import format_as_goal, play_workload, with_devices
-from simulate.formats.flow_trace import format_trace_csv
 from simulate.network import Network
-from simulate.workload import Workload, place_workload
-from simulate.workload_spec import validate_workload
+from simulate.workload.flow_trace import format_trace_csv
+from simulate.workload.place import Workload, place_workload
+from simulate.workload.spec import validate_workload
 from topo.errors import HeddleError, SpecError
-from topo.formats.spec_yaml import parse_yaml
+from topo.formats.yaml import parse_yaml
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import simulate.cluster_run
+import simulate.cluster.run
 from plan.cli import run
 from plan.inputs import find_preset
-from simulate.cluster_run import ClusterRun
-from simulate.queue_spec import read_queue
-from topo.catalog import config_root
+from simulate.cluster.queue_spec import read_queue
+from simulate.cluster.run import ClusterRun
+from topo.hardware.catalog import config_root
 
 LAB = config_root() / "lab-20.yaml"
 RATE = 25e9
@@ -144,7 +144,7 @@ def test_stopped_by_a_signal_and_gone_on_with(
         return play(self, until_s, progress=look, stop=stop)
 
     monkeypatch.setattr(ClusterRun, "play", interrupted)
-    monkeypatch.setattr(simulate.cluster_run, "STEPS_A_LOOK", 40)
+    monkeypatch.setattr(simulate.cluster.run, "STEPS_A_LOOK", 40)
     times = []
     for _ in range(3):
         part = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state", status=130)
@@ -172,7 +172,7 @@ def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypat
         return play(self, until_s, progress=look, stop=stop)
 
     monkeypatch.setattr(ClusterRun, "play", interrupted)
-    monkeypatch.setattr(simulate.cluster_run, "STEPS_A_LOOK", 10)
+    monkeypatch.setattr(simulate.cluster.run, "STEPS_A_LOOK", 10)
     assert operate(capsys, LAB, "-q", queue, "--state", state, status=130)["stopped"] is True
     assert state.read_bytes() == before
 

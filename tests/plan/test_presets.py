@@ -8,7 +8,7 @@ from presets import ALIKE, PRESETS, read_preset, routed, subnets
 
 from costmodel.bill import make_bill
 from costmodel.counts import count
-from plan.build import make_plan
+from plan.pipeline import make_plan
 from plan.pricing import exceeded_budgets
 from routing.engines import load_engine
 from routing.proof import check_certificate, prove

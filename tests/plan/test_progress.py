@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from plan.progress import progress
+from plan.render.progress import progress
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> str:

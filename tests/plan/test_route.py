@@ -14,16 +14,16 @@ from clusters import zoned
 from strategies import ring, spoil, tree
 from trees import grow_tree
 
-import plan.opensm_comparison
+import plan.opensm_lab.comparison
 import plan.subnet
 from plan.cli import run
 from routing.engines import ENGINES
-from routing.formats.guid2lid import read_guid2lid
-from topo.catalog import config_root
+from routing.opensm.guid2lid import read_guid2lid
 from topo.errors import RoutingError
 from topo.fabric import Fabric
 from topo.formats.fabric_file import read_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.hardware.catalog import config_root
 
 REAL = [
     "azure_sat11_2021", "clova_superpod_a100_2022", "cs8500_frame_factory_2019", "janus_is5600_2014",
@@ -235,7 +235,7 @@ def test_an_engine_that_is_not_there(tmp_path, capsys) -> None:
 
 
 def test_tools_that_are_missing_are_told_before_any_work(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(plan.opensm_comparison, "missing_tools", lambda: ("ibsim (ibsim-utils)",))
+    monkeypatch.setattr(plan.opensm_lab.comparison, "missing_tools", lambda: ("ibsim (ibsim-utils)",))
     path = dump(tmp_path, tree(2).fabric)
     assert run(["route", str(path), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 2
     assert "not installed: ibsim (ibsim-utils)" in capsys.readouterr().err

@@ -16,8 +16,8 @@ import pytest
 from plan.cli import run
 from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines import load_engine
-from routing.formats.lfts import format_lfts
-from topo.catalog import config_root
+from routing.opensm.lfts import format_lfts
+from topo.hardware.catalog import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
 RATE = 25e9

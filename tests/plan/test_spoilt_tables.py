@@ -11,8 +11,8 @@ from clusters import zoned
 
 from plan.cli import run
 from routing.engines.zoned import route
-from routing.formats.guid2lid import format_guid2lid
-from routing.formats.lfts import format_lfts
+from routing.opensm.guid2lid import format_guid2lid
+from routing.opensm.lfts import format_lfts
 from routing.proof import prove
 from routing.tables import NO_PATH, RoutingTables
 from routing.trace import end_label

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from strategies import past_switch_0_on_lane_5, ring, tree
 
-from routing.lanes import fit_lanes
+from routing.lanes.fit import fit_lanes
 from routing.proof import prove
 from topo.errors import RoutingError
 

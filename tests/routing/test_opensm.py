@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 from trees import grow_tree
 
-from routing.formats.guid2lid import parse_guid2lid
-from routing.formats.node_name_map import parse_node_name_map
-from routing.formats.qos_policy import parse_qos_policy
-from routing.opensm import apply_policy, opensm_files
-from routing.qos import TrafficClass
+from routing.lanes.classes import TrafficClass
+from routing.opensm.files import apply_policy, opensm_files
+from routing.opensm.guid2lid import parse_guid2lid
+from routing.opensm.node_name_map import parse_node_name_map
+from routing.opensm.qos_policy import parse_qos_policy
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import parse_guid_list
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
@@ -208,7 +208,7 @@ def test_who_must_ask_for_paths_is_told() -> None:
 
 
 def test_too_many_rules_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr("routing.opensm.MAX_RULES", 1)
+    monkeypatch.setattr("routing.opensm.files.MAX_RULES", 1)
     case = past_switch_0_on_lane_5(ring())
     with pytest.raises(RoutingError, match="2 rules would be needed"):
         opensm_files(case.fabric, case.tables)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routing.qos import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.lanes.classes import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
 from topo.errors import DesignError
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from simulate.bandwidth import algorithm_gbytes_per_s, bus_factor, bus_gbytes_per_s
-from simulate.collectives import ALGORITHMS, schedule
+from simulate.traffic.bandwidth import algorithm_gbytes_per_s, bus_factor, bus_gbytes_per_s
+from simulate.traffic.collectives import ALGORITHMS, schedule
 from topo.errors import HeddleError
 
 

@@ -7,10 +7,10 @@ import pytest
 from clusters import zoned
 from fluids import routed
 
-from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan, ClusterRun
+from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan, ClusterRun
+from simulate.cluster.training_job import JobPlan, JobRecord
 from simulate.network import Network
-from simulate.placement import zone_of
-from simulate.training_job import JobPlan, JobRecord
+from simulate.traffic.placement import zone_of
 from topo.errors import HeddleError
 from topo.fabric import Role
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from routing.tables import RoutingTables, assign_lids
-from simulate import fluid
-from simulate.bandwidth import bus_gbytes_per_s
-from simulate.collectives import schedule
+from simulate.engines import fluid
 from simulate.network import Network
+from simulate.traffic.bandwidth import bus_gbytes_per_s
+from simulate.traffic.collectives import schedule
 from topo.builder import FabricBuilder
 from topo.fabric import Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 RATE = 25e9
 SIZE = 186 * 2**20

@@ -3,9 +3,9 @@
 import pytest
 from servers import PCIE_A100, ends, outcome_of, routed_tree
 
-from simulate.critical_path import critical_path, time_by_bottleneck
-from simulate.flows import Flows
-from simulate.node import Servers
+from simulate.outcome.critical_path import critical_path, time_by_bottleneck
+from simulate.traffic.flows import Flows
+from simulate.traffic.node import Servers
 
 SERVERS = Servers(PCIE_A100, routed_tree()[0], ends(4), (1.0,))
 FIRST, SECOND, THIRD = ends(3).tolist()

@@ -6,11 +6,11 @@ import simpy
 from fluids import hosts, routed
 from trees import grow_tree
 
-from simulate.collectives import schedule
-from simulate.environment import NetworkEnvironment
-from simulate.flows import Flows
-from simulate.fluid import play
+from simulate.engines.environment import NetworkEnvironment
+from simulate.engines.fluid import play
 from simulate.network import Network
+from simulate.traffic.collectives import schedule
+from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 
 RATE = 25e9

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from simulate.flows import Flows, chain, concatenate, repeated
+from simulate.traffic.flows import Flows, chain, concatenate, repeated
 from topo.errors import HeddleError
 
 

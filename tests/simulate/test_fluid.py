@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from trees import grow_tree
 
 from routing.tables import NO_PATH, RoutingTables
-from simulate.flows import Flows, chain
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Devices, Network
-from simulate.outcome import Outcome
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows, chain
 from topo.errors import HeddleError
 
 RATE = 25e9

@@ -5,10 +5,10 @@ import pytest
 from fluids import fair_rates, hosts, routed, uses
 from trees import grow_tree
 
-from simulate.flows import Flows
-from simulate.fluid import play
-from simulate.fluid_network import FluidNetwork
+from simulate.engines.fluid import play
+from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Network
+from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 
 

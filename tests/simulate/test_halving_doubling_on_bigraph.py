@@ -6,8 +6,8 @@ from clusters import CATALOG, gpus
 
 from routing.engines import choose, load_engine
 from routing.tables import RoutingTables
-from simulate.collectives import Schedule, schedule
-from simulate.placement import MAPPINGS
+from simulate.traffic.collectives import Schedule, schedule
+from simulate.traffic.placement import MAPPINGS
 from topo.fabric import Fabric
 from topo.shapes.bigraph import BiGraph, compile_bigraph
 

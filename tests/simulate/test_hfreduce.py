@@ -7,14 +7,14 @@ import pytest
 from servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
 
 from costmodel.baselines import read_published
-from simulate.collectives.trees import chain_tree, double_binary_tree
-from simulate.hfreduce import HFReduce, Stage
-from simulate.nccl import nccl_ring
-from simulate.node import Servers
-from simulate.outcome import Outcome
-from topo.catalog import config_root
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
+from simulate.traffic.hfreduce import HFReduce, Stage
+from simulate.traffic.nccl import nccl_ring
+from simulate.traffic.node import Servers
 from topo.errors import HeddleError
-from topo.hardware import NodeModel
+from topo.hardware.catalog import config_root
+from topo.hardware.models import NodeModel
 
 MIB = 2.0**20
 LONG = 512 * MIB

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from servers import PCIE_A100, ends, model, routed_tree
 
-from simulate.collectives import schedule
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.node import Servers
-from simulate.outcome import Outcome
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.collectives import schedule
+from simulate.traffic.node import Servers
 
 SIZE = 100 * 2.0**20
 ADAPTER = 25e9 / 8

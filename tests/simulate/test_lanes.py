@@ -6,10 +6,10 @@ from fluids import hosts, routed, uses
 from trees import grow_tree
 
 from routing.tables import RoutingTables
-from simulate.flows import Flows
-from simulate.fluid import play
-from simulate.fluid_network import FluidNetwork
+from simulate.engines.fluid import play
+from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Devices, Network
+from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 

@@ -5,11 +5,11 @@ import pytest
 from strategies import tree
 
 from routing.trace import trace
-from simulate.flows import Flows
-from simulate.fluid import play
-from simulate.link_loads import lane_bytes, link_classes, peak_utilisation
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.outcome import Outcome
+from simulate.outcome.link_loads import lane_bytes, link_classes, peak_utilisation
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows
 from topo.fabric import Role
 
 LEVELS = (0, 2, 1, *[0] * 13)

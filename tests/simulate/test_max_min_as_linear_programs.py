@@ -6,9 +6,9 @@ from fluids import hosts, routed, uses
 from scipy.optimize import linprog
 from trees import grow_tree
 
-from simulate.flows import Flows
-from simulate.fluid_network import FluidNetwork
+from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Devices, Network
+from simulate.traffic.flows import Flows
 
 
 def fair_by_programs(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:

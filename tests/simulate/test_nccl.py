@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from servers import PCIE_A100, binding, ends, outcome_of, routed_tree
 
-from simulate.collectives.play import play as play_numbers
-from simulate.collectives.tree import tree_allreduce
-from simulate.collectives.trees import depths
-from simulate.nccl import nccl_ring, nccl_tree, nccl_trees, ring_latency_s
-from simulate.node import Servers
+from simulate.traffic.collectives.play import play as play_numbers
+from simulate.traffic.collectives.tree import tree_allreduce
+from simulate.traffic.collectives.trees import depths
+from simulate.traffic.nccl import nccl_ring, nccl_tree, nccl_trees, ring_latency_s
+from simulate.traffic.node import Servers
 from topo.errors import HeddleError
 
 MIB = 2.0**20

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from servers import PCIE_A100, binding, ends, model, network_of, outcome_of, routed_tree
 
-from simulate.collectives.hierarchical import hierarchical_allreduce
-from simulate.flows import Flows
-from simulate.node import Servers
+from simulate.traffic.collectives.hierarchical import hierarchical_allreduce
+from simulate.traffic.flows import Flows
+from simulate.traffic.node import Servers
 from topo.errors import HeddleError
 
 OPERATIONS = (1.0, 9.0, 0.25)

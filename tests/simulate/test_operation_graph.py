@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trees import grow_tree
 
-from simulate.flows import Flows
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.operation_graph import OperationGraph
+from simulate.traffic.flows import Flows
+from simulate.traffic.operation_graph import OperationGraph
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))

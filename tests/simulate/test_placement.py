@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from simulate.collectives import schedule
-from simulate.placement import MAPPINGS, leaf_of, zone_of
+from simulate.traffic.collectives import schedule
+from simulate.traffic.placement import MAPPINGS, leaf_of, zone_of
 from topo.builder import FabricBuilder
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from simulate.cluster_run import FAILURES_A_NODE_DAY, ClusterPlan
-from simulate.queue_spec import MAX_JOBS, QueueSpec, cluster_plan, read_queue
+from simulate.cluster.queue_spec import MAX_JOBS, QueueSpec, cluster_plan, read_queue
+from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
 from simulate.service_levels import ASK
 from topo.errors import SpecError
-from topo.formats.spec_yaml import parse_yaml
-from topo.validation import validate
+from topo.formats.yaml import parse_yaml
+from topo.spec.validation import validate
 
 JOB = "name: a, nodes: 4, steps: 3, forward: 1 s, backward: 2 s"
 

@@ -5,9 +5,9 @@ import pytest
 from clusters import CATALOG, zoned
 from fluids import routed
 
+from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.network import Network
-from simulate.resumable import Arrays, ResumableEnvironment
-from simulate.storage import Client, Storage, StorageOptions
+from simulate.workload.storage import Client, Storage, StorageOptions
 from topo.errors import HeddleError
 from topo.fabric import Role
 

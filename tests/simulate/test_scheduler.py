@@ -7,8 +7,8 @@ from clusters import zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.placement import leaf_of, zone_of
-from simulate.scheduler import Scheduler
+from simulate.cluster.scheduler import Scheduler
+from simulate.traffic.placement import leaf_of, zone_of
 from topo.errors import HeddleError
 from topo.fabric import Role
 

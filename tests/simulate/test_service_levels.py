@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import tree
 
-from routing.formats.qos_policy import MatchRule, PortGroup, QosPolicy
-from routing.opensm import policy_of_classes
-from routing.qos import TrafficClass, lanes_of_classes
-from simulate.flows import Flows
-from simulate.fluid_network import FluidNetwork
+from routing.lanes.classes import TrafficClass, lanes_of_classes
+from routing.opensm.files import policy_of_classes
+from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy
+from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Network
 from simulate.service_levels import ASK, levels_of_pairs
+from simulate.traffic.flows import Flows
 from topo.fabric import Role
 
 FABRIC = tree(3, storage=1).fabric

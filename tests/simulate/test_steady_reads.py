@@ -5,10 +5,10 @@ import pytest
 from clusters import CATALOG, zoned
 from fluids import routed
 
-from simulate.flows import Flows
 from simulate.network import Network
-from simulate.steady_reads import SteadyReads, steady_reads
-from simulate.storage import StorageOptions
+from simulate.traffic.flows import Flows
+from simulate.workload.steady_reads import SteadyReads, steady_reads
+from simulate.workload.storage import StorageOptions
 from topo.errors import HeddleError
 from topo.fabric import Role
 

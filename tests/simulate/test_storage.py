@@ -9,10 +9,10 @@ from fluids import routed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.environment import NetworkEnvironment
+from simulate.engines.environment import NetworkEnvironment
 from simulate.network import Network
-from simulate.placement import zone_of
-from simulate.storage import Client, Storage, StorageOptions, _chains
+from simulate.traffic.placement import zone_of
+from simulate.workload.storage import Client, Storage, StorageOptions, _chains
 from topo.errors import HeddleError
 from topo.fabric import Role
 

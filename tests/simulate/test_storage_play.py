@@ -7,16 +7,16 @@ import pytest
 from clusters import CATALOG, tree, zoned
 from fluids import routed
 
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.outcome import Outcome
-from simulate.results import job_results
+from simulate.outcome.outcome import Outcome
 from simulate.service_levels import ASK
-from simulate.storage_play import play_with_storage
-from simulate.workload import Workload, place_workload
-from simulate.workload_spec import validate_workload
+from simulate.workload.place import Workload, place_workload
+from simulate.workload.results import job_results
+from simulate.workload.spec import validate_workload
+from simulate.workload.storage_play import play_with_storage
 from topo.errors import HeddleError, SpecError
-from topo.formats.spec_yaml import parse_yaml
+from topo.formats.yaml import parse_yaml
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))

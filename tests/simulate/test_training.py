@@ -5,12 +5,12 @@ import pytest
 from fluids import hosts, routed
 from trees import grow_tree
 
-from simulate.collectives import schedule
-from simulate.flows import Flows
-from simulate.fluid import play
+from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.parameter_server import flat_parameter_servers, hierarchical_parameter_servers
-from simulate.training import (
+from simulate.traffic.collectives import schedule
+from simulate.traffic.flows import Flows
+from simulate.traffic.parameter_server import flat_parameter_servers, hierarchical_parameter_servers
+from simulate.traffic.training import (
     Collective,
     Layer,
     data_parallel,

@@ -5,19 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.collectives import schedule
-from simulate.flows import Flows
-from simulate.formats.goal import parse_goal
-from simulate.goal_flows import flows_of_goal
-from simulate.placement import leaf_of, zone_of
-from simulate.training import data_parallel, even_layers
-from simulate.workload import Workload, place_workload, read_workload
-from simulate.workload_spec import validate_workload
+from simulate.traffic.collectives import schedule
+from simulate.traffic.flows import Flows
+from simulate.traffic.placement import leaf_of, zone_of
+from simulate.traffic.training import data_parallel, even_layers
+from simulate.workload.goal import parse_goal
+from simulate.workload.goal_flows import flows_of_goal
+from simulate.workload.place import Workload, place_workload, read_workload
+from simulate.workload.spec import validate_workload
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
-from topo.formats.spec_yaml import parse_yaml
-from topo.speeds import LinkSpeed
+from topo.formats.yaml import parse_yaml
+from topo.hardware.speeds import LinkSpeed
 
 
 def two_zones() -> Fabric:

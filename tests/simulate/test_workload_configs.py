@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulate.placement import leaf_of, zone_of
-from simulate.workload import Workload, read_workload
+from simulate.traffic.placement import leaf_of, zone_of
+from simulate.workload.place import Workload, read_workload
+from topo.cluster import read_spec
 from topo.compile import compile_cluster
-from topo.spec import read_spec
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

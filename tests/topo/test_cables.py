@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from costmodel.bill import make_bill
 from plan.export.cable_schedule import format_cable_schedule
 from topo.builder import FabricBuilder
-from topo.cables import Cabling, choose_cables
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup
-from topo.racks import FloorPlan, place_devices
+from topo.hardware.speeds import LinkSpeed
+from topo.room.cables import Cabling, choose_cables
+from topo.room.racks import FloorPlan, place_devices
 from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
 from topo.shapes.tree_size import FatTree
-from topo.speeds import LinkSpeed
 
 
 def cable(fabric: Fabric, **keys: object) -> Cabling:

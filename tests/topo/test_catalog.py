@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.catalog import Catalog, config_root, load_catalog
 from topo.errors import SpecError
 from topo.fabric import Role
 from topo.formats.catalog_csv import CONFIDENCE, parse_table
-from topo.speeds import LinkSpeed
+from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.hardware.speeds import LinkSpeed
 
 CITED = "quote 17,2026-01,own"
 

@@ -8,11 +8,11 @@ from clusters import CATALOG
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topo.cluster import validate_spec
 from topo.compile import compile_cluster
 from topo.errors import DesignError
 from topo.fabric import Kind, Role
-from topo.formats.spec_yaml import parse_yaml
-from topo.spec import validate_spec
+from topo.formats.yaml import parse_yaml
 
 SWITCHES = st.sampled_from(["QM8700", "QM9700", "SB7800", "CS8500"])
 SMALL = st.integers(1, 12)

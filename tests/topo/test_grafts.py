@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from topo.compile import COMPILERS
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup
+from topo.hardware.speeds import parse_link_speed
 from topo.shapes.graft import Graft
+from topo.shapes.hosts import HostGroup
 from topo.shapes.planes import Planes
 from topo.shapes.rail import Rail
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Direct, Joints, Zones
-from topo.speeds import parse_link_speed
 
 EDR = parse_link_speed("EDR")
 NDR = parse_link_speed("NDR")

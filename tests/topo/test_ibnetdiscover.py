@@ -17,7 +17,7 @@ from topo.builder import FabricBuilder
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover, read_ibnetdiscover
-from topo.speeds import SPEEDS, LinkSpeed
+from topo.hardware.speeds import SPEEDS, LinkSpeed
 
 # Switches, plugged HCA ports, aggregation nodes, cables between switches: the table in the README of the dumps.
 COUNTS = {

@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Role
-from topo.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
+from topo.room.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
 
 
 def floor(**keys: object) -> FloorPlan:

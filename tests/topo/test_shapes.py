@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from topo.compile import COMPILERS
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
-from topo.hosts import HostGroup
 from topo.shapes.bigraph import BiGraph
 from topo.shapes.dragonfly import Dragonfly, DragonflyPlus
+from topo.shapes.hosts import HostGroup
 from topo.shapes.hyperx import HyperX, Torus
 from topo.shapes.pgft import KaryTree, Pgft
 from topo.shapes.planes import Planes

@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 from clusters import CATALOG
 
+from topo.cluster import validate_spec
 from topo.compile import compile_cluster
-from topo.formats.spec_yaml import parse_yaml
+from topo.formats.yaml import parse_yaml
 from topo.shapes import Shape
-from topo.spec import validate_spec
 
 TEXT = (Path(__file__).parents[2] / "docs" / "shapes.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from topo.catalog import Catalog, config_root, load_catalog
+from topo.cluster import ClusterSpec, read_spec, validate_spec
 from topo.compile import compile_cluster
 from topo.errors import DesignError, SpecError
 from topo.fabric import Fabric, Role
-from topo.formats.spec_yaml import parse_yaml
-from topo.spec import ClusterSpec, read_spec, validate_spec
+from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import Catalog, config_root, load_catalog
 
 PILOT = """\
 name: pilot

@@ -12,7 +12,7 @@ from topo.errors import FormatError
 from topo.fabric import Kind
 from topo.formats.fabric_file import read_fabric
 from topo.formats.subnet_lst import parse_subnet_lst
-from topo.speeds import SPEEDS
+from topo.hardware.speeds import SPEEDS
 
 
 def end(kind: str, guid: int, name: str, lid: int, port: int, ports: int = 40, device: str = "D2F0") -> str:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from topo.errors import Finding, SpecError
 
-__all__ = ["read_text"]
-
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

@@ -1,7 +1,7 @@
 """The tables of a hardware catalog: CSV whose every row says where its figures come from.
 
 A row fills some columns of one model; the columns ``source``, ``date`` and ``confidence`` cite them. The meaning of the
-other columns is that of the fields in `topo.catalog`; an empty cell says nothing at all.
+other columns is that of the fields in `topo.hardware.catalog`; an empty cell says nothing at all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import Any
 from topo.errors import Finding, SpecError
 from topo.fabric import Role
 from topo.formats.bounded import read_text
+from topo.hardware.speeds import LinkSpeed, parse_link_speed
 from topo.nearest import did_you_mean
-from topo.speeds import LinkSpeed, parse_link_speed
-
-__all__ = ["CONFIDENCE", "CONVERTERS", "Row", "Source", "parse_table", "read_table"]
 
 MAX_BYTES = 2_000_000
 MAX_ROWS = 10_000

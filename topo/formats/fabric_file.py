@@ -10,8 +10,6 @@ from topo.errors import FormatError
 from topo.formats import ibnetdiscover, subnet_lst
 from topo.formats.lines import read_lines
 
-__all__ = ["read_fabric"]
-
 SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
 

@@ -15,8 +15,6 @@ from pathlib import Path
 from topo.errors import FormatError
 from topo.formats.lines import bounded_lines, read_lines
 
-__all__ = ["format_guid_list", "parse_guid_list", "read_guid_list"]
-
 LINE = re.compile(r"\s*0x([0-9a-f]{1,16})(?:[\s#].*)?", re.IGNORECASE)
 
 MAX_LINE = 255

@@ -19,13 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.formats.lines import bounded_lines, read_lines
-from topo.speeds import SPEEDS, parse_link_speed
-
-__all__ = ["format_ibnetdiscover", "parse_ibnetdiscover", "read_ibnetdiscover"]
+from topo.hardware.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
+from topo.hardware.speeds import SPEEDS, parse_link_speed
 
 MAX_DESCRIPTION = 63
 """Characters that a NodeDescription can hold (64 bytes, of which infiniband-diags and ibsim keep one for a zero)."""

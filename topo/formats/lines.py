@@ -11,8 +11,6 @@ from typing import BinaryIO, TextIO, cast
 
 from topo.errors import FormatError
 
-__all__ = ["MAX_LINE", "MAX_TEXT", "bounded_lines", "read_lines"]
-
 MAX_TEXT = 512 * 2**20
 """Characters of unpacked text that are read at most: a dump of the largest subnet has some 30 MB."""
 

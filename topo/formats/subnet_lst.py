@@ -19,9 +19,7 @@ from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.formats.lines import bounded_lines, read_lines
-from topo.speeds import SPEEDS, WIDTHS
-
-__all__ = ["parse_subnet_lst", "read_subnet_lst"]
+from topo.hardware.speeds import SPEEDS, WIDTHS
 
 END = (
     r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"

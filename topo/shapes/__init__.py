@@ -16,8 +16,6 @@ from topo.shapes.slim_fly import SlimFly
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones
 
-__all__ = ["Shape"]
-
 Shape = Annotated[
     BiGraph | Dragonfly | DragonflyPlus | FatTree | HyperX | KaryTree | Pgft | Planes | Rail | SlimFly | Torus | Zones,
     Field(discriminator="shape"),

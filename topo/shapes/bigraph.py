@@ -1,7 +1,7 @@
 """BiGraph: two sides of switches, each linked to all of the other side, hosts on both.
 
 EFLOPS (Dong et al., HPCA 2020): hosts on opposite sides have exactly one shortest path, and no path has more than three
-switches. Under halving-doubling with its rank mapping each flow has a link of its own (`simulate.placement`).
+switches. Under halving-doubling with its rank mapping each flow has a link of its own (`simulate.traffic.placement`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, each_adapter
+from topo.hardware.catalog import Catalog
+from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import SwitchName
-
-__all__ = ["BiGraph", "compile_bigraph"]
+from topo.spec.base import SpecModel
+from topo.spec.names import SwitchName
 
 
 class BiGraph(SpecModel):

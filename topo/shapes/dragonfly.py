@@ -14,16 +14,14 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, each_adapter
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed
+from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import SwitchName
-from topo.speeds import LinkSpeed
-
-__all__ = ["Dragonfly", "DragonflyPlus", "compile_dragonfly", "compile_dragonfly_plus"]
+from topo.spec.base import SpecModel
+from topo.spec.names import SwitchName
 
 Count = Annotated[int, Field(ge=1, le=1_000)]
 

@@ -24,16 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, apportion, each_adapter
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed, slower
 from topo.shapes.graft import SizedGraft, Sockets, links_onto, plant_grafts, size_grafts
+from topo.shapes.hosts import HostGroup, apportion, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
-from topo.speeds import LinkSpeed, slower
-
-__all__ = ["PlantedTree", "base_level", "compile_fat_tree", "grow_tree", "plant_tree"]
 
 
 @dataclass(frozen=True)

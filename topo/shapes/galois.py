@@ -11,8 +11,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FiniteField", "prime_powers"]
-
 
 class FiniteField:
     """The field of q elements, which are the numbers 0 to q - 1.

@@ -28,16 +28,14 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Role
-from topo.hosts import HostGroup
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed, slower
+from topo.shapes.hosts import HostGroup
 from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, seat, switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import GroupName, SwitchName
-from topo.speeds import LinkSpeed, slower
-
-__all__ = ["Graft", "SizedGraft", "Sockets", "links_onto", "plant_grafts", "size_grafts"]
+from topo.spec.base import SpecModel
+from topo.spec.names import GroupName, SwitchName
 
 
 class Graft(SpecModel):

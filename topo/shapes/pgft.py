@@ -17,15 +17,13 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, each_adapter
+from topo.hardware.catalog import Catalog
+from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import SwitchName
-
-__all__ = ["KaryTree", "Pgft", "compile_kary_tree", "compile_pgft"]
+from topo.spec.base import SpecModel
+from topo.spec.names import SwitchName
 
 Arity = Annotated[int, Field(ge=1, le=254)]
 Arities = Annotated[tuple[Arity, ...], Field(min_length=1, max_length=6, strict=False)]

@@ -13,15 +13,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
-from topo.hosts import HostGroup
+from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import grow_tree
+from topo.shapes.hosts import HostGroup
 from topo.shapes.tree_size import FatTree
-from topo.spec_model import SpecModel
-
-__all__ = ["Planes", "compile_planes"]
+from topo.spec.base import SpecModel
 
 
 class Planes(SpecModel):

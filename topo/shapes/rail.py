@@ -22,17 +22,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, apportion, each_adapter
+from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import compile_fat_tree, plant_tree
 from topo.shapes.graft import SizedGraft, links_onto, size_grafts
+from topo.shapes.hosts import HostGroup, apportion, each_adapter
 from topo.shapes.seating import ports_wanted
 from topo.shapes.tree_size import FatTree, size_tree
-from topo.spec_model import SpecModel
-
-__all__ = ["Rail", "compile_rail"]
+from topo.spec.base import SpecModel
 
 
 class Rail(SpecModel):

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Role
-from topo.hardware import SwitchModel
-from topo.hosts import HostGroup, apportion, host_names
-from topo.speeds import LinkSpeed, slower
-
-__all__ = ["SwitchPorts", "add_switches", "ports_wanted", "refuse_overflow", "seat", "switch_name", "switch_ports"]
+from topo.hardware.catalog import Catalog
+from topo.hardware.models import SwitchModel
+from topo.hardware.speeds import LinkSpeed, slower
+from topo.shapes.hosts import HostGroup, apportion, host_names
 
 
 class SwitchPorts:

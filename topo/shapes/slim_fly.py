@@ -15,16 +15,14 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, each_adapter
+from topo.hardware.catalog import Catalog
 from topo.shapes.galois import FiniteField, prime_powers
+from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import SwitchName
-
-__all__ = ["SlimFly", "compile_slim_fly"]
+from topo.spec.base import SpecModel
+from topo.spec.names import SwitchName
 
 
 class SlimFly(SpecModel):

@@ -9,14 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.catalog import Catalog
 from topo.errors import DesignError
+from topo.hardware.catalog import Catalog
 from topo.shapes.graft import Graft
 from topo.shapes.seating import switch_ports
-from topo.spec_model import SpecModel
-from topo.spec_names import SwitchName
-
-__all__ = ["FatTree", "TreeSize", "size_tree"]
+from topo.spec.base import SpecModel
+from topo.spec.names import SwitchName
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
 Ratio = Annotated[float, Field(ge=1.0, le=100.0)]

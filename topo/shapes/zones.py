@@ -23,20 +23,17 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from topo.builder import FabricBuilder
-from topo.catalog import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hosts import HostGroup, deal, each_adapter
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed, slower
 from topo.shapes.fat_tree import base_level, plant_tree
 from topo.shapes.graft import links_onto, size_grafts
+from topo.shapes.hosts import HostGroup, deal, each_adapter
 from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, switch_ports
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
-from topo.spec_model import SpecModel
-from topo.spec_names import GroupName, SwitchName
-from topo.speeds import LinkSpeed, slower
-
-__all__ = ["Direct", "Joints", "Zones", "compile_zones"]
-
+from topo.spec.base import SpecModel
+from topo.spec.names import GroupName, SwitchName
 
 Placement = Literal["border", "spread"]
 

@@ -57,12 +57,10 @@ from numpy.typing import NDArray
 
 from routing.engines.zoned.between import fill_arrivals, fill_departures, fill_joints
 from routing.engines.zoned.within import compute_pattern, fill_zone, place_targets, widen
+from routing.order.zones import Zone, zones_of
 from routing.tables import NO_PATH, RoutingTables, assign_lids
-from routing.zones import Zone, zones_of
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-
-__all__ = ["route"]
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:

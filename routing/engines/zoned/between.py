@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.zoned.within import Targets, least_used, nth_of_its_kind, write
+from routing.order.zones import Exit, Zone
 from routing.tables import NO_PATH
-from routing.zones import Exit, Zone
 from topo.errors import RoutingError
 from topo.fabric import Role
-
-__all__ = ["fill_arrivals", "fill_departures", "fill_joints"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -8,20 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from routing.zones import Zone
+from routing.order.zones import Zone
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-
-__all__ = [
-    "Targets",
-    "compute_pattern",
-    "fill_zone",
-    "least_used",
-    "nth_of_its_kind",
-    "place_targets",
-    "widen",
-    "write",
-]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -17,9 +17,9 @@ from routing.proof import prove
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
+from topo.hardware.speeds import LinkSpeed
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Direct, Zones, compile_zones
-from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

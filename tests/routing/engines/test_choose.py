@@ -10,7 +10,7 @@ from routing.engines import ENGINES, choose, load_engine
 from routing.proof import prove
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 TREE = grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1))
 

@@ -9,13 +9,13 @@ from strategies import fabrics
 from trees import grow_tree
 
 from routing.engines import dfsssp, minhop, updn
-from routing.lanes import break_loops
+from routing.lanes.fit import break_loops
 from routing.proof import prove
 from routing.tables import RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 
 def ring(n: int, way: int = 0) -> tuple[Fabric, RoutingTables]:

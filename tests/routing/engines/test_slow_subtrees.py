@@ -10,11 +10,11 @@ from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.quality import bisections, congestion, shifts
 from routing.tables import RoutingTables
-from topo.catalog import load_catalog
+from topo.cluster import validate_spec
 from topo.compile import compile_cluster
 from topo.fabric import Fabric, Kind
-from topo.formats.spec_yaml import parse_yaml
-from topo.spec import validate_spec
+from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import load_catalog
 
 FAST = r"(gpu|storage)\d"
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Case, cases, ring, spoil, tree
 
-from routing.formats import lfts
-from routing.formats.ibdmchk import fdbs_sections
-from routing.formats.lfts import format_lfts, lfts_sections, parse_lfts, read_lfts
+from routing.opensm import lfts
+from routing.opensm.ibdmchk import fdbs_sections
+from routing.opensm.lfts import format_lfts, lfts_sections, parse_lfts, read_lfts
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, HeddleError, RoutingError

@@ -1,7 +1,7 @@
 import pytest
 
-from routing.formats.opensm_conf import format_opensm_conf, parse_lanes, qos_options
-from routing.qos import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.lanes.classes import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.opensm.conf import format_opensm_conf, parse_lanes, qos_options
 from topo.errors import FormatError
 
 

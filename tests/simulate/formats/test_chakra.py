@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.chakra_flows import flows_of_chakra
-from simulate.flows import Flows
-from simulate.formats.chakra import ChakraNode, NodeType, message_types, parse_chakra, read_chakra
+from simulate.traffic.flows import Flows
+from simulate.workload.chakra import ChakraNode, NodeType, message_types, parse_chakra, read_chakra
+from simulate.workload.chakra_flows import flows_of_chakra
 from topo.errors import FormatError
 
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.end_ports import EndPortNames
-from simulate.flows import Flows
-from simulate.formats.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv
 from simulate.service_levels import ASK
+from simulate.traffic.flows import Flows
+from simulate.workload.end_ports import EndPortNames
+from simulate.workload.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
-from topo.speeds import LinkSpeed
+from topo.hardware.speeds import LinkSpeed
 
 
 def one_leaf() -> Fabric:

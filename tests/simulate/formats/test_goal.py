@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulate.collectives import schedule
-from simulate.flows import Flows
-from simulate.formats.goal import Goal, Op, format_goal, parse_goal, read_goal
-from simulate.goal_flows import flows_of_goal, goal_of_flows
+from simulate.traffic.collectives import schedule
+from simulate.traffic.flows import Flows
+from simulate.workload.goal import Goal, Op, format_goal, parse_goal, read_goal
+from simulate.workload.goal_flows import flows_of_goal, goal_of_flows
 from topo.errors import FormatError
 
 COLUMNS = ("op", "rank", "size", "peer", "tag", "cpu", "nic", "requires", "irequires")

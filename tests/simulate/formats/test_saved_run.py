@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.formats.saved_run import MAGIC, MAX_ARRAYS, MAX_BYTES, format_saved_run, parse_saved_run, read_saved_run
+from simulate.cluster.saved_run import MAGIC, MAX_ARRAYS, MAX_BYTES, format_saved_run, parse_saved_run, read_saved_run
 from topo.errors import HeddleError
 
 ARRAYS = {

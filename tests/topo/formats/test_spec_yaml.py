@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from topo.errors import SpecError
-from topo.formats.spec_yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, parse_yaml, read_yaml
+from topo.formats.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, parse_yaml, read_yaml
 
 
 def refusal(text: str) -> str:
@@ -186,7 +186,7 @@ def test_large_files_are_refused_unread(tmp_path: Path) -> None:
         stream.truncate(100_000_000)
     code = (
         "import resource, sys; from pathlib import Path; from topo.errors import SpecError\n"
-        "from topo.formats.spec_yaml import read_yaml\n"
+        "from topo.formats.yaml import read_yaml\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try: read_yaml(Path(sys.argv[1]))\n"
         "except SpecError as error: print(error)\n"

@@ -1,0 +1,128 @@
+"""Sets a routed subnet beside what the engines of a real OpenSM make of the same fabric, over ibsim."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
+from plan.subnet import Subnet, make_tables, measure_tables
+from routing.endpoints import EndpointSet
+from routing.opensm.files import opensm_files
+from routing.proof import Proof, prove
+from routing.quality import Quality
+from topo.errors import ToolError
+
+PEERS = {
+    "minhop": (),
+    "updn": (),
+    "ftree": (),
+    "dfsssp": ("-Q",),
+    "nue": ("--nue_max_num_vls", "1"),
+}
+"""Engines of OpenSM, and the options that they need: dfsssp wants quality of service, nue shall use one lane."""
+
+LISTS = ("root_guids", "cn_guids", "io_guids")
+"""Files of ours that they are given; those that want none take no notice."""
+
+LIMIT_S = 900.0
+"""How long one of them may take. On 8,000 hosts nue takes two minutes for its routing alone."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An engine and what it made of a fabric."""
+
+    engine: str
+    seconds: float | None
+    """Time of the routing alone: OpenSM's by its log, ours with kernels that are compiled."""
+    lanes: int
+    """Data lanes that it asks for."""
+    proof: Proof | None
+    """Of its tables, on one lane; None where there are none."""
+    quality: Quality | None
+    failure: str = ""
+    """Why there are no tables."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        if self.proof is None or self.quality is None:
+            return {"engine": self.engine, "failure": self.failure}
+        return {
+            "engine": self.engine,
+            "seconds": self.seconds,
+            "lanes": self.lanes,
+            "missing": self.proof.missing,
+            "credit_loops_on_one_lane": self.proof.credit_loops,
+            "max_hops": self.proof.max_hops,
+            "max_load": self.quality.max_load,
+            "balance": self.quality.balance,
+            "ebb": self.quality.ebb,
+            "permutation": self.quality.permutation.bandwidth,
+            "shift_worst": self.quality.shift.max_load_worst,
+        }
+
+
+def check_tools() -> None:
+    """Refuse to compare where a program is missing, before any long work begins.
+
+    Raises
+    ------
+    ToolError
+        With the Debian packages that hold them.
+    """
+    if missing := missing_tools():
+        raise ToolError(
+            f"a real OpenSM on a simulated fabric needs programs that are not installed: {', '.join(missing)}; "
+            "in brackets, the Debian packages that hold them"
+        )
+
+
+def compare_with_opensm(
+    subnet: Subnet,
+    endpoints: EndpointSet = "hca",
+    *,
+    in_tree_order: bool = False,
+    seed: int = 0,
+    step: Callable[[str], None] = lambda text: None,
+) -> list[Contender]:
+    """Return ours and then those of OpenSM, each proven and measured alike.
+
+    Parameters
+    ----------
+    subnet, endpoints, in_tree_order, seed, step
+        As `plan.subnet.route_subnet` had them.
+    """
+    fabric, tables = subnet.fabric, subnet.tables
+    step("timing our own")
+    start = time.perf_counter()
+    make_tables(fabric, tables.engine)
+    seconds = time.perf_counter() - start
+    rows = [Contender(f"{tables.engine}, ours", seconds, subnet.proof.lanes, subnet.proof, subnet.quality)]
+
+    def judge(run: OpensmRun) -> Contender:
+        needed = re.search(r"Virtual Lanes needed: (\d+)", run.log)
+        proof = prove(fabric, run.tables, endpoints)
+        quality = measure_tables(fabric, run.tables, endpoints, in_tree_order=in_tree_order, seed=seed)
+        return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality)
+
+    try:
+        ours = opensm_files(as_simulated(fabric), tables)
+        with TemporaryDirectory(prefix="heddle-") as folder, simulated(fabric, Path(folder)) as simulation:
+            for place, (engine, options) in enumerate(PEERS.items(), 1):
+                step(f"OpenSM's {engine} ({place} of {len(PEERS)})")
+                lists = {name: ours[name] for name in LISTS if ours[name]}  # ftree fails of a list that is empty
+                try:
+                    run = simulation.opensm(engine, lists, options=options, timeout_s=LIMIT_S)
+                except ToolError as error:
+                    rows.append(Contender(engine, None, 0, None, None, str(error)))
+                else:
+                    rows.append(judge(run))
+    except ToolError as error:  # there is no simulation, so all fail alike
+        rows += [Contender(engine, None, 0, None, None, str(error)) for engine in PEERS]
+    return rows

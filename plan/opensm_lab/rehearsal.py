@@ -1,0 +1,76 @@
+"""Loads routed tables into a real OpenSM on a simulated fabric, before anybody loads them into a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
+from plan.subnet import Subnet
+from routing.lanes.classes import TrafficClass
+from routing.opensm.files import opensm_files
+from routing.opensm.ibdmchk import IbdmchkReport
+from routing.tables import differing_entries
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What OpenSM made of the files, and ibdmchk of the tables that it then dumped."""
+
+    entries: int
+    """Entries of the forwarding tables."""
+    differing: int
+    """Those that came back otherwise."""
+    lids: int
+    """End ports with another LID than planned."""
+    errors: tuple[str, ...]
+    """What OpenSM's log reports as errors."""
+    ibdmchk: IbdmchkReport
+    """It counts all adapters as end ports, aggregation nodes too, and knows one lane."""
+    lanes: int
+    """Lanes that the tables need: more than one, and ibdmchk's loops are none."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all came back as planned, and ibdmchk finds no pair missing and no credit loop."""
+        as_planned = not (self.differing or self.lids or self.errors or self.ibdmchk.missing)
+        return as_planned and (self.lanes > 1 or self.ibdmchk.loops is False)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        return {"holds": self.holds, **asdict(self)}
+
+
+def rehearse(
+    subnet: Subnet, traffic: Sequence[TrafficClass] = (), step: Callable[[str], None] = lambda text: None
+) -> Rehearsal:
+    """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
+
+    Raises
+    ------
+    ToolError
+        When the fabric cannot be simulated, or OpenSM does not take the files at all.
+    """
+    fabric, tables = subnet.fabric, subnet.tables
+    with TemporaryDirectory(prefix="heddle-") as name:
+        folder = Path(name)
+        files = opensm_files(as_simulated(fabric), tables, traffic, directory=str(folder / "files"))
+        step("loading the tables into OpenSM over ibsim")
+        with simulated(fabric, folder) as simulation:
+            run = simulation.opensm("file", files)
+        step("ibdmchk")
+        verdict = run_ibdmchk(run)
+    plugged = fabric.end_switch >= 0
+    return Rehearsal(
+        entries=len(tables.lft) * int(np.count_nonzero(tables.lid)),
+        differing=len(differing_entries(fabric, tables, run.tables)),
+        lids=int(np.count_nonzero(tables.lid[plugged] != run.tables.lid[plugged])),
+        errors=run.errors,
+        ibdmchk=verdict,
+        lanes=subnet.proof.lanes,
+    )

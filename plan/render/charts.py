@@ -1,0 +1,130 @@
+"""Charts of a simulation: what ran when, how full the links were over time, and which switch ports carried how much.
+
+The same simulation gives the same bytes: no date, fixed ids, letters as outlines of matplotlib's own font.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.outcome.link_loads import link_classes
+from simulate.outcome.outcome import Outcome
+from simulate.workload.results import JobResult
+from topo.fabric import Fabric, Role
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_CLASSES = 10
+"""Classes of links, lane by lane, in the timeline: those that carried most."""
+
+MOST_JOBS = 40
+"""Jobs in the timeline, the first ones."""
+
+
+def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
+    """Return an SVG, over time: the jobs as bars; of each class of links the mean load, and the fullest link's."""
+    figure = _figure(10, 7)
+    shown = jobs[:MOST_JOBS]
+    above, mean, most = figure.subplots(3, 1, sharex=True, height_ratios=[max(2, min(len(shown), 12)), 8, 8])
+    unit, scale = _time_unit(outcome.makespan_s)
+    for row, job in enumerate(shown):
+        above.barh(row, job.time_s * scale, left=job.start_s * scale, color=f"C{row % 10}")
+    above.set_yticks(range(len(shown)), [job.name for job in shown])
+    above.invert_yaxis()
+    above.set_title("jobs", loc="left")
+    timeline = outcome.timeline
+    if timeline is not None and outcome.makespan_s > 0:
+        n_bins = min(timeline.load_bytes_s.shape[1], int(np.ceil(outcome.makespan_s / timeline.bin_s)))
+        edges = np.minimum(np.arange(n_bins + 1) * timeline.bin_s, outcome.makespan_s) * scale
+        # The last bin may reach beyond the end: its load is that of the time until there.
+        stretch = timeline.bin_s * scale / np.diff(edges)
+        capacity = outcome.network.capacity_bytes_s
+        for color, (name, lane, channels) in enumerate(_classes(outcome)):
+            load = timeline.lane_bytes_s[lane, channels, :n_bins] * stretch
+            fullest = (load / capacity[channels, None]).max(axis=0)
+            style = {"color": f"C{color}", "ls": "-" if color % 2 else "--", "lw": 1.5}  # two often lie on each other
+            mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=name, **style)
+            most.stairs(fullest, edges, baseline=None, **style)
+        figure.legend(*mean.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
+    for panel, title in ((mean, "utilisation, mean over the links"), (most, "utilisation of the fullest link")):
+        panel.set_title(title, loc="left")
+        panel.set_ylim(0, 1.05)
+    most.set_xlabel(f"time ({unit})")
+    return _svg(figure)
+
+
+def draw_link_load(outcome: Outcome) -> bytes:
+    """Return an SVG: a heat map for each role of switches, a row a switch, a column a port.
+
+    The colour is the part of what the port could have sent that it did send, until the last flow ended.
+    """
+    fabric = outcome.network.fabric
+    roles = [Role(role) for role in np.unique(fabric.role[: fabric.n_switches]).tolist()]
+    figure = _figure(4.5 * max(len(roles), 1) + 1, 6)
+    panels = figure.subplots(1, max(len(roles), 1), squeeze=False)[0]
+    image = None
+    for panel, role in zip(panels, roles, strict=False):
+        switches = np.flatnonzero(fabric.role[: fabric.n_switches] == role)
+        image = panel.imshow(
+            _sent(fabric, outcome.utilisation, switches), vmin=0, vmax=1, cmap="inferno", aspect="auto",
+            interpolation="nearest", extent=(0.5, _radix(fabric, switches) + 0.5, len(switches) - 0.5, -0.5),
+        )  # fmt: skip
+        panel.set_facecolor("0.8")
+        panel.set_title(f"{len(switches):,} {role.name.lower()}", loc="left")
+        panel.set_xlabel("port")
+        ticks = np.unique(np.linspace(0, len(switches) - 1, min(len(switches), 12)).astype(int)).tolist()
+        panel.set_yticks(ticks, [fabric.label(int(switches[at])) for at in ticks], fontsize="small")
+    if image is not None:
+        figure.colorbar(image, ax=list(panels), label="sent, as a part of what could be; grey: no cable")
+    return _svg(figure)
+
+
+def _sent(fabric: Fabric, utilisation: NDArray[np.float64], switches: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return (switches, ports) what each port sent, NaN where nothing is plugged in."""
+    sent = np.full((len(switches), _radix(fabric, switches)), np.nan)
+    for row, switch in enumerate(switches.tolist()):
+        ports = np.arange(fabric.port_offset[switch], fabric.port_offset[switch + 1])
+        sent[row, : len(ports)] = np.where(fabric.peer[ports] >= 0, utilisation[ports], np.nan)
+    return sent
+
+
+def _radix(fabric: Fabric, switches: NDArray[np.intp]) -> int:
+    return int(np.diff(fabric.port_offset)[switches].max(initial=1))
+
+
+def _classes(outcome: Outcome) -> list[tuple[str, int, NDArray[np.intp]]]:
+    """Return name, lane and channels of the classes that carried most: ``leaf to spine``, with the lane if several."""
+    fabric, classes = outcome.network.fabric, link_classes(outcome)
+    sender, receiver = fabric.role[fabric.port_node], fabric.role[np.maximum(fabric.peer_node, 0)]
+    laned = len({item.lane for item in classes}) > 1
+    found = []
+    for item in sorted(classes, key=lambda item: -item.bytes)[:MOST_CLASSES]:
+        channels = np.flatnonzero((fabric.peer >= 0) & (sender == item.sender) & (receiver == item.receiver))
+        name = f"{item.sender.name.lower()} to {item.receiver.name.lower()}" + f", lane {item.lane}" * laned
+        found.append((name, item.lane, channels))
+    return found
+
+
+def _time_unit(longest_s: float) -> tuple[str, float]:
+    return next(((unit, scale) for unit, scale in (("s", 1), ("ms", 1e3)) if longest_s * scale >= 1), ("µs", 1e6))
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _svg(figure: Figure) -> bytes:
+    import matplotlib
+
+    out = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

@@ -1,0 +1,159 @@
+"""OpenSM's options file, writer and reader: ``key value`` a line, only what differs from OpenSM's defaults or must not.
+
+OpenSM takes a boolean for true when it is the word ``TRUE`` and nothing else, cuts a line at ``#`` or after 1,022
+bytes, and ignores keys that it does not know: `KEYS` holds those that may be written, as 3.3.23 spells them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from itertools import product
+from pathlib import Path
+
+from routing.lanes.classes import LanePlan
+from topo.errors import FormatError
+from topo.formats.lines import bounded_lines, read_lines
+
+MAX_LINE = 1022
+
+SCOPES = ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
+"""Everything; then adapters, port 0 of switches, their other ports, and routers."""
+
+KEYS = frozenset(
+    {
+        "cn_guid_file",
+        "honor_guid2lid_file",
+        "io_guid_file",
+        "lfts_file",
+        "lmc",
+        "max_op_vls",
+        "node_name_map_name",
+        "partition_config_file",
+        "qos",
+        "qos_policy_file",
+        "reassign_lids",
+        "root_guid_file",
+        "routing_engine",
+        *(
+            f"{scope}_{key}"
+            for scope, key in product(SCOPES, ("high_limit", "max_vls", "sl2vl", "vlarb_high", "vlarb_low"))
+        ),
+    }
+)
+
+OPTION = re.compile(r"[a-z][a-z0-9_]*")
+"""Any key of OpenSM's; a file without one is another file."""
+
+OPERATIONAL_LANES = {1: 1, 2: 2, 4: 3, 8: 4}
+"""Code of ``max_op_vls`` by data lanes (InfiniBand Architecture Specification, vol. 1, PortInfo:OperationalVLs)."""
+
+
+def format_opensm_conf(options: Mapping[str, str | int | bool], comment: str = "") -> str:
+    """Return the file.
+
+    Raises
+    ------
+    ValueError
+        For a key or value that OpenSM would not take as it stands.
+    """
+    lines = [f"# {line}\n" for line in comment.splitlines()]
+    for key, value in options.items():
+        text = ("TRUE" if value else "FALSE") if isinstance(value, bool) else str(value)
+        line = f"{key} {text}\n"
+        if key not in KEYS:
+            raise ValueError(f"{key!r} is no option that OpenSM is known to read")
+        if (
+            not text
+            or text != text.strip()
+            or not text.isprintable()
+            or set(text) & set("#\"'")
+            or len(line) > MAX_LINE
+        ):
+            raise ValueError(f"OpenSM would not read the value {text!r} of {key} as it stands")
+        lines.append(line)
+    return "".join(lines)
+
+
+def qos_options(lanes: LanePlan) -> dict[str, str | int | bool]:
+    """Return the options that give every port these lanes.
+
+    Each scope is set by itself: one that is left out would follow ``qos_``, until somebody edits the file.
+    """
+    operational = next(count for count in OPERATIONAL_LANES if count >= lanes.lanes)
+    arbitration = ",".join(f"{vl}:{weight}" for vl, weight in lanes.arbitration)
+    options: dict[str, str | int | bool] = {"qos": True, "max_op_vls": OPERATIONAL_LANES[operational]}
+    for scope in SCOPES:
+        options[f"{scope}_max_vls"] = operational
+        options[f"{scope}_high_limit"] = 0
+        options[f"{scope}_vlarb_high"] = "0:0"
+        options[f"{scope}_vlarb_low"] = arbitration
+        options[f"{scope}_sl2vl"] = ",".join(map(str, lanes.sl2vl))
+    return options
+
+
+def parse_lanes(text: str, path: str = "") -> LanePlan:
+    """Return the lanes of the ports between switches, as an options file sets them.
+
+    With ``qos`` other than ``TRUE`` there is one. What ``qos_swe_`` leaves out, ``qos_`` says; what that leaves out too
+    is as OpenSM has it: each level on the lane of its number (15 on lane 7), all lanes with equal weight. A lane's
+    weight is the sum over both arbitration tables; that entries of high priority go first is not looked at.
+
+    Raises
+    ------
+    FormatError
+        When no line is an option, a map or a table cannot be read, or a lane in use would never be served.
+    """
+    return _lanes(bounded_lines(io.StringIO(text, newline="\n"), path), path)
+
+
+def read_lanes(path: str | Path) -> LanePlan:
+    """Read a file as `parse_lanes` does."""
+    return _lanes(read_lines(path), str(path))
+
+
+def _lanes(lines: Iterable[str], path: str) -> LanePlan:
+    options: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(lines, 1):
+        key, _, value = line[:MAX_LINE].partition("#")[0].strip().partition(" ")
+        if key:
+            options[key] = number, value.strip()
+    if options and not any(OPTION.fullmatch(key) for key in options):
+        key, (number, value) = next(iter(options.items()))
+        raise FormatError(
+            f"found {f'{key} {value}'[:60]!r}; expected options of OpenSM, such as qos TRUE", path, number
+        )
+    if options.get("qos", (0, "FALSE"))[1] != "TRUE":
+        return LanePlan((0,) * 16, ((0, 1),))
+
+    def option(name: str, pattern: str, default: str) -> tuple[int, str]:
+        unset = ("", "(null)")
+        for scope in ("qos_swe", "qos"):
+            number, value = options.get(f"{scope}_{name}", (0, ""))
+            if value not in unset:
+                if not re.fullmatch(pattern, value):
+                    message = f"found {scope}_{name} {value[:60]!r}; expected {default}, for example"
+                    raise FormatError(message, path, number)
+                return number, value
+        return 0, default
+
+    entries = r"\d{1,2}:\d{1,3}(,\d{1,2}:\d{1,3})*"
+    at, levels = option("sl2vl", r"\d{1,2}(,\d{1,2}){15}", ",".join(map(str, [*range(15), 7])))
+    sl2vl = [int(lane) for lane in levels.split(",")]
+    if max(sl2vl) > 15:
+        raise FormatError(f"found lane {max(sl2vl)} in a map of service levels; expected lanes 0 to 15", path, at)
+    lanes = [lane for lane in sl2vl if lane < 15]
+    if not lanes:
+        raise FormatError("every service level is mapped to lane 15, which carries no data", path, at)
+    weights = dict.fromkeys(range(max(lanes) + 1), 0)
+    equal = ",".join(f"{lane}:64" for lane in weights)
+    for name, default in (("vlarb_low", equal), ("vlarb_high", "0:0")):
+        for entry in option(name, entries, default)[1].split(","):
+            lane, weight = map(int, entry.split(":"))
+            if lane in weights:
+                weights[lane] += weight
+    if starved := [lane for lane in lanes if not weights[lane]]:
+        message = f"service levels are mapped to lane {starved[0]}, which no arbitration entry serves"
+        raise FormatError(message, path, at)
+    return LanePlan(tuple(sl2vl), tuple(sorted((lane, weight) for lane, weight in weights.items() if weight)))

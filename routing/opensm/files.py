@@ -1,0 +1,242 @@
+"""Everything that OpenSM needs to load a plan: its files, by the names that they are installed as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.lanes.classes import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.opensm.conf import format_opensm_conf, qos_options
+from routing.opensm.guid2lid import format_guid2lid
+from routing.opensm.lfts import lfts_sections
+from routing.opensm.node_name_map import format_node_name_map
+from routing.opensm.partitions_conf import format_partitions
+from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy, format_qos_policy
+from routing.opensm.readme import format_readme
+from routing.tables import RoutingTables, lid_owners
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
+from topo.formats.guid_list import format_guid_list
+
+DIRECTORY = "/etc/opensm"
+"""Where OpenSM's files are on Debian and with NVIDIA's packages."""
+
+CACHE = "/var/cache/opensm"
+"""OpenSM's cache folder, unless OSM_CACHE_DIR names another."""
+
+MAX_RULES = 4096
+"""OpenSM tries the rules one by one for every path that a host asks for."""
+
+
+def opensm_files(
+    fabric: Fabric, tables: RoutingTables, traffic: Sequence[TrafficClass] = (), *, directory: str = DIRECTORY
+) -> dict[str, bytes | Iterable[bytes]]:
+    """Return the files of the folder ``opensm/``, by name.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    tables : RoutingTables
+        Proven: OpenSM believes whatever they say.
+    traffic : sequence of TrafficClass
+    directory : str
+        Where the files will be installed, for the paths in ``opensm.conf``.
+
+    Returns
+    -------
+    dict
+        ``lfts`` comes in chunks that can be taken once: those of the largest subnets do not fit in memory.
+
+    Raises
+    ------
+    DesignError
+        When switches do not have the lanes that are asked for.
+    RoutingError
+        When OpenSM could not load the tables, or could not be told their service levels.
+    """
+    if tables.path_sl is not None and tables.path_sl.any():
+        if traffic:
+            raise RoutingError(
+                "these tables are free of credit loops only with a service level for each path, so traffic classes "
+                "cannot choose it; take an engine that needs one lane, or no traffic classes"
+            )
+        lanes, policy = lanes_of_levels(tables.sl2vl), _policy_of_paths(fabric, tables)
+        path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
+    else:
+        lanes, policy, path_lanes = lanes_of_classes(traffic), policy_of_classes(fabric, traffic), 1
+    with_lid = np.flatnonzero(tables.lid)
+    lists = {
+        "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
+        "cn_guids": format_guid_list(_end_ports(fabric, Role.COMPUTE)),
+        "io_guids": format_guid_list(_end_ports(fabric, Role.STORAGE)),
+    }
+    texts = {
+        "opensm.conf": _conf(fabric, tables, lanes, directory, [name for name, text in lists.items() if text]),
+        "guid2lid": format_guid2lid(
+            zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
+        ),
+        **lists,
+        "partitions.conf": format_partitions(),
+        "qos-policy.conf": format_qos_policy(policy),
+        "node-name-map": format_node_name_map(
+            (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
+        ),
+        "README.md": format_readme(fabric, traffic, directory, CACHE, path_lanes),
+    }
+    return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
+
+
+def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str, lists: Sequence[str]) -> str:
+    """Return the options; of the lists of GUIDs only those that are not empty, for `ftree` fails of an empty one."""
+    options: dict[str, str | int | bool] = {
+        "routing_engine": "file,no_fallback",
+        "lfts_file": f"{directory}/lfts",
+        "reassign_lids": False,
+        "honor_guid2lid_file": True,
+        "lmc": 0,
+        **{f"{name.removesuffix('s')}_file": f"{directory}/{name}" for name in lists},
+        "partition_config_file": f"{directory}/partitions.conf",
+        "node_name_map_name": f"{directory}/node-name-map",
+        "qos_policy_file": f"{directory}/qos-policy.conf",
+    }
+    options |= qos_options(lanes) if lanes.lanes > 1 else {"qos": False}
+    return format_opensm_conf(
+        options,
+        f"Options of OpenSM for {fabric.name}, routed by {tables.engine or 'an unknown engine'}.\n"
+        "Without no_fallback OpenSM would route by minhop, unasked, if it could not load the tables.\n"
+        "Only the exact word TRUE is true.",
+    )
+
+
+def _roots(fabric: Fabric) -> NDArray[np.intp]:
+    """Return the switches at the top of their tree, for engines that go up and down: no joint, and none above them."""
+    switch = np.arange(fabric.n_switches)
+    in_tree = (fabric.role[switch] != Role.JOINT) & (fabric.level[switch] > 0)
+    peer = fabric.peer_node
+    inner = (fabric.port_node < fabric.n_switches) & (peer >= 0) & (peer < fabric.n_switches)
+    low, high = fabric.port_node[inner], peer[inner]
+    below = in_tree[low] & in_tree[high] & (fabric.level[low] < fabric.level[high])
+    covered = np.zeros(fabric.n_switches, bool)
+    covered[low[below]] = True
+    # A leaf that lost all its uplinks has nothing above it either, and is no root for that.
+    top = fabric.level[switch] >= min(2, int(fabric.level[switch].max(initial=0)))
+    return np.flatnonzero(in_tree & top & ~covered)
+
+
+def _end_ports(fabric: Fabric, *roles: Role) -> list[tuple[int, str]]:
+    """Return port GUID and name of the plugged-in adapter ports of hosts with any of some roles."""
+    chosen = (fabric.end_switch >= 0) & np.isin(fabric.role[fabric.end_node], [int(role) for role in roles])
+    chosen[: fabric.n_switches] = False
+    ends = np.flatnonzero(chosen).tolist()
+    return [(int(fabric.end_guid[end]), fabric.names[int(fabric.end_node[end])]) for end in ends]
+
+
+def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
+    """Return the policy that answers queries from and to hosts of a role with the level of their class."""
+    groups, rules = [], []
+    for item in traffic:
+        name = f"class-{item.name}"
+        if guids := tuple(guid for guid, _ in _end_ports(fabric, *item.roles)):
+            groups.append(PortGroup(name, guids))
+            rules += [MatchRule(name, destination=(name,)), MatchRule(name, source=(name,))]
+    return QosPolicy(tuple((f"class-{item.name}", item.sl) for item in traffic), tuple(groups), tuple(rules))
+
+
+def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
+    """Return the policy that answers every query with the level that the tables need.
+
+    Switches whose hosts have the same levels towards everything are one group of sources, with a rule for each level
+    but 0: its destinations. Or the other way round, where destinations that have the same levels from everywhere make
+    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it.
+
+    Raises
+    ------
+    RoutingError
+        When that takes more rules than `MAX_RULES`.
+    """
+    assert tables.path_sl is not None
+    owner = lid_owners(tables)
+    lids = np.flatnonzero(owner >= fabric.n_switches)
+    ends = fabric.n_switches + np.flatnonzero(fabric.end_switch[fabric.n_switches :] >= 0)
+    switches, home = np.unique(fabric.end_switch[ends], return_inverse=True)
+    levels = tables.path_sl[np.ix_(switches, lids)]
+    goals, guid = owner[lids], fabric.end_guid
+    by_source = _alike([(ends[home == row], levels[row]) for row in range(len(switches))])
+    by_goal = _alike([(goals[[column]], levels[:, column]) for column in range(len(lids))])
+    counts = [sum(len(np.unique(row[row > 0])) for _, row in parts) for parts in (by_source, by_goal)]
+    if min(counts) > MAX_RULES:
+        raise RoutingError(
+            f"{min(counts):,} rules would be needed to tell OpenSM the service level of each path, and it should not "
+            f"have to try more than {MAX_RULES:,} for a query; take an engine that needs one lane"
+        )
+    sources_first = counts[0] <= counts[1]
+    groups, rules = [], []
+    for number, (members, row) in enumerate(by_source if sources_first else by_goal):
+        here = f"part-{number}"
+        groups.append(PortGroup(here, tuple(guid[members].tolist())))
+        for sl in np.unique(row[row > 0]).tolist():
+            there, others = f"{here}-level-{sl}", goals[row == sl] if sources_first else ends[row[home] == sl]
+            groups.append(PortGroup(there, tuple(guid[others].tolist())))
+            source, destination = (here, there) if sources_first else (there, here)
+            rules.append(MatchRule(f"level-{sl}", (source,), (destination,)))
+    used = np.unique(levels).tolist()
+    return QosPolicy(tuple((f"level-{sl}", sl) for sl in used if sl), tuple(groups), tuple(rules))
+
+
+Part = tuple[NDArray[np.integer], NDArray[np.uint8]]
+"""End ports, and the levels of paths between them and each of some others."""
+
+
+def _alike(parts: Sequence[Part]) -> list[Part]:
+    """Put together the parts whose levels are the same, and leave out those on level 0 throughout."""
+    found: dict[bytes, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part[1].tobytes(), []).append(part)
+    return [
+        (np.concatenate([members for members, _ in same]), same[0][1]) for same in found.values() if same[0][1].any()
+    ]
+
+
+def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> RoutingTables:
+    """Return the tables with the service levels that OpenSM would answer queries of adapters with.
+
+    Raises
+    ------
+    RoutingError
+        When hosts on one switch have different levels towards the same destination, which tables cannot hold.
+    """
+    level = dict(policy.levels) | {"DEFAULT": 0}
+    owner = {guid: end for end, guid in enumerate(fabric.end_guid.tolist()) if end >= fabric.n_switches}
+    members = {group.name: [owner[guid] for guid in group.port_guids if guid in owner] for group in policy.groups}
+    everybody = list(range(fabric.n_switches, fabric.n_end_ports))
+
+    def ends(names: tuple[str, ...]) -> list[int]:
+        return [end for name in names for end in members[name]] if names else everybody
+
+    rules_of: dict[int, list[int]] = {}
+    for number, rule in enumerate(policy.rules):
+        for end in dict.fromkeys(ends(rule.source)):
+            rules_of.setdefault(end, []).append(number)
+    path_sl = np.zeros(tables.lft.shape, np.uint8)
+    lids = [tables.lid[ends(rule.destination)] for rule in policy.rules]
+    decided: dict[int, int] = {}
+    for end in everybody:
+        switch = int(fabric.end_switch[end])
+        if switch < 0:
+            continue
+        row = np.zeros(tables.lft.shape[1], np.uint8)
+        for number in reversed(rules_of.get(end, [])):
+            row[lids[number][lids[number] < len(row)]] = level[policy.rules[number].level]
+        first = decided.setdefault(switch, end)
+        if first == end:
+            path_sl[switch] = row
+        elif (path_sl[switch] != row).any():
+            names = (fabric.names[int(fabric.end_node[other])] for other in (first, end))
+            raise RoutingError(
+                f"{' and '.join(names)} hang on one switch and have different service levels towards the same "
+                "destinations: that is not judged. Where there is no credit loop on one lane, there is none on several"
+            )
+    return replace(tables, path_sl=path_sl)

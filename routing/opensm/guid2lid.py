@@ -1,0 +1,76 @@
+"""OpenSM's ``guid2lid``: the LIDs that it shall give, kept in its cache folder.
+
+An entry is ``0x<16 hexadecimal digits of the port GUID> 0x<lowest LID> 0x<highest LID>`` and an empty line behind it.
+OpenSM is strict about it (``osm_db_files.c``), and silent: without the empty lines only the first entry counts, a GUID
+in capitals or without its leading zeros is another key, and a line that begins with a blank stops OpenSM.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from topo.errors import FormatError
+from topo.fabric import MAX_UNICAST_LID
+from topo.formats.lines import bounded_lines, read_lines
+
+ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", re.ASCII)
+
+
+def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:
+    """Return the file for pairs of port GUID and LID, one LID a port (LMC 0)."""
+    return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n" for guid, lid in lids)
+
+
+def parse_guid2lid(text: str, path: str = "") -> dict[int, range]:
+    """Return the LIDs of each port GUID, as OpenSM would take them.
+
+    Raises
+    ------
+    FormatError
+        At an entry that OpenSM would lose: another form, no empty line before it, a GUID or LID that came before, a
+        LID outside the unicast range.
+    """
+    return _entries(bounded_lines(io.StringIO(text, newline="\n"), path), path)
+
+
+def read_guid2lid(path: str | Path) -> dict[int, range]:
+    """Read a file as `parse_guid2lid` does."""
+    return _entries(read_lines(path), str(path))
+
+
+def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
+    entries: dict[int, range] = {}
+    taken: set[int] = set()
+    separated = True
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            separated = separated or not line
+            continue
+        match = ENTRY.fullmatch(line)
+        if match is None:
+            raise FormatError(
+                f"found {line[:60]!r}; expected '0x<16 digits of a port GUID> <lowest LID> <highest LID>', in small "
+                "letters and from the first column on",
+                path,
+                number,
+            )
+        if not separated:
+            raise FormatError(
+                "no empty line before this entry; OpenSM would take it for part of the last one", path, number
+            )
+        separated = False
+        guid, low, high = int(match[1], 16), int(match[2], 0), int(match[3], 0)
+        if not 1 <= low <= high <= min(MAX_UNICAST_LID, low + 127):
+            raise FormatError(
+                f"found LIDs {low:#06x} to {high:#06x}; expected 1 to 128 of 0x0001 to 0xbfff", path, number
+            )
+        lids = range(low, high + 1)
+        if guid in entries or not taken.isdisjoint(lids):
+            what = f"GUID 0x{guid:016x}" if guid in entries else f"LID {low:#06x}"
+            raise FormatError(f"the {what} has come before; each must come once", path, number)
+        entries[guid] = lids
+        taken.update(lids)
+    return entries

@@ -1,0 +1,238 @@
+"""Linear forwarding tables as text: the file that OpenSM's engine ``file`` loads, and what the tools dump.
+
+`format_lfts` writes the form that OpenSM's own parser reads (``osm_ucast_file.c``)::
+
+    Unicast lids [0x0001-0x0692] of switch Lid 3 guid 0x0a5c81d2e4f3b000 (MF0;leaf01:MQM8700/U1):
+    0x0001 021 # portguid 0x0a11d3c2b1a09800:
+
+Every entry names the port GUID of its destination, so OpenSM finds it again under another LID assignment: without the
+GUIDs a file whose LIDs are stale black-holes the subnet, and the log says nothing.
+
+`parse_lfts` reads that form, OpenSM's ``opensm-lfts.dump``, the output of ``dump_fts`` and ``dump_lfts``
+(infiniband-diags), and ``opensm.fdbs``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.tables import NO_PATH, RoutingTables, lid_owners
+from topo.errors import FormatError, RoutingError
+from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
+from topo.formats.ibnetdiscover import clean_description
+
+MAX_BYTES = 8 << 30
+"""Largest file that is read: 49,151 LIDs on 3,000 switches with long names take less."""
+
+MAX_PIPE = 1 << 30
+"""Bytes that are read of what has no size; they have to fit in memory."""
+
+ENTRY = b"0x0000 000 # portguid 0x0000000000000000:\n"
+LID_AT, PORT_AT, GUID_AT = slice(2, 6), slice(7, 10), slice(24, 40)
+
+HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+PORT_DIGITS = np.frombuffer("".join(f"{port:03d}" for port in range(256)).encode(), np.uint8).reshape(256, 3)
+
+
+class LftsRead(NamedTuple):
+    """Tables that were read, and what could not be used."""
+
+    tables: RoutingTables
+    notes: tuple[str, ...]
+    """What was passed over: how much, why, and on which lines it began."""
+
+
+def format_lfts(fabric: Fabric, tables: RoutingTables) -> bytes:
+    """Return the LFT file of all switches; see `lfts_sections`."""
+    return b"".join(lfts_sections(fabric, tables))
+
+
+def lfts_sections(fabric: Fabric, tables: RoutingTables) -> Iterator[bytes]:
+    """Yield the LFT file, one switch at a time: 50,000 LIDs on 1,000 switches are 2 GB.
+
+    Names are cut to 63 characters: OpenSM splits a line after 1,022 bytes. Entries towards LIDs that no end port
+    owns are left out, as are entries that drop (`NO_PATH`).
+
+    Raises
+    ------
+    RoutingError
+        When OpenSM would reject or misread the tables: a switch without a LID, an entry beyond the ports of its
+        switch, a switch that does not know its own LID as port 0.
+    """
+    owner = lid_owners(tables)
+    lids = np.flatnonzero(owner >= 0)
+    rows = np.tile(np.frombuffer(ENTRY, np.uint8), (len(lids), 1))
+    rows[:, LID_AT] = _hex_digits(lids.astype(np.uint64), 4)
+    rows[:, GUID_AT] = _hex_digits(fabric.end_guid[owner[lids]], 16)
+    radix = np.diff(fabric.port_offset[: fabric.n_switches + 1])
+    top = int(lids[-1]) if len(lids) else 0
+    engine = clean_description(tables.engine) or "unknown"
+    yield f"# Forwarding tables of {clean_description(fabric.name)}, engine {engine}\n".encode()
+    for switch in range(fabric.n_switches):
+        lid = int(tables.lid[switch])
+        entries = tables.lft[switch, lids]
+        _check_switch(fabric, switch, lid, tables, int(radix[switch]), lids, entries)
+        name = clean_description(fabric.names[switch])
+        yield (
+            f"Unicast lids [0x0001-0x{top:04x}] of switch Lid {lid} "
+            f"guid 0x{int(fabric.node_guid[switch]):016x} ({name}):\n"
+        ).encode()
+        rows[:, PORT_AT] = PORT_DIGITS[entries]
+        yield rows[entries != NO_PATH].tobytes()
+
+
+def _check_switch(
+    fabric: Fabric,
+    switch: int,
+    lid: int,
+    tables: RoutingTables,
+    radix: int,
+    lids: NDArray[np.int64],
+    entries: NDArray[np.uint8],
+) -> None:
+    label = fabric.label(switch)
+    if lid == 0:
+        raise RoutingError(f"switch {label} has no LID; OpenSM manages a switch by its own")
+    if tables.lft[switch, lid] != 0:
+        raise RoutingError(
+            f"switch {label} sends its own LID 0x{lid:04x} out of port {tables.lft[switch, lid]}; it must be port 0"
+        )
+    beyond = np.flatnonzero((entries > radix) & (entries != NO_PATH))
+    if len(beyond):
+        raise RoutingError(
+            f"switch {label} has ports 1 to {radix}, and its entry for LID 0x{int(lids[beyond[0]]):04x} says "
+            f"{entries[beyond[0]]}; OpenSM would reject the whole file"
+        )
+
+
+def _hex_digits(values: NDArray[np.uint64], digits: int) -> NDArray[np.uint8]:
+    """Return (n, digits) ASCII codes of the values in hexadecimal."""
+    shifts = np.arange(4 * (digits - 1), -1, -4, dtype=np.uint64)
+    return HEX_DIGITS[((values[:, None] >> shifts) & np.uint64(15)).astype(np.intp)]
+
+
+def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
+    """Read a file of forwarding tables, or a pipe; see `parse_lfts`."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISCHR(status.st_mode):
+                raise FormatError("is a device; expected a file of forwarding tables, or a pipe", str(path))
+            if not stat.S_ISREG(status.st_mode):
+                text = file.read(MAX_PIPE + 1)
+                if len(text) > MAX_PIPE:
+                    raise FormatError(f"more than {MAX_PIPE:,} bytes from a pipe; write them to a file", str(path))
+                return parse_lfts(text, fabric, str(path))
+            if status.st_size > MAX_BYTES:
+                found = f"{status.st_size:,} bytes"
+                raise FormatError(f"{found}; tables of one subnet are at most {MAX_BYTES:,}", str(path))
+            if status.st_size == 0:
+                return parse_lfts(b"", fabric, str(path))
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+                return parse_lfts(pages, fabric, str(path))
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from None
+
+
+def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsRead:
+    """Read forwarding tables of a fabric.
+
+    The LID of an end port is the one that entries give with its port GUID (the lowest, where LMC gives several),
+    else the one that the fabric was discovered with. An entry given twice counts as its last.
+
+    Parameters
+    ----------
+    text : bytes
+        In any of the forms that the module names.
+    fabric : Fabric
+        The fabric that the tables are for.
+    path : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    FormatError
+        With the line, for an entry that cannot be: no switch above it, a LID outside 0x0001 to 0xbfff, a port that
+        the switch does not have, one LID with two port GUIDs; and for tables without any LID that can be placed.
+    """
+    from routing.kernels import lft_text
+
+    switches, ends = fabric.node_guid[: fabric.n_switches], fabric.end_guid
+    switch_order, end_order = np.argsort(switches, kind="stable"), np.argsort(ends, kind="stable")
+    radix = np.diff(fabric.port_offset[: fabric.n_switches + 1]).astype(np.int64)
+    scan = lft_text.LftScan(
+        *lft_text.scan_lfts(
+            np.frombuffer(text, np.uint8),
+            frozen(switches[switch_order]),
+            frozen(switch_order),
+            frozen(ends[end_order]),
+            frozen(end_order),
+            frozen(radix),
+            MAX_UNICAST_LID + 1,
+        )
+    )
+    if scan.error:
+        raise FormatError(_reason(scan.error, scan.error_value), path, int(scan.error_line))
+    if not scan.section.any():
+        raise FormatError("holds no forwarding table of any switch of this fabric", path)
+    notes: list[str] = []
+
+    def note(code: int, what: str) -> None:
+        if count := int(scan.passed_over[code]):
+            lines = ", ".join(f"{line:,}" for line in scan.lines[code] if line)
+            notes.append(f"{count:,} {what} (from line {lines})")
+
+    note(lft_text.UNKNOWN_SWITCH, "switches that the fabric does not have")
+    note(lft_text.UNKNOWN_ENTRY, "entries of switches that the fabric does not have")
+    note(lft_text.UNKNOWN_PORT, "entries towards port GUIDs that the fabric does not have")
+    note(lft_text.DUPLICATE, "entries given twice, of which the last counts")
+    note(lft_text.OTHER, "lines that are no part of a forwarding table")
+    if silent := np.flatnonzero(scan.section == 0).tolist():
+        shown = ", ".join(fabric.label(switch) for switch in silent[:3])
+        notes.append(f"{len(silent):,} switches of the fabric have no table ({shown})")
+    lid = _lids(fabric, scan.owner, notes, path)
+    top = max(int(scan.top), int(lid.max(initial=0)))
+    return LftsRead(RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file"), tuple(notes))
+
+
+def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str) -> NDArray[np.uint16]:
+    """Return (E,) LIDs of the end ports: by port GUID, else as the fabric was discovered."""
+    lid = np.zeros(fabric.n_end_ports, np.uint16)
+    named = np.flatnonzero(owner >= 0)[::-1]
+    lid[owner[named]] = named  # descending, so the lowest LID of a port stays
+    if fabric.discovered_lid.size:
+        known = fabric.discovered_lid.astype(np.int64)
+        usable = (known > 0) & (known <= MAX_UNICAST_LID)
+        free = (lid == 0) & usable & (owner[np.where(usable, known, 0)] == -1)
+        lid[free] = known[free]
+    if not lid.any():
+        raise FormatError(
+            "names LIDs without port GUIDs, and the fabric has no LIDs: give tables with port GUIDs "
+            "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, with LIDs, or OpenSM's guid2lid",
+            path,
+        )
+    if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
+        notes.append(f"{without:,} end ports of the fabric have no LID in the tables")
+    return lid
+
+
+def _reason(error: int, value: int) -> str:
+    from routing.kernels import lft_text
+
+    return {
+        lft_text.BAD_HEADER: "a table opens without the GUID of its switch; expected ' guid 0x<16 digits> '",
+        lft_text.NO_SWITCH: "an entry before the first switch; expected a line 'Unicast lids ... guid 0x...' above",
+        lft_text.BAD_ENTRY: "an entry that cannot be read; expected '0x<lid> <port>' as in '0x0001 021'",
+        lft_text.BAD_LID: f"LID 0x{value:04x} is outside the unicast range 0x0001 to 0x{MAX_UNICAST_LID:04x}",
+        lft_text.BAD_PORT: f"port {value}, which this switch does not have",
+        lft_text.TWO_OWNERS: f"this LID has another port GUID on line {value:,}; "
+        "are the tables of two different times?",
+    }[error]

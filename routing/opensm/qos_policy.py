@@ -1,0 +1,188 @@
+"""OpenSM's ``qos-policy.conf`` (``osm_qos_parser_y.y``), writer and reader: the service level that a path query gets.
+
+Queries are matched against rules in their order; what matches none gets the level ``DEFAULT``, which must be there.
+Names are single words, and not keywords of the format. The lanes of service levels are not here: OpenSM reads, but does
+not use, the section ``qos-setup``; they are options (`routing.opensm.conf`).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from topo.errors import FormatError
+from topo.formats.lines import bounded_lines, read_lines
+
+GUIDS_A_LINE = 8
+"""OpenSM's scanner keeps one line of at most 10 KiB."""
+
+NAMES_A_LINE = 40
+
+MAX_MEMBERS = 5_000_000
+"""Members of all lists together that are read; the largest subnet has 49,151 LIDs, and rules may name each often."""
+
+SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
+
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class PortGroup:
+    """A named set of end ports."""
+
+    name: str
+    port_guids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """Queries for paths from any of some groups to any of some others (none given: from or to anywhere)."""
+
+    level: str
+    source: tuple[str, ...] = ()
+    destination: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QosPolicy:
+    """A whole policy; the service level ``DEFAULT`` is 0."""
+
+    levels: tuple[tuple[str, int], ...] = ()
+    """Name and service level of each level but ``DEFAULT``."""
+    groups: tuple[PortGroup, ...] = ()
+    rules: tuple[MatchRule, ...] = ()
+
+
+def format_qos_policy(policy: QosPolicy) -> str:
+    """Return the file.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not one word, or that a rule uses and nothing defines.
+    """
+    groups, levels = [group.name for group in policy.groups], ["DEFAULT", *(name for name, _ in policy.levels)]
+    for name in (*groups, *levels):
+        if not WORD.fullmatch(name):
+            raise ValueError(f"{name!r} is no name that OpenSM would read as one word")
+    for rule in policy.rules:
+        if unknown := ({*rule.source, *rule.destination} - set(groups)) | ({rule.level} - set(levels)):
+            raise ValueError(f"a rule uses {sorted(unknown)}, which nothing defines")
+    text = ""
+    if groups:
+        text += _section("port-groups", "port-group", [_group(group) for group in policy.groups])
+    text += _section(
+        "qos-levels", "qos-level", [[f"name: {name}", f"sl: {sl}"] for name, sl in (("DEFAULT", 0), *policy.levels)]
+    )
+    if policy.rules:
+        text += _section("qos-match-rules", "qos-match-rule", [_rule(rule) for rule in policy.rules])
+    return text
+
+
+def _section(name: str, item: str, items: Sequence[Sequence[str]]) -> str:
+    lines = [name]
+    for content in items:
+        lines += [f"    {item}", *(f"        {line}" for line in content), f"    end-{item}"]
+    return "\n".join([*lines, f"end-{name}", ""])
+
+
+def _group(group: PortGroup) -> list[str]:
+    guids = [f"0x{guid:016x}" for guid in group.port_guids]
+    chunks = [guids[i : i + GUIDS_A_LINE] for i in range(0, len(guids), GUIDS_A_LINE)]
+    return [f"name: {group.name}", *(f"port-guid: {', '.join(chunk)}" for chunk in chunks)]
+
+
+def _rule(rule: MatchRule) -> list[str]:
+    lines = []
+    for key, names in (("source", rule.source), ("destination", rule.destination)):
+        chunks = [names[i : i + NAMES_A_LINE] for i in range(0, len(names), NAMES_A_LINE)]
+        lines += [f"{key}: {', '.join(chunk)}" for chunk in chunks]
+    return [*lines, f"qos-level-name: {rule.level}"]
+
+
+def parse_qos_policy(text: str, path: str = "") -> QosPolicy:
+    """Read what `format_qos_policy` writes, and policies like it: groups by port GUID, levels by SL, rules by groups.
+
+    Raises
+    ------
+    FormatError
+        At what is not understood: a section ``qos-ulps``, groups by name or partition, rules by service or class.
+        To pass it over would be to say that paths have levels which they do not have.
+    """
+    return _parse(bounded_lines(io.StringIO(text, newline="\n"), path), path)
+
+
+def read_qos_policy(path: str | Path) -> QosPolicy:
+    """Read a file as `parse_qos_policy` does."""
+    return _parse(read_lines(path), str(path))
+
+
+Item = tuple[int, dict[str, str]]
+"""Line on which it begins, and the values of its keys; those of a key that comes again are joined."""
+
+
+def _parse(lines: Iterable[str], path: str) -> QosPolicy:
+    found = _items(lines, path)
+    groups = []
+    for number, item in found["port-groups"]:
+        name, guids = _values(number, item, path, "name", "port-guid")
+        if not all(re.fullmatch(r"0x[0-9a-fA-F]{1,16}", guid) for guid in guids.split(", ")):
+            raise FormatError(f"the group {name[:40]!r} is not made of single port GUIDs", path, number)
+        groups.append(PortGroup(name, tuple(int(guid, 16) for guid in guids.split(", "))))
+    levels = {}
+    for number, item in found["qos-levels"]:
+        name, sl = _values(number, item, path, "name", "sl")
+        if not re.fullmatch(r"[0-9]|1[0-5]", sl):
+            raise FormatError(f"the level {name[:40]!r} has the SL {sl[:20]!r}; expected 0 to 15", path, number)
+        levels[name] = int(sl)
+    names, rules = {group.name for group in groups}, []
+    for number, item in found["qos-match-rules"]:
+        level, *ends = _values(number, item, path, "qos-level-name", "source", "destination")
+        source, goal = (tuple(filter(None, end.split(", "))) for end in ends)
+        if unknown := ({*source, *goal} - names) | ({level} - set(levels)):
+            raise FormatError(f"a rule uses {min(unknown)[:40]!r}, which nothing defines", path, number)
+        rules.append(MatchRule(level, source, goal))
+    if levels.pop("DEFAULT", None) != 0:
+        raise FormatError("has no level DEFAULT with the SL 0; expected one", path)
+    return QosPolicy(tuple(levels.items()), tuple(groups), tuple(rules))
+
+
+def _items(lines: Iterable[str], path: str) -> dict[str, list[Item]]:
+    found: dict[str, list[Item]] = {section: [] for section in SECTIONS}
+    section, item, members = "", False, 0
+    for number, raw in enumerate(lines, 1):
+        line = raw.partition("#")[0].strip()
+        key, colon, value = (part.strip() for part in line.partition(":"))
+        if not line:
+            continue
+        if not section and line in SECTIONS:
+            section = line
+        elif section and not item and line == f"end-{section}":
+            section = ""
+        elif section and line == (f"end-{SECTIONS[section]}" if item else SECTIONS[section]):
+            item = not item
+            if item:
+                found[section].append((number, {}))
+        elif item and colon:
+            members += value.count(",") + 1
+            if members > MAX_MEMBERS:
+                raise FormatError(f"more than {MAX_MEMBERS:,} members of lists", path, number)
+            values = found[section][-1][1]
+            values[key] = f"{values[key]}, {value}" if key in values else value
+        else:
+            name = SECTIONS.get(section, "")
+            expected = f"'key: value' or end-{name}" if item else f"{name} or end-{section}" if section else "a section"
+            raise FormatError(f"found {line[:60]!r}; expected {expected}", path, number)
+    if section:
+        raise FormatError(f"ends inside {section}; expected end-{section}", path)
+    return found
+
+
+def _values(number: int, item: dict[str, str], path: str, *keys: str) -> list[str]:
+    """Return the values of some keys; ``use`` is a remark, and others would change what is meant."""
+    if unknown := [key for key in item if key not in (*keys, "use")]:
+        raise FormatError(f"found {unknown[0][:40]!r}; of this item, {', '.join(keys)} are understood", path, number)
+    return [item.get(key, "") for key in keys]

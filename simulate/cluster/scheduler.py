@@ -1,0 +1,155 @@
+"""Who gives jobs their nodes: within a zone where there is room, or anywhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike, NDArray
+
+from simulate.traffic.placement import leaf_of, zone_of
+from topo.errors import HeddleError
+from topo.fabric import Fabric
+
+
+class _Request(NamedTuple):
+    nodes: int
+    granted: simpy.Event
+
+
+class Scheduler:
+    """Gives nodes to whoever waits longest, unless one behind it fits where it does not.
+
+    With the rule of Fire-Flyer (An et al., SC'24, arXiv 2408.14158, section III-B) a job runs within one zone, and only
+    so many at a time may span zones. Without it, nodes are drawn from all that are free.
+
+    Parameters
+    ----------
+    ends
+        End ports of the nodes that there are.
+    cross_zone_jobs
+        How many jobs may span zones at a time; None for no rule at all.
+    ordered
+        Whether a job is given its nodes zone after zone and leaf after leaf, so that neighbours in its ring are
+        neighbours in the fabric; else in any order.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        fabric: Fabric,
+        ends: ArrayLike,
+        rng: np.random.Generator,
+        *,
+        cross_zone_jobs: int | None = 1,
+        ordered: bool = True,
+    ) -> None:
+        self.env = env
+        self.ends = np.asarray(ends, np.int32)
+        self.zone = zone_of(fabric, self.ends)
+        self.leaf = leaf_of(fabric, self.ends)
+        self.cross_zone_jobs = cross_zone_jobs
+        self.ordered = ordered
+        self._rng = rng
+        self._free = np.ones(len(self.ends), bool)
+        self._up = np.ones(len(self.ends), bool)
+        self._number = {end: at for at, end in enumerate(self.ends.tolist())}
+        self._queue: list[_Request] = []
+        self._spanning: set[int] = set()
+        """The first node of each job that spans zones."""
+
+    @property
+    def keeps_zones(self) -> bool:
+        """Whether there is a rule on zones."""
+        return self.cross_zone_jobs is not None
+
+    @property
+    def most_nodes(self) -> int:
+        """The most that a job can have: of one zone where none may span zones, else of all."""
+        in_zone = np.unique(self.zone, return_counts=True)[1]
+        return int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
+
+    def request(self, nodes: int) -> simpy.Event:
+        """Ask for so many nodes; the event succeeds with their end ports.
+
+        Raises
+        ------
+        HeddleError
+            When there will never be so many.
+        """
+        if not 1 <= nodes <= self.most_nodes:
+            raise HeddleError(f"a job wants {nodes} nodes; expected 1 to {self.most_nodes}")
+        granted = self.env.event()
+        self._queue.append(_Request(nodes, granted))
+        self._serve()
+        return granted
+
+    def release(self, ends: ArrayLike) -> None:
+        """Take back the nodes of a job, all that it was given."""
+        numbers = self._numbers(ends)
+        self._free[numbers] = True
+        self._spanning.discard(numbers[0])
+        self._serve()
+
+    def take_down(self, end: int) -> None:
+        """Give this node to nobody until it is repaired."""
+        self._up[self._numbers(end)] = False
+
+    def is_up(self, end: int) -> bool:
+        """Return whether a node works."""
+        return bool(self._up[self._number[end]])
+
+    def repair(self, end: int) -> None:
+        """Give this node again."""
+        self._up[self._numbers(end)] = True
+        self._serve()
+
+    def spans_zones(self, ends: ArrayLike) -> bool:
+        """Return whether nodes stand in several zones."""
+        return len(np.unique(self.zone[self._numbers(ends)])) > 1
+
+    def _numbers(self, ends: ArrayLike) -> list[int]:
+        return [self._number[end] for end in np.atleast_1d(np.asarray(ends)).tolist()]
+
+    def _serve(self) -> None:
+        waiting: list[_Request] = []
+        for request in self._queue:
+            chosen = self._choose(request.nodes)
+            if chosen is None:
+                waiting.append(request)
+            else:
+                if not self.ordered:
+                    chosen = self._rng.permutation(chosen)
+                self._free[chosen] = False
+                if len(np.unique(self.zone[chosen])) > 1:
+                    self._spanning.add(int(chosen[0]))
+                request.granted.succeed(self.ends[chosen])
+        self._queue = waiting
+
+    def _choose(self, nodes: int) -> NDArray[np.int64] | None:
+        able = np.flatnonzero(self._free & self._up)
+        if len(able) < nodes:
+            return None
+        if self.cross_zone_jobs is None:
+            drawn = np.sort(self._rng.choice(able, nodes, replace=False))
+            return drawn[np.lexsort((self.leaf[drawn], self.zone[drawn]))]
+        zones, room = np.unique(self.zone[able], return_counts=True)
+        if room.max() >= nodes:
+            # The fullest zone that has room keeps the other one open for larger jobs.
+            tight = zones[np.argmin(np.where(room >= nodes, room, len(self.ends) + 1))]
+            return self._by_leaf(able[self.zone[able] == tight])[:nodes]
+        if len(self._spanning) >= self.cross_zone_jobs:
+            return None
+        roomy = np.argsort(-room, kind="stable")
+        parts, left = [], nodes
+        for zone in zones[roomy].tolist():
+            part = self._by_leaf(able[self.zone[able] == zone])[:left]
+            parts.append(part)
+            left -= len(part)
+        return np.concatenate(parts)
+
+    def _by_leaf(self, able: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return nodes leaf after leaf, those leaves first where most are free."""
+        _, at, room = np.unique(self.leaf[able], return_inverse=True, return_counts=True)
+        return able[np.lexsort((able, self.leaf[able], -room[at]))]

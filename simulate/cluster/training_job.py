@@ -1,0 +1,271 @@
+"""A training job as a SimPy process: it waits for nodes, loads, computes, exchanges, checkpoints, fails and ends.
+
+Steps are played in rounds: k steps as one that is k times as large. In a network of flows that is the same as long as
+what goes on beside it stays the same, and what others see of a round is its mean. What `simulate.traffic.training`
+plays
+message by message is here one flow a pair of nodes: the bytes that a ring or tree moves over each of its edges. What a
+job has begun to send when it fails is still sent to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike, NDArray
+
+from simulate.cluster.bulk_storage import BulkStorage
+from simulate.cluster.scheduler import Scheduler
+from simulate.engines.environment import NetworkEnvironment
+from simulate.service_levels import ASK
+from simulate.traffic.collectives.trees import zone_trees
+from simulate.traffic.placement import zone_of
+from topo.errors import HeddleError
+
+Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job is, in bytes and seconds of each node and step."""
+
+    name: str
+    nodes: int
+    steps: int
+    forward_s: float
+    backward_s: float
+    gradient_bytes: float = 0.0
+    """Summed over the nodes that hold the same part of the model, beside the backward pass."""
+    stages: int = 1
+    """Stages of pipelines: each pipeline stands on neighbours, so that one at most is in two zones."""
+    activation_bytes: float = 0.0
+    """Sent to the next stage, and as many gradients back; beside the computation."""
+    expert_nodes: int = 1
+    """Nodes among which tokens travel to their experts."""
+    token_bytes: float = 0.0
+    """Sent to all of them together, between forward and backward pass; nothing is computed meanwhile."""
+    loaded_bytes: float = 0.0
+    """Read for the next step, beside this one."""
+    checkpoint_bytes: float = 0.0
+    """Written every `checkpoint_every_s`, beside the steps."""
+    checkpoint_every_s: float = 300.0
+    """Five minutes in the paper (An et al., SC'24, arXiv 2408.14158)."""
+    submit_s: float = 0.0
+    sl: int = ASK
+    """Service level of what its nodes send each other."""
+    where: str = field(default="", repr=False, compare=False)
+    """Its place, as ``file:line:column``."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("nodes", 1), ("steps", 1), ("stages", 1), ("expert_nodes", 1)):
+            if getattr(self, name) < least:
+                raise HeddleError(f"job {self.name} has {getattr(self, name)} {name}; expected at least {least}")
+        for name in ("stages", "expert_nodes"):
+            if self.nodes % getattr(self, name):
+                raise HeddleError(
+                    f"job {self.name} has {self.nodes} nodes and {getattr(self, name)} {name}; "
+                    f"expected nodes in as many equal parts"
+                )
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not (np.isfinite(value) and value >= 0):
+                raise HeddleError(f"job {self.name} has {name} {value}; expected a number that is not negative")
+        if self.compute_s <= 0 or self.checkpoint_every_s <= 0:
+            raise HeddleError(f"job {self.name} computes or goes without checkpoint for 0 s; expected more")
+
+    @property
+    def compute_s(self) -> float:
+        """Of a step."""
+        return self.forward_s + self.backward_s
+
+
+@dataclass
+class JobRecord:
+    """What becomes of a job."""
+
+    name: str
+    nodes: int
+    begin_s: float | None = None
+    """When it had its nodes for the first time."""
+    end_s: float | None = None
+    steps: int = 0
+    """Steps that count: those lost to failures do not."""
+    trained_s: float = 0.0
+    """Seconds of all rounds that were completed, and the steps of these."""
+    trained_steps: int = 0
+    failures: int = 0
+    checkpoints: int = 0
+    spanned_zones: bool = False
+    """Whether it ever ran in several zones."""
+
+    @property
+    def step_s(self) -> float:
+        """Mean of a step."""
+        return self.trained_s / self.trained_steps if self.trained_steps else 0.0
+
+
+class _Pairs(NamedTuple):
+    """Flows of one step among the nodes of a job."""
+
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    size_bytes: NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class TrainingJob:
+    """A job and its process.
+
+    Parameters
+    ----------
+    round_s
+        Seconds of computation that a round holds; at least one step.
+    """
+
+    env: NetworkEnvironment
+    plan: JobPlan
+    scheduler: Scheduler
+    storage: BulkStorage | None
+    rng: np.random.Generator
+    round_s: float = 30.0
+    record: JobRecord = field(init=False)
+    process: simpy.Process = field(init=False)
+    ends: NDArray[np.int32] | None = field(init=False, default=None)
+    """The nodes that it runs on now."""
+
+    def __post_init__(self) -> None:
+        self.record = JobRecord(self.plan.name, self.plan.nodes)
+        self.process = self.env.process(self.run())
+
+    def run(self) -> Process:
+        """Live."""
+        yield self.env.timeout(self.plan.submit_s)
+        saved = _Saved()
+        while self.record.end_s is None:
+            self.ends = yield self.scheduler.request(self.plan.nodes)
+            if self.record.begin_s is None:
+                self.record.begin_s = self.env.now
+            self.record.spanned_zones |= self.scheduler.spans_zones(self.ends)
+            saved = _Saved(saved.steps)  # what an earlier attempt is still saving does not count
+            try:
+                yield from self.train(saved)
+                self.record.end_s = self.env.now
+            except simpy.Interrupt:
+                self.record.failures += 1
+                self.record.steps = saved.steps
+            ends, self.ends = self.ends, None
+            self.scheduler.release(ends)
+
+    def fail(self) -> None:
+        """Let a node of the job fail: it waits for nodes again, and goes on from its last checkpoint."""
+        self.process.interrupt()
+
+    def train(self, saved: _Saved) -> Process:
+        """Train until all steps are done."""
+        env, plan, record = self.env, self.plan, self.record
+        exchange = _Exchange(self)
+        begin_s = saved_s = env.now
+        saving: simpy.Event | None = None
+        yield from self.load(1)
+        while record.steps < plan.steps:
+            begin_s = env.now
+            k = max(1, min(round(self.round_s / plan.compute_s), plan.steps - record.steps))
+            yield from self.round(k, exchange)
+            record.steps += k
+            record.trained_s += env.now - begin_s
+            record.trained_steps += k
+            due = env.now - saved_s >= plan.checkpoint_every_s
+            if plan.checkpoint_bytes and self.storage is not None and due and (saving is None or saving.processed):
+                saved_s = env.now
+                saving = env.process(self.save(saved))
+        if saving is not None and not saving.processed:
+            yield saving
+
+    def round(self, k: int, exchange: _Exchange) -> Process:
+        """Do k steps: load the next batch and pass on activations beside, sum gradients beside the backward pass."""
+        env, plan = self.env, self.plan
+        beside = [env.process(self.load(k)), *exchange.begin(exchange.activations, k)]
+        yield env.timeout(k * plan.forward_s)
+        yield env.all_of(exchange.begin(exchange.tokens, k))
+        beside += exchange.begin(exchange.gradients, k)
+        yield env.timeout(k * plan.backward_s)
+        yield env.all_of(beside)
+
+    def load(self, k: int) -> Process:
+        """Read what k steps need."""
+        if self.plan.loaded_bytes and self.storage is not None and self.ends is not None:
+            yield self.storage.read(self.ends, k * self.plan.loaded_bytes, self.rng)
+
+    def save(self, saved: _Saved) -> Process:
+        """Write a checkpoint of the steps done so far."""
+        steps = self.record.steps
+        if self.storage is not None and self.ends is not None:
+            yield self.storage.write(self.ends, self.plan.checkpoint_bytes, self.rng)
+        saved.steps = steps
+        self.record.checkpoints += 1
+
+
+@dataclass
+class _Saved:
+    """Steps that are safe."""
+
+    steps: int = 0
+
+
+class _Exchange:
+    """What the nodes of a job send each other in a step, once they are known."""
+
+    def __init__(self, job: TrainingJob) -> None:
+        plan, ends = job.plan, job.ends
+        assert ends is not None
+        self.job = job
+        stages = ends.reshape(-1, plan.stages).T
+        zones = zone_of(job.env.network.fabric, ends).reshape(stages.shape)
+        if not job.scheduler.keeps_zones:
+            zones = np.zeros_like(zones)  # who ignores zones builds one ring over all nodes
+        sums = [_allreduce(row, zone, plan.gradient_bytes) for row, zone in zip(stages, zones, strict=True)]
+        self.gradients = _joined(sums)
+        forth = [_pairs(here, there, plan.activation_bytes) for here, there in pairwise(stages)]
+        back = [_pairs(there, here, plan.activation_bytes) for here, there in pairwise(stages)]
+        self.activations = _joined(forth + back)
+        groups, shifts = ends.reshape(-1, plan.expert_nodes), range(1, plan.expert_nodes)
+        share = 2 * plan.token_bytes / plan.expert_nodes  # there, and back
+        tokens = [_pairs(groups.ravel(), np.roll(groups, -shift, axis=1).ravel(), share) for shift in shifts]
+        self.tokens = _joined(tokens)
+
+    def begin(self, pairs: _Pairs, k: int) -> list[simpy.Event]:
+        """Begin the flows of k steps; nothing where there are none."""
+        if not len(pairs.src):
+            return []
+        env = self.job.env
+        return [env.transfer_all(pairs.src, pairs.dst, pairs.size_bytes * k, sl=self.job.plan.sl)]
+
+
+def _allreduce(ends: NDArray[np.int32], zone: NDArray[np.int16], size_bytes: float) -> _Pairs:
+    """Return what crosses each edge: a ring within a zone; over zones, trees that one pair of nodes joins."""
+    n = len(ends)
+    if n < 2 or not size_bytes:
+        return _joined([])
+    if len(np.unique(zone)) == 1:
+        return _pairs(ends, np.roll(ends, -1), 2 * (n - 1) / n * size_bytes)
+    edges = []
+    for tree in zone_trees(zone):
+        child = np.flatnonzero(tree >= 0)
+        share = size_bytes / 2
+        edges += [_pairs(ends[child], ends[tree[child]], share), _pairs(ends[tree[child]], ends[child], share)]
+    return _joined(edges)
+
+
+def _pairs(src: NDArray[np.int32], dst: NDArray[np.int32], size_bytes: ArrayLike) -> _Pairs:
+    return _Pairs(src, dst, np.broadcast_to(np.asarray(size_bytes, np.float64), src.shape))
+
+
+def _joined(parts: list[_Pairs]) -> _Pairs:
+    """Return the flows of all parts that move anything."""
+    moving = [part for part in parts if np.any(part.size_bytes > 0)]
+    if not moving:
+        return _Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+    return _Pairs(*(np.concatenate(columns) for columns in zip(*moving, strict=True)))

@@ -1,0 +1,1 @@
+"""Engines that play flows over a network."""

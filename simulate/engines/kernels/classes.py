@@ -1,0 +1,152 @@
+"""Classes of flows on one route: opened with the first flow, closed with the last, each with a heap of its flows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.kernels.compile import kernel
+from simulate.engines.kernels.state import Records
+
+
+@kernel
+def _enlarge(now: Records, links: Records, members: Records, link: int) -> None:
+    """Move the members of a resource to a room of twice the size."""
+    first, room = links[link].first, links[link].room
+    links[link].first = now[0].members
+    links[link].room = 2 * room
+    now[0].members += 2 * room
+    for place in range(room):
+        members[links[link].first + place] = members[first + place]
+
+
+@kernel
+def open_class(
+    now: Records,
+    links: Records,
+    members: Records,
+    routes: Records,
+    route_link: NDArray[np.int32],
+    route_use: NDArray[np.float64],
+    rates: Records,
+    classes: Records,
+    hops: Records,
+    spare: NDArray[np.int32],
+    n_lanes: int,
+    route: int,
+) -> int:
+    """Take a slot for a route on which the first flow begins to move; return it."""
+    now[0].spare -= 1
+    slot = spare[now[0].spare]
+    routes[route].slot = slot
+    rates[slot].rate = 0.0
+    rates[slot].limit = -1
+    classes[slot].flows = 0
+    classes[slot].solved = 0
+    classes[slot].served = 0.0
+    classes[slot].since = now[0].time
+    classes[slot].drawn = now[0].time
+    classes[slot].route = route
+    classes[slot].first = -1
+    classes[slot].hops = routes[route].hops
+    first_hop = slot << now[0].shift
+    first = routes[route].first
+    for place in range(classes[slot].hops):
+        link = route_link[first + place] * n_lanes
+        if links[link].laned:
+            link += routes[route].lane
+        if links[link].count == links[link].room:
+            _enlarge(now, links, members, link)
+        at = links[link].first + links[link].count
+        hops[first_hop + place].link = link
+        use = route_use[first + place] if len(route_use) > 0 else 1.0
+        hops[first_hop + place].use = use
+        hops[first_hop + place].place = links[link].count
+        members[at].weight = use  # times one flow
+        members[at].slot = slot
+        members[at].hop = first_hop + place
+        links[link].count += 1
+    return slot  # type: ignore[no-any-return]
+
+
+@kernel
+def close_class(
+    now: Records,
+    links: Records,
+    members: Records,
+    routes: Records,
+    classes: Records,
+    hops: Records,
+    spare: NDArray[np.int32],
+    slot: int,
+) -> None:
+    """Give back the slot of a class whose last flow has ended."""
+    first_hop = slot << now[0].shift
+    for hop in range(first_hop, first_hop + classes[slot].hops):
+        link = hops[hop].link
+        links[link].count -= 1
+        last = links[link].first + links[link].count
+        at = links[link].first + hops[hop].place
+        if at == last:
+            continue
+        members[at].weight = members[last].weight
+        members[at].slot = members[last].slot
+        members[at].hop = members[last].hop
+        hops[members[at].hop].place = hops[hop].place
+    routes[classes[slot].route].slot = -1
+    spare[now[0].spare] = slot
+    now[0].spare += 1
+
+
+@kernel
+def serve(classes: Records, slot: int, rate: float, time: float) -> None:
+    """Bring the account of a class up to a time until which its flows moved at a rate."""
+    if classes[slot].since != time:
+        classes[slot].served += rate * (time - classes[slot].since)
+        classes[slot].since = time
+
+
+@kernel
+def meld(moves: Records, a: int, b: int) -> int:
+    """Join two skew heaps of flows by what they are due at (Sleator and Tarjan, 1986); return the root."""
+    if a < 0 or b < 0:
+        return max(a, b)
+    if moves[b].due < moves[a].due:
+        a, b = b, a
+    root = a
+    while True:
+        c = moves[a].right
+        moves[a].right = moves[a].left
+        if c < 0:
+            moves[a].left = b
+            return root
+        if moves[b].due < moves[c].due:
+            b, c = c, b
+        moves[a].left = c
+        a = c
+
+
+@kernel
+def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64], slot: int, rate: float) -> None:
+    """Add what a class has moved since it was last drawn to the timeline."""
+    time = now[0].time
+    since = classes[slot].drawn
+    classes[slot].drawn = time
+    load = rate * classes[slot].solved
+    if load == 0.0 or since >= time:
+        return
+    n_bins = bins.shape[1]
+    while time > now[0].bin_s * n_bins:
+        for link in range(bins.shape[0]):
+            for at in range(n_bins // 2):
+                bins[link, at] = bins[link, 2 * at] + bins[link, 2 * at + 1]
+            for at in range(n_bins // 2, n_bins):
+                bins[link, at] = 0.0
+        now[0].bin_s *= 2.0
+    width = now[0].bin_s
+    first_hop = slot << now[0].shift
+    for at in range(int(since / width), min(int(time / width), n_bins - 1) + 1):
+        part = min(time, (at + 1) * width) - max(since, at * width)
+        if part > 0.0:
+            for hop in range(first_hop, first_hop + classes[slot].hops):
+                bins[hops[hop].link, at] += load * hops[hop].use * part

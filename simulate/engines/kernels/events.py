@@ -1,0 +1,334 @@
+"""Plays flows: what ends and begins at one instant is handled at once, then the rates are solved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.kernels.calendar import ends_until, next_begin, next_end, schedule, set_end, take_begin
+from simulate.engines.kernels.classes import close_class, draw, meld, open_class, serve
+from simulate.engines.kernels.compile import kernel
+from simulate.engines.kernels.lanes import share_lanes
+from simulate.engines.kernels.maxmin import FREE, SETTLED, TIE, solve
+from simulate.engines.kernels.state import Records, State
+
+CLOCK_TIE = 1e-13
+"""Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
+
+
+@kernel
+def _end_flows(
+    now: Records,
+    rates: Records,
+    classes: Records,
+    moves: Records,
+    waits: NDArray[np.int32],
+    next_offset: NDArray[np.int64],
+    next_flow: NDArray[np.int32],
+    end: NDArray[np.float64],
+    limit: NDArray[np.int32],
+    ready: NDArray[np.int32],
+    done: NDArray[np.int32],
+    n_lanes: int,
+    slot: int,
+    until: float,
+    n_ready: int,
+) -> int:
+    """End the flows of a class that end at this instant; return how many flows are ready to begin."""
+    flow = classes[slot].first
+    classes[slot].served = moves[flow].due
+    classes[slot].since = now[0].time
+    goal = moves[flow].due + rates[slot].rate * (until - now[0].time)
+    while flow >= 0 and moves[flow].due <= goal:
+        classes[slot].first = meld(moves, moves[flow].left, moves[flow].right)
+        classes[slot].flows -= 1
+        limit[flow] = rates[slot].limit // n_lanes
+        n_ready = _finish(now, waits, next_offset, next_flow, end, ready, done, flow, n_ready)
+        flow = classes[slot].first
+    return n_ready
+
+
+@kernel
+def _finish(
+    now: Records,
+    waits: NDArray[np.int32],
+    next_offset: NDArray[np.int64],
+    next_flow: NDArray[np.int32],
+    end: NDArray[np.float64],
+    ready: NDArray[np.int32],
+    done: NDArray[np.int32],
+    flow: int,
+    n_ready: int,
+) -> int:
+    """Record the end of a flow, and make those ready that waited only for it; return how many are ready."""
+    end[flow] = now[0].time
+    done[now[0].done] = flow
+    now[0].done += 1
+    for at in range(next_offset[flow], next_offset[flow + 1]):
+        follower = next_flow[at]
+        waits[follower] -= 1
+        if waits[follower] == 0:
+            ready[n_ready] = follower
+            n_ready += 1
+    return n_ready
+
+
+@kernel
+def _solve(
+    now: Records,
+    links: Records,
+    members: Records,
+    routes: Records,
+    rates: Records,
+    classes: Records,
+    hops: Records,
+    moves: Records,
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    stale: NDArray[np.int32],
+    is_stale: NDArray[np.bool_],
+    heap: Records,
+    freed: NDArray[np.int32],
+    seeds: NDArray[np.int32],
+    touched: NDArray[np.int32],
+    spare: NDArray[np.int32],
+    capacity: NDArray[np.float64],
+    wants: NDArray[np.float64],
+    lane_weight: NDArray[np.float64],
+    bins: NDArray[np.float64],
+    n_touched: int,
+) -> None:
+    """Solve what the touched classes have changed, and say when the first flow of each class ends now."""
+    time = now[0].time
+    shift = now[0].shift
+    # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
+    n_freed: Any = np.int64(0)
+    n_seeds: Any = np.int64(0)
+    for at in range(n_touched):
+        slot = touched[at]
+        if classes[slot].flows == classes[slot].solved:
+            continue
+        if bins.shape[1] > 0:
+            draw(now, classes, hops, bins, slot, rates[slot].rate)
+        weighs_else = classes[slot].flows > 1 or (classes[slot].flows == 1 and classes[slot].solved > 0)
+        classes[slot].solved = classes[slot].flows
+        for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
+            seeds[n_seeds] = hops[hop].link
+            n_seeds += 1
+            if weighs_else:
+                at_link = links[hops[hop].link].first + hops[hop].place
+                members[at_link].weight = hops[hop].use * classes[slot].flows
+        if classes[slot].flows == 0:
+            close_class(now, links, members, routes, classes, hops, spare, slot)
+        else:
+            classes[slot].before = rates[slot].rate
+            classes[slot].alone = np.inf
+            rates[slot].free = FREE
+            freed[n_freed] = slot
+            n_freed += 1
+    if n_seeds > 0:
+        now[0].solves += 1
+    n_rounds = 0
+    first_seed = 0
+    n_changed = 0
+    while first_seed < n_seeds:
+        if len(lane_weight) > 1:
+            now[0].stamp += 1
+            n_looked_at = n_seeds
+            n_seeds = share_lanes(
+                links, members, rates, capacity, lane_weight, wants, seeds, n_seeds, now[0].stamp, n_rounds
+            )
+            n_changed = n_seeds - n_looked_at
+            if n_rounds > 0:
+                first_seed = n_looked_at  # those before have other rates now, but fair ones
+            if first_seed == n_seeds:
+                break
+        now[0].stamp += 1
+        n_freed = solve(
+            links, members, rates, classes, hops, heap, freed, n_freed, seeds, first_seed, n_seeds, now[0].stamp, shift
+        )
+        for at in range(n_changed):  # perhaps not all of their way
+            seeds[at] = seeds[n_seeds - n_changed + at]
+        n_seeds = n_changed
+        first_seed = 0
+        for at in range(n_freed):
+            slot = freed[at]
+            rates[slot].free = SETTLED
+            before = classes[slot].before
+            if len(lane_weight) > 1:
+                for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
+                    seeds[n_seeds] = hops[hop].link
+                    n_seeds += 1
+            if abs(rates[slot].rate - before) <= TIE * before:
+                rates[slot].rate = before
+                continue
+            if bins.shape[1] > 0:
+                draw(now, classes, hops, bins, slot, before)
+            serve(classes, slot, before, time)
+            if not classes[slot].touched:
+                classes[slot].touched = True
+                touched[n_touched] = slot
+                n_touched += 1
+        n_freed = 0
+        n_rounds += 1
+    for at in range(n_touched):
+        slot = touched[at]
+        classes[slot].touched = False
+        ending = np.inf
+        if classes[slot].flows > 0:
+            left = max(0.0, moves[classes[slot].first].due - classes[slot].served)
+            ending = classes[slot].since + left / rates[slot].rate
+        set_end(now, ends, blocks, tops, stale, is_stale, slot, ending)
+
+
+@kernel
+def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
+    """Schedule flows that wait for no other; best in the order in which they begin."""
+    now, moves = state.now, state.moves
+    for flow in flows:
+        state.begin[flow] = max(now[0].time, state.earliest[flow]) + state.delay[flow]
+        due = state.begin[flow] + state.routes[state.flow_route[flow]].latency
+        schedule(now, moves, state.queue, state.timer, flow, due)
+
+
+@kernel
+def next_time(state: State) -> float:
+    """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
+    ending = next_end(state.now, state.ends, state.blocks, state.tops, state.stale, state.is_stale)
+    return min(ending, next_begin(state.now, state.moves, state.queue, state.timer))  # type: ignore[no-any-return]
+
+
+@kernel
+def draw_all(state: State) -> None:
+    """Bring the timeline up to now."""
+    for route in range(len(state.routes)):
+        slot = state.routes[route].slot
+        if slot >= 0 and state.routes[route].hops > 0:
+            draw(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
+
+
+@kernel
+def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> bool:
+    """Play events in order.
+
+    Parameters
+    ----------
+    until
+        Seconds; later events are left for the next call.
+    max_events
+        Instants to play at most.
+    stop_at_end
+        Whether to return after the first instant at which a flow ends.
+
+    Returns
+    -------
+    bool
+        Whether events until `until` may be left.
+    """
+    now, links, members = state.now, state.links, state.members
+    rates, classes, hops, spare = state.rates, state.classes, state.hops, state.spare
+    routes, route_link, route_use = state.routes, state.route_link, state.route_use
+    flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
+    waits, next_offset, next_flow = state.waits, state.next_offset, state.next_flow
+    begin, end, limit, moves = state.begin, state.end, state.limit, state.moves
+    ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
+    queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
+    heap, freed, seeds, bins = state.heap, state.freed, state.seeds, state.bins
+    capacity, wants, lane_weight = state.capacity, state.wants, state.lane_weight
+    n_lanes = len(lane_weight)
+    for _ in range(max_events):
+        time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
+        if time > until or time == np.inf:
+            return False
+        time = max(time, now[0].time)
+        now[0].time = time
+        now[0].events += 1
+        n_done = now[0].done
+        tie = time + max(now[0].tie, CLOCK_TIE * time)
+
+        n_ready = np.int64(0)
+        n_touched = ends_until(ends, blocks, tops, touched, tie)
+        for at in range(n_touched):
+            slot = touched[at]
+            classes[slot].touched = True
+            n_ready = _end_flows(
+                now,
+                rates,
+                classes,
+                moves,
+                waits,
+                next_offset,
+                next_flow,
+                end,
+                limit,
+                ready,
+                done,
+                n_lanes,
+                touched[at],
+                tie,
+                n_ready,
+            )
+        while True:
+            if n_ready > 0:
+                n_ready -= 1
+                flow = ready[n_ready]
+                begin[flow] = max(time, earliest[flow]) + delay[flow]
+                due = begin[flow] + routes[flow_route[flow]].latency
+                if due > time:
+                    schedule(now, moves, queue, timer, flow, due)
+                    continue
+            else:
+                flow = take_begin(now, moves, queue, timer, tie)
+                if flow < 0:
+                    break
+            route = flow_route[flow]
+            if size[flow] == 0.0 or routes[route].hops == 0:
+                n_ready = _finish(now, waits, next_offset, next_flow, end, ready, done, flow, n_ready)
+                continue
+            slot = routes[route].slot
+            if slot < 0:
+                slot = open_class(
+                    now, links, members, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
+                )
+            serve(classes, slot, rates[slot].rate, time)
+            moves[flow].due = classes[slot].served + size[flow]
+            moves[flow].left = -1
+            moves[flow].right = -1
+            classes[slot].first = meld(moves, classes[slot].first, flow)
+            classes[slot].flows += 1
+            if not classes[slot].touched:
+                classes[slot].touched = True
+                touched[n_touched] = slot
+                n_touched += 1
+
+        _solve(
+            now,
+            links,
+            members,
+            routes,
+            rates,
+            classes,
+            hops,
+            moves,
+            ends,
+            blocks,
+            tops,
+            stale,
+            is_stale,
+            heap,
+            freed,
+            seeds,
+            touched,
+            spare,
+            capacity,
+            wants,
+            lane_weight,
+            bins,
+            n_touched,
+        )
+        if stop_at_end and now[0].done > n_done:
+            return True
+    return True

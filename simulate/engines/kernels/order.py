@@ -1,0 +1,80 @@
+"""Order of flows that wait for each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the flows of one circle of dependencies, each followed by one that it waits for; empty when none is.
+
+    Depth-first search with an explicit stack; flows in an order in which nobody waits for a later one, as generators
+    write them, are seen to have no circle without it.
+    """
+    n = len(dep_offset) - 1
+    sorted_already = True
+    for flow in range(n):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            if dep[edge] >= flow:
+                sorted_already = False
+    if sorted_already:
+        return np.empty(0, np.int32)
+    depth = np.zeros(n, np.int32)  # 0 not seen, above 0 place on the stack, -1 done
+    stack = np.empty(n, np.int32)
+    edge_at = np.empty(n, np.int64)
+    for root in range(n):
+        if depth[root] != 0:
+            continue
+        stack[0] = root
+        depth[root] = 1
+        edge_at[0] = dep_offset[root]
+        top = 0
+        while top >= 0:
+            flow = stack[top]
+            if edge_at[top] == dep_offset[flow + 1]:
+                depth[flow] = -1
+                top -= 1
+                continue
+            other = dep[edge_at[top]]
+            edge_at[top] += 1
+            if depth[other] > 0:
+                return stack[depth[other] - 1 : top + 1].copy()
+            if depth[other] == 0:
+                top += 1
+                stack[top] = other
+                depth[other] = top + 1
+                edge_at[top] = dep_offset[other]
+    return np.empty(0, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def followers(
+    dep_offset: NDArray[np.int64], dep: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """Turn dependencies round.
+
+    Returns
+    -------
+    tuple
+        How many flows each waits for; offsets and numbers of the flows that wait for it.
+    """
+    n = len(dep_offset) - 1
+    waits = np.empty(n, np.int32)
+    offset = np.zeros(n + 1, np.int64)
+    for flow in range(n):
+        waits[flow] = dep_offset[flow + 1] - dep_offset[flow]
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            offset[dep[edge] + 1] += 1
+    for flow in range(n):
+        offset[flow + 1] += offset[flow]
+    following = np.empty(len(dep), np.int32)
+    for flow in range(n - 1, -1, -1):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            offset[dep[edge] + 1] -= 1
+            following[offset[dep[edge] + 1]] = flow
+    offset[:n] = offset[1:].copy()
+    offset[n] = len(dep)
+    return waits, offset, following

@@ -1,0 +1,314 @@
+"""The state of a fluid network: arrays of records that the kernels of the simulation read and write.
+
+A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
+A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
+the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
+*slot* from its first flow to its last. A *hop* is one resource of a class, numbered ``slot << shift | place``.
+
+Kernels take arrays of records one by one, never a tuple of many: Numba passes an array as seven words, and what a tuple
+holds is copied at each call and counted at each use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records = NDArray[Any]
+"""An array of records; its type is named where it is described."""
+
+BLOCK = 32
+"""Ends of classes are kept as a tree of minima with this many children a node."""
+
+NOW = np.dtype(
+    [
+        ("time", "f8"),  # seconds
+        ("tie", "f8"),  # seconds within which events count as simultaneous
+        ("bin_s", "f8"),  # width of a bin of the timeline
+        ("shift", "i8"),  # a class has room for ``1 << shift`` hops
+        ("stamp", "i8"),  # counts calls of the solvers
+        ("events", "i8"),  # instants played
+        ("solves", "i8"),  # instants at which rates were solved
+        ("done", "i8"),  # flows in ``done``
+        ("spare", "i8"),  # slots in ``spare``
+        ("stale", "i8"),  # blocks in ``stale``
+        ("queue_head", "i8"),  # flows that have left ``queue``
+        ("queue_tail", "i8"),  # flows that have entered it
+        ("timers", "i8"),  # flows in ``timer``
+        ("members", "i8"),  # places of ``members`` that are part of a room, or were
+    ]
+)
+"""One record of single values."""
+
+LINK = np.dtype(
+    [
+        ("capacity", "f8"),  # bytes a second; with several lanes those that the lane could have
+        ("first", "i4"),  # room of the resource in ``members``
+        ("room", "i4"),  # places in it
+        ("count", "i4"),  # classes that cross the resource now: the first so many places
+        ("watched", "i4"),  # in a solve: whether settled classes name it as their bottleneck, or are too much for it
+        ("stamp", "i8"),  # the last solve that looked at it
+        ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
+        ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
+        ("laned", "i8"),  # whether lanes share it by weight: channels are, what hosts have inside is not
+        ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
+    ]
+)
+"""A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
+
+MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
+"""A class on a resource; the weight is its number of flows times its use."""
+
+ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "i4"), ("lane", "i8")])
+"""A route: seconds of latency, where it begins in ``route_link``, the slot of the class on it or -1, its lane."""
+
+RATE = np.dtype([("rate", "f8"), ("limit", "i4"), ("free", "i4")])
+"""What a solve reads of a class: bytes a second of each of its flows; its bottleneck, the full resource on which no
+flow is faster; and whether it is being solved (`maxmin.SETTLED`, `FREE` or `FROZEN`)."""
+
+CLASS = np.dtype(
+    [
+        ("flows", "i4"),  # flows moving now
+        ("solved", "i4"),  # flows that moved when the rate was solved
+        ("before", "f8"),  # rate before the solve that goes on
+        ("alone", "f8"),  # in a solve: least level of the resources that no other class crosses
+        ("served", "f8"),  # bytes that a flow present since the class began has moved until ``since``
+        ("since", "f8"),  # seconds
+        ("drawn", "f8"),  # seconds until which the timeline has the load
+        ("route", "i4"),
+        ("first", "i4"),  # the flow that ends first, root of a heap in ``moves``
+        ("hops", "i4"),
+        ("touched", "i4"),  # whether it is in ``touched``
+    ]
+)
+"""The rest of a class."""
+
+HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
+"""A resource of a class, and the place of the class among its members."""
+
+MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
+"""A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
+of the class)."""
+
+ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
+"""An entry of the heap of a solve."""
+
+
+class State(NamedTuple):
+    """Everything. R resources, Q routes, K slots, F flows."""
+
+    now: Records
+    """(1,) `NOW`."""
+    capacity: NDArray[np.float64]
+    """(R,) bytes a second of each resource."""
+    links: Records
+    """(R * L,) `LINK`."""
+    members: Records
+    """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
+    routes: Records
+    """(Q,) `ROUTE`."""
+    route_link: NDArray[np.int32]
+    """Resources of the routes."""
+    route_use: NDArray[np.float64]
+    """Beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
+    rates: Records
+    """(K,) `RATE`."""
+    classes: Records
+    """(K,) `CLASS`."""
+    hops: Records
+    """(K << shift,) `HOP`."""
+
+    flow_route: NDArray[np.int32]
+    """(F,) route of each flow."""
+    size: NDArray[np.float64]
+    """(F,) bytes."""
+    earliest: NDArray[np.float64]
+    """(F,) seconds before which a flow cannot begin."""
+    delay: NDArray[np.float64]
+    """(F,) seconds between being ready and beginning."""
+    waits: NDArray[np.int32]
+    """(F,) flows that it still waits for."""
+    next_offset: NDArray[np.int64]
+    """(F + 1,) the flows that wait for f are ``next_flow[next_offset[f]:next_offset[f + 1]]``."""
+    next_flow: NDArray[np.int32]
+    """Flows that wait."""
+    begin: NDArray[np.float64]
+    """(F,) seconds at which it began, NaN before."""
+    end: NDArray[np.float64]
+    """(F,) seconds at which it ended, NaN before."""
+    limit: NDArray[np.int32]
+    """(F,) bottleneck when it ended, -1 for flows that cross nothing."""
+    moves: Records
+    """(F,) `MOVE`."""
+
+    ends: NDArray[np.float64]
+    """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
+    blocks: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `ends`."""
+    tops: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `blocks`."""
+    stale: NDArray[np.int32]
+    """Blocks to compute again."""
+    is_stale: NDArray[np.bool_]
+    """Beside `blocks`: whether it is in `stale`."""
+    queue: NDArray[np.int32]
+    """(F,) flows that were scheduled in the order of their times, as a ring."""
+    timer: NDArray[np.int32]
+    """(F,) heap of flows that were scheduled out of order."""
+
+    heap: Records
+    """`ENTRY`: heap of a solve."""
+    freed: NDArray[np.int32]
+    """(K,) classes in a solve."""
+    seeds: NDArray[np.int32]
+    """(2 * R * L + (K << shift),) links whose flows or capacity have changed."""
+    touched: NDArray[np.int32]
+    """(K,) classes that won or lost flows, or changed their rate, at this instant."""
+    spare: NDArray[np.int32]
+    """(K,) stack of unused slots."""
+    ready: NDArray[np.int32]
+    """(F,) stack of flows to begin at this instant."""
+    done: NDArray[np.int32]
+    """(F,) flows in the order in which they ended."""
+    wants: NDArray[np.float64]
+    """(L,) bytes a second that each lane wants of a resource."""
+    lane_weight: NDArray[np.float64]
+    """(L,) arbitration weight of each lane."""
+    bins: NDArray[np.float64]
+    """(R * L, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
+    neighbours are joined, when time goes beyond the last."""
+
+
+FIRST_ROOM = 4
+"""Places in the first room of a resource."""
+
+
+def aligned(n: int, record: np.dtype[np.void]) -> Records:
+    """Return `n` records of zeros that begin at a line of the cache, so that one of 64 bytes lies in one line."""
+    memory = np.zeros(n * record.itemsize + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + n * record.itemsize].view(record)
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy; one of records begins at a line of the cache."""
+    if array.dtype.names is None:
+        return array.copy()
+    result = aligned(len(array), array.dtype)
+    result[:] = array
+    return result
+
+
+def allocate(
+    capacity: NDArray[np.float64],
+    n_channels: int,
+    inputs: dict[str, NDArray[Any]],
+    n_slots: int,
+    n_hops: int,
+    *,
+    tie_s: float,
+    n_bins: int,
+    bin_s: float,
+    lane_weight: NDArray[np.float64],
+) -> State:
+    """Return the state of a network on which nothing moves yet.
+
+    Parameters
+    ----------
+    capacity
+        (R,) bytes a second of each resource.
+    n_channels
+        The first so many are channels, which lanes share by weight.
+    inputs
+        The arrays of `State` that say what the routes and the flows are: ``routes, route_link, route_use, flow_route,
+        size, earliest, delay, waits, next_offset, next_flow``.
+    n_slots
+        Classes that may move at one time.
+    n_hops
+        Resources on the longest route.
+    """
+    n_lanes, n_flows = len(lane_weight), max(len(inputs["size"]), 1)
+    n_links = len(capacity) * n_lanes
+    shift = max(0, int(n_hops - 1).bit_length())
+    k = -(-max(n_slots, 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    now = np.zeros(1, NOW)
+    now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
+    now["members"] = FIRST_ROOM * n_links
+    links = aligned(n_links, LINK)
+    links["capacity"] = np.repeat(capacity, n_lanes)
+    links["first"] = FIRST_ROOM * np.arange(n_links)
+    links["room"] = FIRST_ROOM
+    links["laned"][: n_channels * n_lanes] = True
+    return State(
+        now=now,
+        capacity=capacity,
+        links=links,
+        # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
+        members=aligned(FIRST_ROOM * n_links + 4 * len(inputs["route_link"]), MEMBER),
+        **inputs,
+        rates=aligned(k, RATE),
+        classes=aligned(k, CLASS),
+        hops=aligned(k << shift, HOP),
+        begin=np.full(n_flows, np.nan),
+        end=np.full(n_flows, np.nan),
+        limit=np.full(n_flows, -1, np.int32),
+        moves=np.zeros(n_flows, MOVE),
+        ends=np.full(k, np.inf),
+        blocks=np.full(k // BLOCK, np.inf),
+        tops=np.full(k // (BLOCK * BLOCK), np.inf),
+        stale=np.zeros(k // BLOCK, np.int32),
+        is_stale=np.zeros(k // BLOCK, np.bool_),
+        queue=np.zeros(n_flows, np.int32),
+        timer=np.zeros(n_flows, np.int32),
+        heap=np.zeros(n_links + (k << shift), ENTRY),
+        freed=np.zeros(k, np.int32),
+        seeds=np.zeros(2 * n_links + (k << shift), np.int32),
+        touched=np.zeros(k, np.int32),
+        spare=np.arange(k - 1, -1, -1, dtype=np.int32),
+        ready=np.zeros(n_flows, np.int32),
+        done=np.zeros(n_flows, np.int32),
+        wants=np.zeros(n_lanes),
+        lane_weight=lane_weight,
+        bins=np.zeros((n_links if n_bins else 0, n_bins)),
+    )
+
+
+def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State:
+    """Return the same state between two events, with room for more routes and flows, and longer routes.
+
+    Parameters
+    ----------
+    inputs
+        As in `allocate`: at least as large as those of `state`, with the same at the beginning.
+    """
+    old_now = state.now[0]
+    shift, k = int(old_now["shift"]), len(state.classes)
+    new = allocate(
+        state.capacity,
+        0,  # taken over with the links
+        inputs,
+        n_slots=len(inputs["size"]),
+        n_hops=max(n_hops, 1 << shift),
+        tie_s=float(old_now["tie"]),
+        n_bins=state.bins.shape[1],
+        bin_s=float(old_now["bin_s"]),
+        lane_weight=state.lane_weight,
+    )
+    wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
+    for name in ("links", "members", "rates", "classes", "begin", "end", "limit", "moves", "ends", "blocks", "tops"):
+        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+    for name in ("stale", "is_stale", "timer"):
+        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+    new.members["hop"] = new.members["hop"] >> shift << wider | new.members["hop"] & (1 << shift) - 1
+    for place in range(1 << shift):
+        new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
+    new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+    new.bins[:] = state.bins
+    queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
+    new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
+    new.now[0] = old_now
+    new.now["shift"], new.now["spare"] = wider, len(new.classes) - k + spare
+    new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
+    return new

@@ -1,1 +1,0 @@
-"""Files that bring traffic in and take results out, one module a format."""

@@ -1,0 +1,1 @@
+"""What playing flows gives: times, link loads, critical paths."""

@@ -1,0 +1,1 @@
+"""Traffic: flows, collectives, training, and what happens inside servers."""

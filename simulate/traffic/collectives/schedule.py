@@ -1,0 +1,187 @@
+"""A collective as an explicit schedule: who sends which blocks to whom, after what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simulate.traffic.flows import Flows
+from topo.fabric import freeze_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """M messages among ranks 0 to ``n_ranks - 1``, with D dependencies.
+
+    Every rank holds a buffer cut into ``n_blocks`` equal blocks. A message reads ``count`` blocks from ``block`` on
+    when it begins and delivers them when it ends. Nothing in a schedule depends on the size of the buffer.
+    """
+
+    n_ranks: int
+    n_blocks: int
+    src: NDArray[np.int32]
+    """(M,) sending rank."""
+    dst: NDArray[np.int32]
+    """(M,) receiving rank."""
+    block: NDArray[np.int32]
+    """(M,) first block read from the sender."""
+    to_block: NDArray[np.int32]
+    """(M,) first block written at the receiver."""
+    count: NDArray[np.int32]
+    """(M,) blocks that the message carries."""
+    reduce: NDArray[np.bool_]
+    """(M,) True where the receiver adds what comes to what it has, False where it overwrites."""
+    step: NDArray[np.int32]
+    """(M,) round of the algorithm, from 0: a message waits for messages of earlier rounds only."""
+    waiter: NDArray[np.int32]
+    """(D,) messages that wait, in order."""
+    awaited: NDArray[np.int32]
+    """(D,) the message that each waits for."""
+    in_place: bool = True
+    """False where senders read one buffer and receivers write another, as in all-to-all."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @classmethod
+    def of(
+        cls,
+        n_ranks: int,
+        n_blocks: int,
+        src: ArrayLike,
+        dst: ArrayLike,
+        block: ArrayLike,
+        *,
+        count: ArrayLike = 1,
+        to_block: ArrayLike | None = None,
+        reduce: ArrayLike = False,
+        step: ArrayLike = 0,
+        after: Sequence[tuple[ArrayLike, ArrayLike]] = (),
+        in_place: bool = True,
+    ) -> Schedule:
+        """Make a schedule from arrays that broadcast against each other and are flattened in C order.
+
+        Parameters
+        ----------
+        after
+            ``(waiter, awaited)`` arrays of message numbers, as many pairs of arrays as are handy, in any order.
+        """
+        to_block = block if to_block is None else to_block
+        src, dst, block, to_block, count, reduce, step = (
+            array.ravel() for array in np.broadcast_arrays(src, dst, block, to_block, count, reduce, step)
+        )
+        waiter, awaited = _joined(after)
+        if len(waiter) and np.any(waiter[1:] < waiter[:-1]):
+            order = np.argsort(waiter, kind="stable")
+            waiter, awaited = waiter[order], awaited[order]
+        return cls(
+            n_ranks=n_ranks,
+            n_blocks=n_blocks,
+            src=src.astype(np.int32),
+            dst=dst.astype(np.int32),
+            block=block.astype(np.int32),
+            to_block=to_block.astype(np.int32),
+            count=count.astype(np.int32),
+            reduce=reduce.astype(np.bool_),
+            step=step.astype(np.int32),
+            waiter=waiter,
+            awaited=awaited,
+            in_place=in_place,
+        )
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @property
+    def n_steps(self) -> int:
+        """Rounds."""
+        return int(self.step.max()) + 1 if len(self) else 0
+
+    def flows(self, size_bytes: float) -> Flows:
+        """Return the messages as flows between ranks, for buffers of a size; each flow's tag is its step.
+
+        The blocks are taken as equal, down to fractions of a byte: a real library rounds blocks to elements.
+        """
+        sizes = self.count * (size_bytes / self.n_blocks)
+        return Flows.of(self.src, self.dst, sizes, tag=self.step, after=(self.waiter, self.awaited))
+
+    def on_ranks(self, ranks: ArrayLike, n_ranks: int) -> Schedule:
+        """Return the schedule with rank r played by rank ``ranks[r]`` out of `n_ranks`."""
+        table = np.asarray(ranks, np.int32)
+        return replace(self, n_ranks=n_ranks, src=table[self.src], dst=table[self.dst])
+
+    def on_blocks(self, first: int, n_blocks: int, width: int = 1) -> Schedule:
+        """Return the schedule on a part of a larger buffer.
+
+        Each block becomes `width` blocks, and block 0 becomes block `first` of a buffer of `n_blocks`.
+        """
+        return replace(
+            self,
+            n_blocks=n_blocks,
+            block=self.block * np.int32(width) + np.int32(first),
+            to_block=self.to_block * np.int32(width) + np.int32(first),
+            count=self.count * np.int32(width),
+        )
+
+
+def concurrent(parts: Sequence[Schedule]) -> Schedule:
+    """Return schedules of the same ranks and blocks that run side by side, none waiting for another."""
+    start = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int32)
+    columns: dict[str, Any] = {
+        item.name: np.concatenate([getattr(part, item.name) for part in parts])
+        for item in fields(Schedule)
+        if isinstance(getattr(parts[0], item.name), np.ndarray)
+    }
+    for name in ("waiter", "awaited"):
+        columns[name] = np.concatenate([getattr(part, name) + at for part, at in zip(parts, start, strict=False)])
+    return replace(parts[0], **columns)
+
+
+def sequence(first: Schedule, second: Schedule) -> Schedule:
+    """Return two schedules of the same ranks and blocks, one after another at each rank.
+
+    A message of the second that waited for nothing waits until its sender and its receiver are done with the first.
+    """
+    both = concurrent([first, replace(second, step=second.step + np.int32(first.n_steps))])
+    opening = np.flatnonzero(np.bincount(second.waiter, minlength=len(second)) == 0)
+    message, rank = last_of_each_rank(first)
+    # Join the openers with the last messages of their two ranks: runs of equal rank in a list sorted by rank.
+    order = np.argsort(rank, kind="stable")
+    message, rank = message[order], rank[order]
+    pairs = []
+    for end in (second.src, second.dst):
+        low, high = (np.searchsorted(rank, end[opening], side) for side in ("left", "right"))
+        runs = high - low
+        inside = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
+        pairs.append((np.repeat(opening, runs) + len(first), message[np.repeat(low, runs) + inside]))
+    waiter, awaited = _joined([(both.waiter, both.awaited), *pairs])
+    once = np.unique(np.stack([waiter, awaited]), axis=1)
+    return replace(both, waiter=once[0], awaited=once[1])
+
+
+def last_of_each_rank(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return ``(message, rank)`` pairs: the rank takes part in the message, and in none that waits for it."""
+    pairs = []
+    for end in (schedule.src, schedule.dst):
+        rank = end[schedule.awaited]
+        followed = np.zeros(len(schedule), bool)
+        followed[
+            schedule.awaited[(schedule.src[schedule.waiter] == rank) | (schedule.dst[schedule.waiter] == rank)]
+        ] = True
+        pairs.append((np.flatnonzero(~followed), end[~followed]))
+    return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+
+
+def _joined(pairs: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Join pairs of arrays, each flattened."""
+    flat: list[tuple[NDArray[Any], ...]] = [
+        tuple(array.ravel() for array in np.broadcast_arrays(*(np.asarray(side, np.int32) for side in pair)))
+        for pair in pairs
+    ]
+    if not flat:
+        return np.zeros(0, np.int32), np.zeros(0, np.int32)
+    return np.concatenate([pair[0] for pair in flat]), np.concatenate([pair[1] for pair in flat])

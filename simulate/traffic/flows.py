@@ -1,0 +1,248 @@
+"""Flows: who sends how much to whom, and after what. What traffic generators make and networks play."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simulate.engines.kernels.order import find_cycle
+from simulate.service_levels import ASK
+from topo.errors import HeddleError
+from topo.fabric import frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """F flows with D dependencies. Flow f begins at ``max(start_s[f], finish of all its dependencies) + delay_s[f]``.
+
+    A flow from an end port to itself crosses no channel and ends when it begins: with a delay it stands for compute.
+    """
+
+    src: NDArray[np.int32]
+    """(F,) sending end port, or rank before `placed`."""
+    dst: NDArray[np.int32]
+    """(F,) receiving end port, or rank before `placed`."""
+    size_bytes: NDArray[np.float64]
+    """(F,) bytes to move; 0 is a bare signal that takes only latency."""
+    start_s: NDArray[np.float64]
+    """(F,) earliest time."""
+    delay_s: NDArray[np.float64]
+    """(F,) wait after `start_s` and the dependencies: compute, software overhead."""
+    sl: NDArray[np.int8]
+    """(F,) service level, 0 to 15; `ASK` for the one that the subnet manager answers with."""
+    dep_offset: NDArray[np.int64]
+    """(F + 1,) the dependencies of flow f are ``dep[dep_offset[f]:dep_offset[f + 1]]``."""
+    dep: NDArray[np.int32]
+    """(D,) flows that must have finished."""
+    tag: NDArray[np.int32]
+    """(F,) step, phase or job, for reports."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            object.__setattr__(self, item.name, frozen(getattr(self, item.name)))
+        n = len(self.src)
+        for item in fields(self):
+            expected = {"dep_offset": n + 1, "dep": int(self.dep_offset[-1])}.get(item.name, n)
+            if getattr(self, item.name).shape != (expected,):
+                raise ValueError(f"{item.name} has shape {getattr(self, item.name).shape}; expected ({expected},)")
+        for name in ("size_bytes", "start_s", "delay_s"):
+            value = getattr(self, name)
+            self._refuse(~(np.isfinite(value) & (value >= 0)), name, "a number that is not negative")
+        for name in ("src", "dst"):
+            self._refuse(getattr(self, name) < 0, name, "an end port or rank from 0")
+        self._refuse((self.sl < ASK) | (self.sl > 15), "sl", "a service level from 0 to 15")
+        self._refuse_bad_dependencies()
+
+    @classmethod
+    def of(
+        cls,
+        src: ArrayLike,
+        dst: ArrayLike,
+        size_bytes: ArrayLike,
+        *,
+        start_s: ArrayLike = 0.0,
+        delay_s: ArrayLike = 0.0,
+        sl: ArrayLike = 0,
+        tag: ArrayLike = 0,
+        after: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> Flows:
+        """Make flows from arrays or scalars that broadcast against each other.
+
+        Parameters
+        ----------
+        after
+            ``(flow, dep)``, two arrays of equal length: flow ``flow[i]`` begins after flow ``dep[i]`` has finished.
+            Any order; None when no flow waits.
+
+        Raises
+        ------
+        HeddleError
+            When a size or time is negative, a dependency names no flow, or flows wait for each other in a circle.
+        """
+        columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x)) for x in (src, dst, size_bytes, start_s, delay_s)))
+        n = len(columns[0])
+        flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (np.asarray(x, np.int64).ravel() for x in after)
+        for name, ids in (("after", flow), ("dep", dep)):
+            bad = np.flatnonzero((ids < 0) | (ids >= n))
+            if len(bad):
+                raise HeddleError(
+                    f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}"
+                )
+        if len(flow) and np.any(flow[1:] < flow[:-1]):
+            order = np.argsort(flow, kind="stable")
+            flow, dep = flow[order], dep[order]
+        level = np.broadcast_to(np.asarray(sl), (n,))
+        if n and (level.min() < ASK or level.max() > 15):
+            raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
+        return cls(
+            src=columns[0].astype(np.int32),
+            dst=columns[1].astype(np.int32),
+            size_bytes=columns[2].astype(np.float64),
+            start_s=columns[3].astype(np.float64),
+            delay_s=columns[4].astype(np.float64),
+            sl=level.astype(np.int8),
+            dep_offset=np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=n))]).astype(np.int64),
+            dep=dep.astype(np.int32),
+            tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def placed(self, end_port: ArrayLike) -> Flows:
+        """Return the flows with ranks replaced by end ports: rank r runs on ``end_port[r]``.
+
+        Raises
+        ------
+        HeddleError
+            When a flow has a rank that is not placed.
+        """
+        table = np.asarray(end_port, np.int32)
+        for name in ("src", "dst"):
+            self._refuse(getattr(self, name) >= len(table), name, f"a rank below {len(table)}, the ranks placed")
+        return self._replaced(src=table[self.src], dst=table[self.dst])
+
+    def part(self, first: int, last: int) -> Flows:
+        """Return flows `first` to ``last - 1``, which may wait only for each other, numbered from 0."""
+        begin, end = int(self.dep_offset[first]), int(self.dep_offset[last])
+        own = {item.name: getattr(self, item.name)[first:last] for item in fields(self)}
+        own["dep_offset"] = self.dep_offset[first : last + 1] - begin
+        own["dep"] = self.dep[begin:end] - np.int32(first)
+        return Flows(**own)
+
+    def delayed(self, time_s: float) -> Flows:
+        """Return the flows with every earliest time `time_s` later."""
+        return self._replaced(start_s=self.start_s + time_s)
+
+    def on_level(self, sl: int) -> Flows:
+        """Return the flows on one service level."""
+        return self._replaced(sl=np.full(len(self), sl, np.int8))
+
+    def rewired(self, after: tuple[ArrayLike, ArrayLike] | None, *, tag: int | None = None) -> Flows:
+        """Return the flows with other dependencies, given as `of` takes them, and all with one tag where it is given.
+
+        Raises
+        ------
+        HeddleError
+            As `of`.
+        """
+        return Flows.of(
+            self.src,
+            self.dst,
+            self.size_bytes,
+            start_s=self.start_s,
+            delay_s=self.delay_s,
+            sl=self.sl,
+            tag=self.tag if tag is None else tag,
+            after=after,
+        )
+
+    def waiting_first(self, time_s: float) -> Flows:
+        """Return the flows with `time_s` more of delay before each one that waits for no other."""
+        opening = np.diff(self.dep_offset) == 0
+        return self._replaced(delay_s=self.delay_s + np.where(opening, time_s, 0.0))
+
+    def _replaced(self, **columns: NDArray[Any]) -> Flows:
+        return Flows(**({item.name: getattr(self, item.name) for item in fields(self)} | columns))
+
+    def _refuse(self, bad: NDArray[np.bool_], name: str, expected: str) -> None:
+        if bad.any():
+            flow = int(np.argmax(bad))
+            raise HeddleError(f"flow {flow} has {name} {getattr(self, name)[flow]}; expected {expected}")
+
+    def _refuse_bad_dependencies(self) -> None:
+        if self.dep_offset[0] != 0 or np.any(np.diff(self.dep_offset) < 0):
+            raise ValueError("dep_offset must start at 0 and never fall")
+        if len(self.dep) == 0:
+            return
+        outside = (self.dep < 0) | (self.dep >= len(self))
+        if outside.any():
+            at = int(np.argmax(outside))
+            flow = int(np.searchsorted(self.dep_offset, at, side="right")) - 1
+            raise HeddleError(f"flow {flow} waits for flow {self.dep[at]}; there are flows 0 to {len(self) - 1}")
+        circle = find_cycle(self.dep_offset, self.dep).tolist()
+        if len(circle) == 1:
+            raise HeddleError(f"flow {circle[0]} waits for itself; it must begin without its own end")
+        if circle:
+            shown = " after ".join(map(str, [*circle, circle[0]][:6])) + (" after ..." if len(circle) > 5 else "")
+            raise HeddleError(
+                f"{len(circle)} flows wait for each other in a circle: {shown}; one of them must begin without the next"
+            )
+
+
+def concatenate(parts: Sequence[Flows]) -> Flows:
+    """Join sets of flows that run side by side; dependencies keep pointing into their own set."""
+    shift = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    edges = np.concatenate([[0], np.cumsum([len(part.dep) for part in parts])])
+    columns = {
+        item.name: np.concatenate([getattr(part, item.name) for part in parts])
+        for item in fields(Flows)
+        if item.name not in ("dep", "dep_offset")
+    }
+    dep = [part.dep + np.int32(at) for part, at in zip(parts, shift, strict=False)]
+    offset = [np.zeros(1, np.int64), *(part.dep_offset[1:] + at for part, at in zip(parts, edges, strict=False))]
+    return Flows(**columns, dep=np.concatenate(dep), dep_offset=np.concatenate(offset))
+
+
+def chain(parts: Sequence[Flows]) -> Flows:
+    """Join sets of flows that run one after another: each set begins when the set before it has finished.
+
+    Between two sets stands one flow of size 0, from an end port to itself, that waits for every flow that no other
+    waits for; so n flows before m flows cost n + m dependencies, not n times m. It carries the tag of the set before.
+    """
+    pieces: list[Flows] = []
+    flow_of: list[NDArray[np.int64]] = []
+    dep_of: list[NDArray[np.int64]] = []
+    at = 0
+    for number, part in enumerate(part for part in parts if len(part)):
+        if number:
+            before = pieces[-1]
+            last = np.setdiff1d(np.arange(len(before)), before.dep) + at - len(before)
+            pieces.append(Flows.of(before.src[0], before.src[0], 0.0, tag=before.tag[-1]))
+            first = np.flatnonzero(np.diff(part.dep_offset) == 0) + at + 1
+            flow_of += [np.full(len(last), at), first]
+            dep_of += [last, np.full(len(first), at)]
+            at += 1
+        pieces.append(part)
+        at += len(part)
+    joined = concatenate(pieces)
+    own = np.repeat(np.arange(len(joined)), np.diff(joined.dep_offset))
+    after = (np.concatenate([own, *flow_of]), np.concatenate([joined.dep.astype(np.int64), *dep_of]))
+    return joined.rewired(after)
+
+
+def repeated(flows: Flows, times: int) -> Flows:
+    """Return a set of flows that runs `times` times, once or more, one after another: as `chain` joins them."""
+    parts: list[Flows] = []
+    doubled = flows
+    while True:
+        if times & 1:
+            parts.append(doubled)
+        times >>= 1
+        if not times:
+            return chain(parts) if len(parts) > 1 else parts[0]
+        doubled = chain([doubled, doubled])

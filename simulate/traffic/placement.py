@@ -1,0 +1,120 @@
+"""Rank mappings: which end port each rank of a job runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from topo.errors import HeddleError
+from topo.fabric import Fabric, Kind
+
+
+def leaf_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
+    """Return the switch that each end port hangs on."""
+    return fabric.end_switch[np.asarray(ends, np.int64)]
+
+
+def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
+    """Return the zone of each end port's node, -1 where it belongs to none."""
+    return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
+
+
+def as_placed(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Ranks in the order of the nodes given."""
+    return np.asarray(ends, np.int32)
+
+
+def by_leaf(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Ranks leaf after leaf, so that neighbours in a ring hang on one leaf wherever they can."""
+    end = np.asarray(ends, np.int32)
+    return end[np.argsort(leaf_of(fabric, end), kind="stable")]
+
+
+def by_zone(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Ranks zone after zone, and leaf after leaf within: a ring crosses between two zones once each way.
+
+    A double binary tree of these ranks still crosses up to eight times; the algorithm ``zone-tree`` crosses once.
+    """
+    end = np.asarray(ends, np.int32)
+    return end[np.lexsort((leaf_of(fabric, end), zone_of(fabric, end)))]
+
+
+def shuffled(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Ranks in random order: what a scheduler that ignores the network does at worst."""
+    return rng.permutation(np.asarray(ends, np.int32))
+
+
+def halving_doubling(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Ranks on a BiGraph such that no two partners of a halving-doubling step share a channel: EFLOPS' HDRM.
+
+    A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts.
+    Ranks with an even number of ones stand on one side, the others on the other; so partners, who differ in one bit,
+    always cross, over the one link between their switches. Of the remaining bits (all but the top one), the first side
+    takes the high ones for the switch, the second side the low ones. Hosts of one switch agree in the former, so
+    they differ in the latter, and so do their partners: they stand on different switches.
+
+    Dong et al., "EFLOPS: algorithm and system co-design for a high performance distributed training platform",
+    HPCA 2020, state the property; the construction in bits is Heddle's own.
+
+    Raises
+    ------
+    HeddleError
+        When the end ports do not stand evenly on two sides, in powers of two, with m at most s.
+    """
+    end = np.asarray(ends, np.int32)
+    switches, count = np.unique(leaf_of(fabric, end), return_counts=True)
+    side = _side(fabric, switches)
+    first, second = switches[side == 0], switches[side == 1]
+    s, m = len(first), int(count[0]) if len(count) else 0
+    bounds = sorted({int(count.min(initial=m)), int(count.max(initial=m))})
+    if s != len(second) or np.any(count != m) or s & (s - 1) or m & (m - 1) or not 1 <= m <= s:
+        raise HeddleError(
+            f"the halving-doubling mapping takes two sides of s switches with m ranks each, s and m powers of two and "
+            f"m at most s; found {s} and {len(second)} switches with {'to '.join(f'{k} ' for k in bounds)}ranks"
+        )
+    rank = np.arange(len(end))
+    word = rank & (s * m - 1)
+    odd = np.array([int(value).bit_count() & 1 for value in rank.tolist()], bool)
+    switch = np.where(odd, second[word % s], first[word // m])
+    place = np.where(odd, word // s, word % m)
+    members = {int(number): end[leaf_of(fabric, end) == number] for number in switches}
+    return np.array([members[at][slot] for at, slot in zip(switch.tolist(), place.tolist(), strict=True)], np.int32)
+
+
+def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:
+    """Return 0 or 1 for each switch, such that each is linked to all of the other side and none of its own.
+
+    Raises
+    ------
+    HeddleError
+        When the switches do not form such a graph.
+    """
+    neighbours = []
+    for switch in switches.tolist():
+        peers = fabric.peer_node[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
+        peers = peers[peers >= 0]
+        neighbours.append(set(peers[fabric.kind[peers] == Kind.SWITCH].tolist()))
+    if not neighbours:
+        return np.zeros(0, np.int8)
+    opposite = neighbours[0]
+    side = np.array([int(switch in opposite) for switch in switches.tolist()], np.int8)
+    for number, switch in enumerate(switches.tolist()):
+        others = set(switches[side != side[number]].tolist())
+        if not others <= neighbours[number] or neighbours[number] & set(switches[side == side[number]].tolist()):
+            raise HeddleError(
+                f"the halving-doubling mapping takes a BiGraph, two sides of switches with every link between them; "
+                f"{fabric.label(switch)} is not linked so"
+            )
+    return side
+
+
+MAPPINGS: dict[str, Callable[[Fabric, ArrayLike, np.random.Generator], NDArray[np.int32]]] = {
+    "as-placed": as_placed,
+    "by-leaf": by_leaf,
+    "by-zone": by_zone,
+    "halving-doubling": halving_doubling,
+    "random": shuffled,
+}
+"""Mappings by the name that a workload gives them."""

@@ -1,0 +1,1 @@
+"""Workloads: what jobs a file describes, and the flows that they become on a fabric."""

@@ -1,0 +1,221 @@
+"""Turns the Chakra traces of a run into flows: computation as delay, collectives by an algorithm of choice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.kernels.order import find_cycle
+from simulate.traffic.collectives import ALGORITHMS, schedule
+from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
+from simulate.traffic.flows import Flows
+from simulate.workload.chakra import ChakraNode, NodeType
+from topo.errors import FormatError, HeddleError
+from topo.fabric import frozen
+
+COLLECTIVES = {
+    0: "allreduce",
+    1: "reduce",
+    2: "all-gather",
+    5: "broadcast",
+    6: "all-to-all",
+    7: "reduce-scatter",
+    8: "reduce-scatter",
+    9: "barrier",
+}
+"""Our name of each ``CollectiveCommType``; gather (3) and scatter (4) are not played."""
+
+MAX_FLOWS = 2**26
+
+
+def flows_of_chakra(traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[str, str] | None = None) -> Flows:
+    """Return what all ranks of a run did, as flows between ranks.
+
+    A node of computation, and any other that is no traffic, takes its duration at its rank; a send and a receive match
+    by source, destination and tag, in order. The k-th collective of a process group (``pg_name``; without one, of all
+    ranks) at one member belongs to the k-th at every other, and begins at each rank when its node may; it is played by
+    the algorithm named for it in `algorithms`, or by the first in `simulate.traffic.collectives.ALGORITHMS`.
+    ``comm_size`` is
+    taken as the largest buffer that a rank holds (the schema does not say which, for all-gather and reduce-scatter).
+    Flows of collectives have their step as tag, others 0.
+
+    Raises
+    ------
+    FormatError
+        Naming rank and node, when a node waits for one that is not there or for itself in a circle, a message has no
+        other side, members of a group disagree, or a collective is not known.
+    """
+    builder = _Builder(traces, dict(algorithms or {}))
+    for rank, trace in enumerate(traces):
+        for node in trace:
+            builder.add(rank, node)
+    builder.join_messages()
+    builder.join_collectives()
+    builder.join_dependencies()
+    return builder.finish()
+
+
+class _Builder:
+    """Flows so far. Each node has a flow that begins when it may (its gate), and one whose end is its own."""
+
+    def __init__(self, traces: Sequence[Sequence[ChakraNode]], algorithms: dict[str, str]) -> None:
+        self.traces = traces
+        self.algorithms = algorithms
+        self.src: list[int] = []
+        self.dst: list[int] = []
+        self.size: list[float] = []
+        self.delay: list[float] = []
+        self.node: list[tuple[int, int]] = []  # rank and node that a flow belongs to, for messages
+        self.waits: list[tuple[int, int]] = []
+        self.gate: list[dict[int, int]] = [{} for _ in traces]
+        self.end: list[dict[int, int]] = [{} for _ in traces]
+        self.sends: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
+        self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
+        self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
+        self.expanded: list[tuple[int, Schedule, float, NDArray[np.int64]]] = []
+        self.n_expanded = 0
+
+    def add(self, rank: int, node: ChakraNode) -> None:
+        if node.type == NodeType.COMM_SEND:
+            to = self.whole(rank, node, "comm_dst", len(self.traces) - 1)
+            flow = self.flow(rank, to, self.whole(rank, node, "comm_size", 2**53), 0.0, rank, node.id)
+            key = (rank, to, self.whole(rank, node, "comm_tag", 2**32, 0))
+            self.sends.setdefault(key, deque()).append((flow, node.id))
+        else:
+            compute = node.type not in (NodeType.COMM_RECV, NodeType.COMM_COLL)
+            flow = self.flow(rank, rank, 0, node.duration_us * 1e-6 if compute else 0.0, rank, node.id)
+        self.gate[rank][node.id] = self.end[rank][node.id] = flow
+        if node.type == NodeType.COMM_RECV:
+            source = self.whole(rank, node, "comm_src", len(self.traces) - 1)
+            self.recvs.append(((source, rank, self.whole(rank, node, "comm_tag", 2**32, 0)), flow, node.id))
+        elif node.type == NodeType.COMM_COLL:
+            self.end[rank][node.id] = self.flow(rank, rank, 0, 0.0, rank, node.id)
+            name = str(node.attributes.get("pg_name", ""))
+            self.groups.setdefault(name, {}).setdefault(rank, []).append(node)
+
+    def flow(self, src: int, dst: int, size: float, delay: float, rank: int, node: int) -> int:
+        self.src.append(src)
+        self.dst.append(dst)
+        self.size.append(size)
+        self.delay.append(delay)
+        self.node.append((rank, node))
+        return len(self.src) - 1
+
+    def join_messages(self) -> None:
+        """Let each receive wait for its message."""
+        for key, flow, node in self.recvs:
+            queue = self.sends.get(key)
+            if not queue:
+                raise self.refusal(key[1], node, f"a receive from rank {key[0]} with tag {key[2]}", "a send for it")
+            self.waits.append((flow, queue.popleft()[0]))
+        for (rank, to, tag), queue in self.sends.items():
+            if queue:
+                raise self.refusal(rank, queue[0][1], f"a send to rank {to} with tag {tag}", "a receive for it")
+
+    def join_collectives(self) -> None:
+        """Expand every collective of every group between the gates and ends of its nodes."""
+        for name, members in self.groups.items():
+            ranks = sorted(members) if name else list(range(len(self.traces)))
+            counts = {rank: len(members.get(rank, [])) for rank in ranks}
+            for turn in range(max(counts.values())):
+                missing = [rank for rank in ranks if counts[rank] <= turn]
+                present = next(rank for rank in ranks if counts[rank] > turn)
+                first = members[present][turn]
+                group = f"process group {name}" if name else "the group of all ranks"
+                if missing:
+                    expected = f"as many at rank {missing[0]}, which has {counts[missing[0]]}"
+                    raise self.refusal(present, first.id, f"collective {turn + 1} of {group}", expected)
+                nodes = [members[rank][turn] for rank in ranks]
+                for key in ("comm_type", "comm_size"):
+                    for rank, node in zip(ranks, nodes, strict=True):
+                        value, other = node.attributes.get(key, 0), first.attributes.get(key, 0)
+                        if value != other:
+                            expected = f"{other}, as at rank {present} (node {first.id})"
+                            raise self.refusal(rank, node.id, f"{key} {value} in {group}", expected)
+                self.expand(ranks, nodes)
+
+    def expand(self, ranks: list[int], nodes: list[ChakraNode]) -> None:
+        kind = self.whole(ranks[0], nodes[0], "comm_type", 2**31, 0)
+        collective = COLLECTIVES.get(kind)
+        if collective is None:
+            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COLLECTIVES))}")
+        gates = np.array([self.gate[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
+        ends = np.array([self.end[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
+        self.waits += zip(ends.tolist(), gates.tolist(), strict=True)
+        if collective == "barrier":
+            plan, size = schedule("allreduce", "halving-doubling", len(ranks)), 0
+        else:
+            algorithm = self.algorithms.get(collective) or next(iter(ALGORITHMS[collective]))
+            size = self.whole(ranks[0], nodes[0], "comm_size", 2**53)
+            try:
+                plan = schedule(collective, algorithm, len(ranks))
+            except HeddleError as error:
+                found = f"{collective} by {algorithm} of {len(ranks)} ranks"
+                raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
+        base = self.n_expanded
+        self.n_expanded += len(plan)
+        if self.n_expanded + len(self.src) > MAX_FLOWS:
+            raise self.refusal(ranks[0], nodes[0].id, f"more than {MAX_FLOWS:,} flows", "a shorter trace")
+        # A rank takes part when its node may begin: its first messages out wait for its gate, and messages that wait
+        # for no other are also held back until they are expected. Numbers below 0 stand for messages, from -1 down.
+        repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
+        first = np.setdiff1d(np.arange(len(plan)), repeated)
+        opening = np.setdiff1d(np.arange(len(plan)), plan.waiter)
+        number = -1 - (base + np.arange(len(plan)))
+        self.waits += zip(number[first].tolist(), gates[plan.src[first]].tolist(), strict=True)
+        self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
+        message, rank = last_of_each_rank(plan)
+        self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
+        self.expanded.append((base, plan, float(size), np.array(ranks)))
+
+    def join_dependencies(self) -> None:
+        for rank, trace in enumerate(self.traces):
+            gate, end = self.gate[rank], self.end[rank]
+            for node in trace:
+                for dep in node.deps:
+                    if dep not in end:
+                        raise self.refusal(rank, node.id, f"a dependency on node {dep}", "a node of this rank")
+                    self.waits.append((gate[node.id], end[dep]))
+
+    def finish(self) -> Flows:
+        n = len(self.src)
+        pairs = np.array(self.waits, np.int64).reshape(-1, 2)
+        pairs = np.where(pairs < 0, n - 1 - pairs, pairs)
+        inner = [np.stack([plan.waiter, plan.awaited], axis=1) + n + base for base, plan, _, _ in self.expanded]
+        pairs = np.concatenate([pairs, *inner])
+        self.refuse_circle(pairs)
+        parts = [plan.flows(size) for _, plan, size, _ in self.expanded]
+        ranks = [who for _, _, _, who in self.expanded]
+        return Flows.of(
+            np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),
+            np.concatenate([np.array(self.dst, np.int64), *(w[p.dst] for w, p in zip(ranks, parts, strict=True))]),
+            np.concatenate([np.array(self.size), *(part.size_bytes for part in parts)]),
+            delay_s=np.concatenate([np.array(self.delay), np.zeros(self.n_expanded)]),
+            tag=np.concatenate([np.zeros(n, np.int32), *(part.tag for part in parts)]),
+            after=(pairs[:, 0], pairs[:, 1]),
+        )
+
+    def refuse_circle(self, pairs: NDArray[np.int64]) -> None:
+        n = len(self.src) + self.n_expanded
+        order = np.argsort(pairs[:, 0], kind="stable")
+        offset = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=n))]).astype(np.int64)
+        circle = find_cycle(frozen(offset), frozen(pairs[order, 1].astype(np.int32)))
+        named = list(dict.fromkeys(self.node[flow] for flow in circle.tolist() if flow < len(self.src)))
+        if named:
+            shown = " waits for ".join(f"node {node} of rank {rank}" for rank, node in [*named[:5], named[0]])
+            at, node_at = named[0]
+            raise self.refusal(at, node_at, f"nodes that wait for each other in a circle: {shown}", "an order")
+
+    def whole(self, rank: int, node: ChakraNode, key: str, high: int, default: int | None = None) -> int:
+        """Return an attribute that is a whole number from 0 to a bound."""
+        value = node.attributes.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= high:
+            found = f"no {key}" if value is None else f"{key} {str(value)[:40]}"
+            raise self.refusal(rank, node.id, found, f"{key} from 0 to {high:,}")
+        return value
+
+    def refusal(self, rank: int, node: int, found: str, expected: str) -> FormatError:
+        return FormatError(f"rank {rank}, node {node}: found {found}; expected {expected}")

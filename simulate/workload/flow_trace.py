@@ -1,0 +1,112 @@
+"""Every flow of a simulation, a row each: as CSV, or as Parquet where pyarrow is installed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.outcome.outcome import Outcome
+from simulate.workload.end_ports import EndPortNames
+from simulate.workload.place import Workload
+from topo.errors import HeddleError
+
+COLUMNS = ("job", "step", "src", "dst", "bytes", "sl", "lane", "start_s", "finish_s", "bottleneck")
+"""Job; step in a collective or tag in a trace; names of the end ports; size; service level; virtual lane; begin and
+end; the channel that held the flow back when it ended, empty for a flow that crosses none."""
+
+ROWS = 100_000
+"""Rows of a chunk of CSV, and of a row group of Parquet."""
+
+
+def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
+    """Yield the flows as CSV in the order of the workload, some rows at a time."""
+    jobs, ends, channels = _names(workload, outcome)
+    yield (",".join(COLUMNS) + "\n").encode()
+    for first in range(0, len(workload.flows), ROWS):
+        part = slice(first, first + ROWS)
+        values = [column.tolist() for column in _numbers(workload, outcome, part)]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for job, step, src, dst, size, sl, lane, start, finish, limit in zip(*values, strict=True):
+            writer.writerow(
+                [jobs[job], step, ends[src], ends[dst], size, sl, lane, start, finish, channels.get(limit, "")]
+            )
+        yield out.getvalue().encode()
+
+
+def check_parquet() -> None:
+    """Refuse to go on when Parquet cannot be written.
+
+    Raises
+    ------
+    HeddleError
+        When pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise HeddleError(
+            "Parquet needs pyarrow, which is not installed: pip install 'heddle-fabric[parquet]', or name a .csv file"
+        )
+
+
+def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
+    """Return the flows as a Parquet file; names are dictionaries, so that each is kept once.
+
+    Raises
+    ------
+    HeddleError
+        When pyarrow is not installed.
+    """
+    check_parquet()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    jobs, ends, channels = _names(workload, outcome)
+    columns = dict(zip(COLUMNS, _numbers(workload, outcome, slice(None)), strict=True))
+    arrays = {name: pa.array(column) for name, column in columns.items()}
+    for name, texts in (("job", dict(enumerate(jobs))), ("src", ends), ("dst", ends), ("bottleneck", channels)):
+        keys = np.array(sorted(texts), np.int64)
+        place = np.searchsorted(keys, columns[name])
+        known = columns[name] >= 0
+        index = pa.array(np.where(known, place, 0).astype(np.int32), mask=~known)
+        values = pa.array([texts[key] for key in keys.tolist()], pa.string())
+        arrays[name] = pa.DictionaryArray.from_arrays(index, values)
+    sink = io.BytesIO()
+    pq.write_table(pa.table(arrays), sink, row_group_size=ROWS, compression="zstd")
+    return sink.getvalue()
+
+
+def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, str], dict[int, str]]:
+    """Return the names of the jobs, of the end ports and of the bottlenecks that occur."""
+    flows, network = workload.flows, outcome.network
+    names = EndPortNames(network.fabric)
+    used = np.unique(np.concatenate([flows.src, flows.dst]))
+    n = network.fabric.n_end_ports
+    ends = {end: names.unique_name(end) for end in used[used < n].tolist()}
+    for device in (used[used >= n] - n).tolist():
+        ends[n + device] = f"{names.unique_name(int(network.devices.end_port[device]))} device {device}"
+    limits = np.unique(outcome.bottleneck)
+    channels = {limit: network.resource_label(limit) for limit in limits[limits >= 0].tolist()}
+    return [job.spec.name for job in workload.jobs], ends, channels
+
+
+def _numbers(workload: Workload, outcome: Outcome, part: slice) -> list[NDArray[Any]]:
+    """Return the columns of some flows, with numbers in place of names."""
+    flows, routes, network = workload.flows, outcome.routes, outcome.network
+    return [
+        workload.job[part],
+        flows.tag[part],
+        flows.src[part],
+        flows.dst[part],
+        flows.size_bytes[part],
+        network.levels(flows.src[part], flows.dst[part], flows.sl[part]),
+        routes.lane[routes.route[part]],
+        outcome.start_s[part],
+        outcome.finish_s[part],
+        outcome.bottleneck[part],
+    ]

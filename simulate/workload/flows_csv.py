@@ -1,0 +1,177 @@
+"""Bare flows as CSV: ``start_s,src,dst,bytes[,sl]`` in, the same with ``finish_s`` out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simulate.service_levels import ASK
+from simulate.traffic.flows import Flows
+from simulate.workload.end_ports import EndPortNames
+from topo.errors import Finding, SpecError
+from topo.fabric import Fabric
+from topo.formats.lines import read_lines
+
+REQUIRED = ("start_s", "src", "dst", "bytes")
+OPTIONAL = ("sl", "finish_s")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+LEVELS = {str(level): level for level in range(16)} | {"": ASK}
+MAX_FLOWS = 10_000_000
+"""Flows of one file; an allreduce around 800 hosts has 1.28 million."""
+MAX_NUMBER = 1e18
+"""Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
+MAX_FINDINGS = 20
+"""Findings after which the rest of a file is not read."""
+
+
+def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
+    """Read flows from a CSV file, ``.gz`` unpacked on the way; see `parse_flows_csv`."""
+    return parse_flows_csv(read_lines(path), fabric, str(path))
+
+
+def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -> Flows:
+    """Parse flows between the adapter ports of a fabric.
+
+    The first line names the columns ``start_s`` (seconds), ``src`` and ``dst`` (names as `EndPortNames` takes them),
+    ``bytes``, and if wanted ``sl`` (0 to 15; nothing for the level that the subnet manager gives to the path), in any
+    order; ``finish_s`` of an earlier run is passed over.
+    Blank lines and lines that begin with ``#`` do not count.
+
+    Raises
+    ------
+    SpecError
+        With the line, what was found and what was expected, up to `MAX_FINDINGS` times.
+    """
+    content = _content(lines)
+    header = next(content, None)
+    if header is None:
+        raise SpecError([Finding(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")])
+    columns = _header(header[1], f"{path}:{header[0]}")
+    names = EndPortNames(fabric)
+    known: dict[str, int] = {}
+    findings: list[Finding] = []
+    rows: list[tuple[float, int, int, float, int]] = []
+    for number, line in content:
+        where = f"{path}:{number}"
+        cells = _cells(line)
+        if cells is None or len(cells) != len(columns):
+            found = "a line that is not CSV" if cells is None else f"{len(cells)} values"
+            findings.append(Finding(where, found, f"{len(columns)} values with commas between"))
+        else:
+            row = _Row(dict(zip(columns, cells, strict=True)), where, names, known, findings)
+            rows.append((row.number("start_s"), row.end("src"), row.end("dst"), row.number("bytes"), row.level()))
+        if len(rows) > MAX_FLOWS:
+            findings.append(Finding(where, f"more than {MAX_FLOWS:,} flows", "a smaller file", "Play it in parts."))
+        if findings and (len(findings) >= MAX_FINDINGS or len(rows) > MAX_FLOWS):
+            break
+    if findings:
+        raise SpecError(findings[:MAX_FINDINGS])
+    table = np.array(rows, np.float64).reshape(-1, 5)
+    return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.int8))
+
+
+def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = None) -> str:
+    """Return flows as CSV, with the time at which each ended when that is known.
+
+    Dependencies and delays have no place in this format: what comes out is when each flow was *meant* to start.
+    Numbers are written so that reading them gives the same again.
+    """
+    names = EndPortNames(fabric)
+    ends = np.unique(np.concatenate([flows.src, flows.dst])).tolist()
+    text = {end: names.unique_name(end) for end in ends}
+    columns = [flows.start_s.tolist(), flows.src.tolist(), flows.dst.tolist(), flows.size_bytes.tolist()]
+    columns.append(["" if sl == ASK else sl for sl in flows.sl.tolist()])
+    if finish_s is not None:
+        columns.append(np.asarray(finish_s, np.float64).tolist())
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*REQUIRED, *OPTIONAL[: len(columns) - len(REQUIRED)]])
+    for start, src, dst, size, *rest in zip(*columns, strict=True):
+        writer.writerow([start, text[src], text[dst], int(size) if size.is_integer() else size, *rest])
+    return out.getvalue()
+
+
+def line_of_flow(path: str | Path, flow: int) -> int:
+    """Return the line at which a flow of a file stands, for messages about it; flows are numbered from 0."""
+    number, _ = next(islice(_content(read_lines(path)), flow + 1, None))
+    return number
+
+
+def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Return the header and the flows, each with the number of its line."""
+    return ((n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
+
+
+def _cells(line: str) -> list[str] | None:
+    """Return the values of a line, None when it is not CSV."""
+    try:
+        cells = next(csv.reader([line], strict=True)) if '"' in line else line.split(",")
+    except csv.Error:
+        return None
+    return [cell.strip() for cell in cells]
+
+
+def _header(line: str, where: str) -> list[str]:
+    """Return the names of the columns.
+
+    Raises
+    ------
+    SpecError
+        When a column is missing, unknown or there twice.
+    """
+    columns = _cells(line) or []
+    missing = [name for name in REQUIRED if name not in columns]
+    wrong = [name for name in columns if name not in REQUIRED + OPTIONAL or columns.count(name) > 1]
+    if missing or wrong:
+        hint = f"Missing: {', '.join(missing)}." if missing else f"Remove {wrong[0][:60]}."
+        expected = f"the columns {', '.join(REQUIRED)} and, if wanted, sl"
+        raise SpecError([Finding(where, f'the header "{line[:120]}"', expected, hint)])
+    return columns
+
+
+class _Row:
+    """One line of the file; what is wrong with it goes to the findings."""
+
+    def __init__(
+        self, cells: dict[str, str], where: str, names: EndPortNames, known: dict[str, int], findings: list[Finding]
+    ) -> None:
+        self.cells = cells
+        self.where = where
+        self.names = names
+        self.known = known
+        self.findings = findings
+
+    def end(self, column: str) -> int:
+        name = self.cells[column]
+        end = self.known.get(name)
+        if end is not None:
+            return end
+        found = self.names.find(name)
+        if len(found) != 1:
+            self.findings.append(Finding(self.where, f'{column} "{name[:80]}"', *self.names.advice(name)))
+            return 0
+        return self.known.setdefault(name, found[0])
+
+    def number(self, column: str) -> float:
+        text = self.cells[column]
+        value = float(text) if NUMBER.fullmatch(text) else math.nan
+        if not 0 <= value <= MAX_NUMBER:  # false for what is no number too
+            expected = f"a number that is not negative, at most {MAX_NUMBER:g}"
+            self.findings.append(Finding(self.where, f'{column} "{text[:80]}"', expected))
+            return 0.0
+        return value
+
+    def level(self) -> int:
+        text = self.cells.get("sl", "")
+        if text not in LEVELS:
+            self.findings.append(Finding(self.where, f'sl "{text[:80]}"', "a service level from 0 to 15"))
+            return 0
+        return LEVELS[text]

@@ -1,0 +1,299 @@
+"""What a workload's YAML may say: jobs that run at the same time, and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from simulate.traffic.collectives import ALGORITHMS
+from topo.cluster import ServerRole
+from topo.fabric import Role
+from topo.formats.yaml import Document, read_yaml
+from topo.nearest import did_you_mean
+from topo.spec.base import SpecModel
+from topo.spec.names import Name
+from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
+from topo.spec.validation import validate
+
+Group = Literal["leaf", "zone"]
+Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
+
+GROUPED = ("zone-tree", "hierarchical")
+"""Algorithms that need to know where the ranks are, which a trace is read without."""
+
+
+class JobBase(SpecModel):
+    """What every job has."""
+
+    name: Name
+    """Name of the job, for reports."""
+    start: Seconds = 0.0
+    """When it begins, such as ``20 ms``."""
+
+
+class PlacedJob(JobBase):
+    """A job whose ranks are placed on adapter ports, one each."""
+
+    sl: Annotated[int, Field(ge=0, le=15)] | None = None
+    """Service level of its messages; without one, that of the traffic class of the servers that they are between."""
+    nodes: Annotated[tuple[str, ...], Field(max_length=49_151, strict=False)] | None = None
+    """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
+    beside: Name | None = None
+    """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
+    role: ServerRole = Role.COMPUTE
+    """What the servers are for whose adapters may be taken."""
+    within: Literal["leaf", "zone", "fabric"] = "fabric"
+    """What the job must not leave: it is put on the first leaf or in the first zone with room for all of it."""
+    zone: Annotated[int, Field(ge=0, le=32_767)] | None = None
+    """The zone that it must run in, where that matters."""
+    spread: Group | None = None
+    """Deal the ranks evenly over leaves or zones; without this, adapters are taken in order."""
+    mapping: Mapping = "as-placed"
+    """Which rank runs on which of the adapters."""
+
+
+class RankedJob(PlacedJob):
+    """A job on as many adapters as it is asked to be."""
+
+    ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
+    """How many take part; all that are named or free, when left out."""
+
+
+class CollectiveJob(RankedJob):
+    """A collective, over and over."""
+
+    kind: Literal["collective"]
+    """A collective."""
+    collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "pipeline"]
+    """What the ranks do together."""
+    algorithm: Annotated[str, Field(validate_default=True)] = ""
+    """How they do it; the ring where there is one, when left out."""
+    size: Bytes
+    """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
+    chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """Pieces in which a block travels; micro-batches of a pipeline."""
+    group: Group | None = None
+    """Groups of two-level algorithms: zones for ``zone-tree``, leaves for ``hierarchical``, when left out."""
+    repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """How often, one after another."""
+    compute: Seconds = 0.0
+    """What each rank computes before it begins, each time."""
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known(cls, algorithm: str, info: ValidationInfo) -> str:
+        names = ALGORITHMS.get(info.data.get("collective", ""), {})
+        if names and algorithm and algorithm not in names:
+            context = {"expected": f"one of {', '.join(names)}", "hint": did_you_mean(algorithm, names)}
+            raise PydanticCustomError("algorithm", "{expected}", context)
+        return algorithm or next(iter(names), "")
+
+
+class GpuAllreduceJob(RankedJob):
+    """An allreduce of all GPUs of servers, with what happens inside them; a rank is a server."""
+
+    kind: Literal["gpu-allreduce"]
+    """An allreduce of GPUs, over PCIe, host memory and NVLink."""
+    algorithm: Literal["hfreduce", "nccl-ring", "nccl-tree"]
+    """HFReduce, or NCCL's ring or trees."""
+    size: Annotated[Bytes, Field(gt=0)]
+    """Buffer of each GPU."""
+    chunk: Annotated[Bytes, Field(gt=0)] = 2**19
+    """The most that is moved at a time."""
+    nvlink: bool = False
+    """Whether bridges of NVLink are plugged in."""
+    server: str = "pcie-a100"
+    """Model of the catalog that the servers are."""
+    repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """How often, one after another."""
+    compute: Seconds = 0.0
+    """What is computed before it begins, each time."""
+
+
+class GoalJob(PlacedJob):
+    """A GOAL schedule."""
+
+    kind: Literal["goal"]
+    """A schedule as LogGOPSim reads it."""
+    file: str
+    """File of the schedule, relative to this one."""
+
+
+class ChakraJob(PlacedJob):
+    """Chakra execution traces, one file a rank."""
+
+    kind: Literal["chakra"]
+    """A training run, as MLCommons' Chakra records it."""
+    file: str
+    """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..."""
+    algorithms: dict[str, str] = Field(default_factory=dict)
+    """Algorithm of a collective in it, such as ``allreduce: double-binary-tree``; else the ring, or what there is."""
+
+    @field_validator("algorithms")
+    @classmethod
+    def _known(cls, algorithms: dict[str, str]) -> dict[str, str]:
+        for collective, algorithm in algorithms.items():
+            names = [name for name in ALGORITHMS.get(collective, {}) if name not in GROUPED]
+            if algorithm not in names:
+                found = f"{collective}: {algorithm}"
+                wanted = f"{collective}: {', '.join(names)}" if names else f"a collective: {', '.join(ALGORITHMS)}"
+                raise PydanticCustomError("algorithm", "{expected}", {"found": found, "expected": wanted})
+        return algorithms
+
+
+class TrainingJob(RankedJob):
+    """Steps of training, each rank a server that computes in step with the others."""
+
+    kind: Literal["training"]
+    """Steps of training."""
+    parallel: Literal[
+        "data", "sharded", "tensor", "expert", "pipeline", "parameter-server", "hierarchical-parameter-server"
+    ]
+    """How the ranks share the work, and so what they exchange."""
+    model: Literal["even", "vgg16"] = "even"
+    """Layers that are all alike, or those of VGG16, where most parameters are in the last ones."""
+    layers: Annotated[int, Field(ge=1, le=10_000)] = 24
+    """Layers of an even model; units that are sharded, halves of which are exchanged in tensor and expert parallel."""
+    forward: Seconds
+    """Computation of a step, forward; of a micro-batch on a stage, in a pipeline."""
+    backward: Seconds
+    """Backward. VGG16 takes the sum of both."""
+    parameters: Bytes = 0
+    """Gradients of a rank, or parameters that are sharded or served; VGG16 has its own."""
+    activations: Bytes = 0
+    """Exchanged in tensor and expert parallel after each half of a layer; of a micro-batch, sent on in a pipeline."""
+    micro_batches: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Of a pipeline, whose stages are the ranks in their order."""
+    servers: Annotated[int, Field(ge=1, le=49_151)] = 1
+    """Ranks that serve parameters, the first ones; the others are workers. In a hierarchy every rank is both."""
+    cached: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+    """Part of the parameters that a rank has on its own GPUs, in a hierarchy of parameter servers."""
+    cold: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+    """Part of what it serves that it reads from its SSDs first, and writes back, likewise."""
+    ssd: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None
+    """Rate of all SSDs of a rank, such as ``27 GB/s``; they take no time when left out."""
+    algorithm: str = "ring"
+    """Of the allreduce in data and tensor parallel."""
+    group: Group | None = None
+    """Groups of two-level algorithms, as of a collective."""
+    bucket: Bytes = 25 * 2**20
+    """Gradients that are summed at a time, in data parallel."""
+    overlap: bool = True
+    """Whether gradients are summed beside the backward pass, or parameters gathered beside the computation."""
+    compression: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
+    """Bytes sent for each byte of gradients, in data parallel."""
+    launch: Seconds = 0.0
+    """What each bucket or shard takes besides its bytes."""
+    steps: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How many, one after another."""
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known(cls, algorithm: str) -> str:
+        names = ALGORITHMS["allreduce"]
+        if algorithm not in names:
+            context = {"expected": f"one of {', '.join(names)}", "hint": did_you_mean(algorithm, names)}
+            raise PydanticCustomError("algorithm", "{expected}", context)
+        return algorithm
+
+
+class StorageJob(RankedJob):
+    """Clients of the storage servers, one a rank."""
+
+    kind: Literal["storage"]
+    """Reads of random samples, and writes of checkpoints."""
+    batches: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Batches that each loader reads, one after another."""
+    batch: Annotated[int, Field(ge=1, le=100_000)] = 32
+    """Samples that are asked for at once."""
+    sample: Bytes = 2**20
+    """Bytes of a sample, within one chunk."""
+    loaders: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Loaders of a client, side by side."""
+    checkpoint: Bytes = 0
+    """Written by each client at the start of the job, and again `every` so often."""
+    every: Seconds = 300.0
+    """From the begin of a checkpoint to the next; one that takes longer is waited for."""
+    checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many."""
+
+
+class StorageSpec(SpecModel):
+    """How the file system of all storage jobs is set up: that of `simulate.workload.storage`."""
+
+    server: str = "storage-3fs"
+    """Model of the catalog whose SSDs the storage servers have."""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 2
+    """Servers that hold a chunk."""
+    chunk: Annotated[Bytes, Field(gt=0)] = 2**20
+    """Chunk of a file."""
+    stripe: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    """Chains that a file is dealt over."""
+    files: Annotated[int, Field(ge=1, le=10_000)] = 144
+    """Files that samples are drawn from."""
+    senders: Annotated[int, Field(ge=1, le=100_000)] | None = 64
+    """Servers that may send to a client at a time; `null` for no limit, and no asking."""
+
+
+class FlowsJob(JobBase):
+    """Flows that name their hosts."""
+
+    kind: Literal["flows"]
+    """Bare flows, in the background for instance."""
+    file: str
+    """CSV file with ``start_s,src,dst,bytes[,sl]``, relative to this one."""
+
+
+Job = Annotated[
+    CollectiveJob | GpuAllreduceJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob,
+    Field(discriminator="kind"),
+]
+
+
+class WorkloadSpec(SpecModel):
+    """Jobs that run at the same time."""
+
+    jobs: Annotated[tuple[Job, ...], Field(max_length=1000, strict=False)]
+    """The jobs, in the order in which they are placed."""
+    cross_zone_jobs: Annotated[int, Field(ge=0)] | None = None
+    """How many of the placed jobs may span zones, as a scheduler's rule; Fire-Flyer's allows 1."""
+    storage: StorageSpec = StorageSpec()
+    """The file system, where there are storage jobs."""
+
+    @field_validator("jobs")
+    @classmethod
+    def _each_name_once(cls, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        if not jobs:
+            raise PydanticCustomError("no_job", "{expected}", {"expected": "at least one job"})
+        name, times = Counter(job.name for job in jobs).most_common(1)[0]
+        if times > 1:
+            context = {"found": f"{times} jobs with the name {name}", "expected": "a name for each job"}
+            raise PydanticCustomError("twice", "{found}; expected {expected}", context)
+        return jobs
+
+
+def read_workload_spec(path: Path) -> tuple[WorkloadSpec, Document]:
+    """Read a workload's YAML; the files that it names are not read.
+
+    Raises
+    ------
+    SpecError
+        With every finding, at its file, line and column.
+    """
+    document = read_yaml(path)
+    return validate_workload(document), document
+
+
+def validate_workload(document: Document) -> WorkloadSpec:
+    """Return what a document says of a workload.
+
+    Raises
+    ------
+    SpecError
+        With every finding, at its line and column.
+    """
+    return validate(WorkloadSpec, document)

@@ -1,0 +1,288 @@
+"""Trees as bands: a level each, zones and pods side by side, joints and cables between zones below.
+
+Switches keep a box of their own as long as a level fits on a wide page; where it does not, the switches of one kind in
+one pod become one box.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from topo.drawing.scene import Area, Caption, Cell, HostPort, Hosts, Scene, cable_pairs, host_ports, seat, short
+from topo.drawing.wiring import LANE, Row, connect
+from topo.fabric import Fabric, Role
+
+WIDE_PAGE = 1_800.0
+"""Pixels that a level may take for its boxes to have labels across; above, they read upwards."""
+MOST_BOXES = 140
+"""Boxes of a level; above, a row is one box."""
+MOST_STACKS = 12
+"""Of these boxes side by side with labels across; where there are more, labels read upwards."""
+STACK_LETTERS = 24
+"""Letters of their labels."""
+STEM = re.compile(r"[0-9]*(?:/.*| 0x[0-9a-f]{16})?$", re.DOTALL)
+"""What tells switches of one kind apart in their labels: a number, the place of a chip in a frame, or a GUID."""
+MOST_KINDS = 4
+"""Rows of a level in one pod; where names tell more apart, they have no system, and are not looked at."""
+NAMED_HOSTS = 48
+"""Hosts of a fabric that are drawn with their names."""
+LETTER = 6.0
+"""Width of a letter, about."""
+
+LEFT, TOP = 84.0, 26.0
+LEVEL_GAP, ROW_GAP, POD_GAP, ZONE_PAD, ZONE_GAP = 92.0, 22.0, 26.0, 18.0, 40.0
+
+PLURALS = {Role.LEAF: "leaves", Role.SPINE: "spines", Role.CORE: "cores", Role.JOINT: "joints"}
+
+
+@dataclass
+class Kind:
+    """Switches of one kind in one pod, which stand in one row."""
+
+    zone: int
+    pod: int
+    level: int
+    """0 for joints, which stand below all zones."""
+    switches: list[int]
+    cells: list[Cell] = field(default_factory=list)
+    under: float = 0.0
+
+
+@dataclass(frozen=True)
+class Style:
+    """How boxes look."""
+
+    width: float
+    height: float
+    gap: float
+    upright: bool = False
+    stacked: bool = False
+    """Whether a row is one box."""
+
+    def span(self, kinds: Sequence[Kind]) -> float:
+        """Width of rows side by side."""
+        boxes = sum(1 if self.stacked else len(kind.switches) for kind in kinds)
+        return boxes * self.width + (boxes - len(kinds)) * self.gap + (len(kinds) - 1) * ROW_GAP
+
+
+def lay_bands(
+    fabric: Fabric,
+    *,
+    level: NDArray[np.int64] | None = None,
+    zoned: bool = True,
+    hosts_above: Collection[int] = (),
+    level_names: Mapping[int, str] | None = None,
+) -> Scene:
+    """Return a picture of a tree, of several that are joined, or of sides.
+
+    Parameters
+    ----------
+    level : (S,) int64, optional
+        Band of each switch, lowest first, where it is not the level of the fabric.
+    zoned : bool
+        Whether zones stand side by side.
+    hosts_above : collection of int
+        Bands whose hosts are drawn above the switches.
+    level_names : mapping, optional
+        Names of the bands, where they are not those of their switches' roles.
+    """
+    n = fabric.n_switches
+    if not n:
+        return Scene(0.0, 20.0, captions=[Caption(0.0, 10.0, "no switches")])
+    level = fabric.level[:n].astype(np.int64) if level is None else level
+    zone = fabric.zone[:n].astype(np.int64) if zoned else np.zeros(n, np.int64)
+    kinds = _kinds(fabric, level, zone)
+    inside, joints = [kind for kind in kinds if kind.level], [kind for kind in kinds if not kind.level]
+    ports = host_ports(fabric)
+    style = _style(fabric, inside)
+    scene = Scene()
+    right = _columns(scene, fabric, inside, style)
+    bands = _Bands(fabric, ports, style, hosts_above, level_names or {})
+    y = bands.stack(scene, inside) + ZONE_PAD
+    for kind in inside:
+        if kind.level == min(other.level for other in inside):
+            kind.under = y + 6
+    if joints:
+        joint_style = _style(fabric, joints)
+        x = (LEFT + right - joint_style.span(joints)) / 2
+        for kind in joints:
+            kind.cells = [replace(cell, y=y + LEVEL_GAP) for cell in _boxes(fabric, kind, x, joint_style)]
+            x += joint_style.span([kind]) + ROW_GAP
+            scene.cells += kind.cells
+        y += LEVEL_GAP + joint_style.height
+        scene.captions.append(Caption(0, y - joint_style.height / 2, PLURALS[Role.JOINT]))
+    rows = [Row(tuple(kind.cells), kind.under) for kind in kinds]
+    lane = connect(scene, fabric, rows, y + LANE)
+    scene.width, scene.height = right + 8, max(y, lane) + 8
+    return scene
+
+
+def _kinds(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[Kind]:
+    """Group the switches by zone, pod, level, and what their names begin with."""
+    joint = fabric.role[: fabric.n_switches] == Role.JOINT
+    pod = _pods(fabric, level, zone)
+    rows: dict[tuple[int, int, int], dict[str, list[int]]] = {}
+    for switch in range(fabric.n_switches):
+        key = (-1, -1, 0) if joint[switch] else (int(zone[switch]), int(pod[switch]), max(int(level[switch]), 1))
+        stem = STEM.sub("", fabric.label(switch))
+        rows.setdefault(key, {}).setdefault(stem, []).append(switch)
+    kinds = []
+    for key, stems in sorted(rows.items()):
+        if len(stems) > MOST_KINDS:
+            stems = {"": sorted(switch for members in stems.values() for switch in members)}
+        kinds += [Kind(*key, members) for members in stems.values()]
+    return kinds
+
+
+def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (S,) the pod of each switch in its zone: leaves and spines that hang together.
+
+    Switches above all pods are in none, -1; others beside them (no leaf, no spine) stand together after the last.
+    """
+    n = fabric.n_switches
+    role = fabric.role[:n]
+    member = np.isin(role, (Role.LEAF, Role.SPINE))
+    pairs = [(a, b) for a, b in cable_pairs(fabric) if member[a] and member[b] and zone[a] == zone[b]]
+    a, b = np.array(pairs, np.int64).reshape(-1, 2).T
+    part = connected_components(csr_matrix((np.ones(len(a)), (a, b)), shape=(n, n)), directed=False)[1]
+    part[member & ~np.isin(part, part[role == Role.SPINE])] = n  # leaves without a spine stand together, last
+    pod = np.full(n, -1, np.int64)
+    for number in np.unique(zone).tolist():
+        here = (zone == number) & member
+        pod[here] = np.unique(part[here], return_inverse=True)[1]
+        if here.any():
+            pod[(zone == number) & ~member & (level <= level[here].max())] = pod[here].max() + 1
+    return pod
+
+
+def _style(fabric: Fabric, kinds: Sequence[Kind]) -> Style:
+    """Choose boxes that are as large as the fullest level allows."""
+    boxes: Counter[int] = Counter()
+    for kind in kinds:
+        boxes[kind.level] += len(kind.switches)
+    most = max(boxes.values())
+    longest = LETTER * max(len(short(fabric.label(switch))) for kind in kinds for switch in kind.switches) + 12
+    across = max(longest, 132.0 if most <= 8 else 0.0)
+    if most * (across + 10) <= WIDE_PAGE:
+        return Style(across, 26.0, 10.0)
+    if most <= MOST_BOXES:
+        return Style(17.0, min(longest, 140.0), 4.0, upright=True)
+    if max(Counter(kind.level for kind in kinds).values()) <= MOST_STACKS:
+        return Style(LETTER * STACK_LETTERS, 40.0, 12.0, stacked=True)
+    return Style(34.0, LETTER * STACK_LETTERS, 12.0, upright=True, stacked=True)
+
+
+def _columns(scene: Scene, fabric: Fabric, kinds: Sequence[Kind], style: Style) -> float:
+    """Put all boxes into columns of zones and pods, as high as the page; return where the last column ends."""
+    x = LEFT
+    zones = sorted({kind.zone for kind in kinds})
+    for zone in zones:
+        mine = [kind for kind in kinds if kind.zone == zone]
+        pods = sorted({kind.pod for kind in mine if kind.pod >= 0})
+        start, x = x, x + ZONE_PAD
+        for pod in pods:
+            bands = _by_level([kind for kind in mine if kind.pod == pod])
+            width = max(map(style.span, bands))
+            for band in bands:
+                _center(fabric, band, x + width / 2, style)
+            if len(pods) > 1:
+                scene.areas.append(Area(x - 8, 0.0, width + 16, 0.0, f"pod {pod}", faint=True))
+            x += width + POD_GAP
+        bands = _by_level([kind for kind in mine if kind.pod < 0])
+        x = max([x - POD_GAP if pods else x, *(start + ZONE_PAD + style.span(band) for band in bands)])
+        for band in bands:
+            _center(fabric, band, (start + ZONE_PAD + x) / 2, style)
+        x += ZONE_PAD
+        name = f"zone {zone}" if len(zones) > 1 and zone >= 0 else ""
+        scene.areas.append(Area(start, 0.0, x - start, 0.0, name))
+        x += ZONE_GAP
+    scene.areas.sort(key=lambda area: area.faint)
+    return x - ZONE_GAP
+
+
+def _by_level(kinds: Sequence[Kind]) -> list[list[Kind]]:
+    return [[kind for kind in kinds if kind.level == level] for level in sorted({kind.level for kind in kinds})]
+
+
+def _center(fabric: Fabric, kinds: Sequence[Kind], middle: float, style: Style) -> None:
+    x = middle - style.span(kinds) / 2
+    for kind in kinds:
+        kind.cells = _boxes(fabric, kind, x, style)
+        x += style.span([kind]) + ROW_GAP
+
+
+def _boxes(fabric: Fabric, kind: Kind, x: float, style: Style) -> list[Cell]:
+    """Return the boxes of a row from left to right, at the top of the page."""
+    if style.stacked:
+        names = [fabric.label(kind.switches[end]) for end in (0, -1)]
+        what = PLURALS.get(Role(int(fabric.role[kind.switches[0]])), "switches") if len(kind.switches) > 1 else ""
+        span = short(" – ".join(names) if what else names[0], STACK_LETTERS)
+        text = (f"{len(kind.switches)} {what}", span) if what else (span,)
+        return [Cell(tuple(kind.switches), x, 0.0, style.width, style.height, text, style.upright)]
+    return [
+        Cell(
+            (switch,),
+            x + place * (style.width + style.gap),
+            0.0,
+            style.width,
+            style.height,
+            (short(fabric.label(switch)),),
+            style.upright,
+        )
+        for place, switch in enumerate(kind.switches)
+    ]
+
+
+@dataclass(frozen=True)
+class _Bands:
+    """Moves columns of boxes to their heights, and hangs hosts on them."""
+
+    fabric: Fabric
+    ports: Sequence[Sequence[HostPort]]
+    style: Style
+    hosts_above: Collection[int]
+    names: Mapping[int, str]
+
+    def stack(self, scene: Scene, kinds: Sequence[Kind]) -> float:
+        """Put the levels below each other, highest first; return where the last one ends."""
+        y, top_of_pods = TOP, 0.0
+        for band in reversed(_by_level(kinds)):
+            level = band[0].level
+            if not top_of_pods and any(kind.pod >= 0 for kind in band):
+                top_of_pods = y - TOP + 4
+            hosts = [self._hosts(cell, above=False) for kind in band for cell in kind.cells]
+            room = max(item.height for item in hosts)
+            room += 8 if room else 0
+            above = level in self.hosts_above
+            at = y + room if above else y
+            for kind in band:
+                kind.cells = [replace(cell, y=at) for cell in kind.cells]
+                kind.under = at + self.style.height + (0 if above else room)
+                scene.cells += kind.cells
+                scene.hosts += [item for cell in kind.cells if (item := self._hosts(cell, above=above)).ports]
+            scene.captions.append(Caption(0, at + self.style.height / 2, self._name(band)))
+            if room:
+                scene.captions.append(Caption(0, y + room / 2 + (0 if above else self.style.height), "hosts"))
+            y += self.style.height + room + LEVEL_GAP
+        end = y - LEVEL_GAP
+        for place, area in enumerate(scene.areas):
+            top = top_of_pods if area.faint else 0.0
+            scene.areas[place] = replace(area, y=top, height=end + (6 if area.faint else ZONE_PAD) - top)
+        return end
+
+    def _hosts(self, cell: Cell, *, above: bool) -> Hosts:
+        named = not self.style.upright and not self.style.stacked and sum(map(len, self.ports)) <= NAMED_HOSTS
+        ports = [port for switch in cell.switches for port in self.ports[switch]]
+        return seat(cell, ports, named=named, above=above)
+
+    def _name(self, band: Sequence[Kind]) -> str:
+        roles = Counter(int(self.fabric.role[switch]) for kind in band for switch in kind.switches)
+        return self.names.get(band[0].level) or PLURALS.get(Role(roles.most_common(1)[0][0]), "switches")

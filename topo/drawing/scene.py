@@ -1,0 +1,195 @@
+"""What a picture is made of: boxes, hosts, strokes and fans, each knowing which switches and links it stands for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topo.fabric import Fabric, Kind, Role
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class HostPort:
+    """A port of a server, as the switch that it hangs on sees it."""
+
+    host: str
+    adapter: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A box: one switch, or several that stand as one."""
+
+    switches: tuple[int, ...]
+    x: float
+    y: float
+    width: float
+    height: float
+    text: tuple[str, ...]
+    """Lines of its label."""
+    upright: bool = False
+    """Whether the label reads upwards."""
+
+    @property
+    def middle(self) -> Point:
+        """Its centre."""
+        return self.x + self.width / 2, self.y + self.height / 2
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The hosts of a cell: named boxes where there is room, else a dot each, or their numbers as text."""
+
+    ports: tuple[HostPort, ...]
+    x: float
+    y: float
+    width: float
+    pitch: float
+    """Distance of dots; 0 for text alone."""
+    named: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Hosts side by side."""
+        step = NAME_WIDTH if self.named else self.pitch
+        return max(int((self.width + 1) // step), 1)
+
+    @property
+    def start(self) -> float:
+        """Left edge of the first column; the columns are centred."""
+        if not self.pitch:
+            return self.x
+        step = NAME_WIDTH if self.named else self.pitch
+        return self.x + (self.width - min(self.columns, len(self.ports)) * step) / 2
+
+    @property
+    def counts(self) -> Counter[tuple[Role, str]]:
+        """How many there are by role and by what their names begin with; by role alone where names have no system."""
+        found = Counter((port.role, port.host.rstrip("0123456789-")[:16]) for port in self.ports)
+        return (
+            found if len(found) <= MOST_NAMES else Counter((port.role, port.role.name.lower()) for port in self.ports)
+        )
+
+    @property
+    def height(self) -> float:
+        """What they take of the picture."""
+        if not self.ports:
+            return 0.0
+        if not self.pitch:
+            return LINE * len(self.counts)
+        rows = -(-len(self.ports) // self.columns)
+        return rows * (NAME_HEIGHT if self.named else self.pitch)
+
+
+NAME_WIDTH, NAME_HEIGHT = 62.0, 18.0
+"""Of the box of a named host."""
+LINE = 13.0
+"""Of text."""
+MOST_NAMES, MOST_LETTERS = 3, 24
+"""Groups of hosts that are counted apart; letters of a name that is shown, its tooltip has all of it."""
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Parallel links, or one end of a bundle, as one line."""
+
+    path: str
+    """SVG path data."""
+    links: tuple[int, ...]
+    label: str = ""
+    at: Point = (0.0, 0.0)
+    """Middle of the label."""
+    end: bool = False
+    """Whether it is one end only, of a bundle or of a link that leaves the picture."""
+
+
+@dataclass(frozen=True)
+class Fan:
+    """Links between two rows of boxes, too many to be told apart."""
+
+    corners: tuple[Point, ...]
+    links: tuple[int, ...]
+    spokes: tuple[tuple[tuple[int, ...], Point, Point], ...]
+    """The links between each two boxes, and where they leave and enter the fan."""
+    label: str
+    at: Point
+
+
+@dataclass(frozen=True)
+class Area:
+    """A zone, a pod or a group: what is inside belongs together."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    text: str
+    faint: bool = False
+    """Whether it lies inside another."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """Text beside the picture; the name of a level for instance."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass
+class Scene:
+    """A picture of one subnet; the upper left corner is (0, 0)."""
+
+    width: float = 0.0
+    height: float = 0.0
+    areas: list[Area] = field(default_factory=list)
+    fans: list[Fan] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    hosts: list[Hosts] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+    captions: list[Caption] = field(default_factory=list)
+
+
+def cable_pairs(fabric: Fabric) -> dict[tuple[int, int], list[int]]:
+    """Return the links between each two switches that have any, lower switch first, in order."""
+    ends = fabric.port_node[fabric.links]
+    between = np.flatnonzero((ends < fabric.n_switches).all(axis=1))
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for link, (a, b) in zip(between.tolist(), ends[between].tolist(), strict=True):
+        pairs.setdefault((min(a, b), max(a, b)), []).append(link)
+    return dict(sorted(pairs.items()))
+
+
+def host_ports(fabric: Fabric) -> list[list[HostPort]]:
+    """Return the ports of servers on each switch, in the order of the fabric."""
+    ports: list[list[HostPort]] = [[] for _ in range(fabric.n_switches)]
+    ends = np.arange(fabric.n_switches, fabric.n_end_ports)
+    ends = ends[(fabric.end_switch[ends] >= 0) & (fabric.kind[fabric.end_node[ends]] == Kind.HCA)]
+    for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
+        host = int(fabric.host[node])
+        name = fabric.hosts[host] if host >= 0 else fabric.names[node]
+        ports[switch].append(HostPort(name, fabric.names[node], Role(fabric.role[node])))
+    return ports
+
+
+def short(name: str, most: int = MOST_LETTERS) -> str:
+    """Return a name as it is shown: a long one without its middle, as names of one kind differ at the end."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
+
+
+def seat(cell: Cell, ports: Sequence[HostPort], *, named: bool, above: bool = False) -> Hosts:
+    """Place the hosts of a cell below it, or above."""
+    pitch = 5.4 if cell.upright else 8.0
+    if len(cell.switches) > 1:
+        pitch = 0.0
+    hosts = Hosts(tuple(ports), cell.x, cell.y + cell.height + 4, cell.width, pitch, named and not cell.upright)
+    if above:
+        hosts = Hosts(hosts.ports, cell.x, cell.y - 4 - hosts.height, cell.width, pitch, hosts.named)
+    return hosts

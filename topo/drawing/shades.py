@@ -1,0 +1,86 @@
+"""Colours of links: by how busy they are beside the mean, or by speed where no load is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric
+
+PLAIN = "#5b6673"
+UNUSED = "#c3c9d0"
+
+LOAD_SHADES: tuple[tuple[float, str, str], ...] = (
+    (0.0, UNUSED, "unused"),
+    (0.5, "#2b6cb0", "below half"),
+    (0.9, "#6fa8d6", "0.5 to 0.9"),
+    (1.1, PLAIN, "0.9 to 1.1, even"),
+    (1.5, "#e6a117", "1.1 to 1.5"),
+    (3.0, "#dd5c0c", "1.5 to 3"),
+    (float("inf"), "#a50f15", "above 3 times"),
+)
+"""Up to how many times the mean, the colour, and its words; told apart by colour-blind readers too."""
+
+SPEED_SHADES = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
+"""From the fastest links of a drawing down; slower ones than the fourth look like it."""
+
+
+class Shades:
+    """Colours of the links of one subnet.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    load : (P,) int64, optional
+        Pairs, bytes or flows over each channel. A link is as busy as its busier channel, a slow one the busier for it.
+    speeds : sequence of float
+        Rates of links between switches in the whole drawing in Gb/s, fastest first.
+    unit : str
+        What the load counts.
+    """
+
+    def __init__(
+        self, fabric: Fabric, load: NDArray[np.int64] | None, speeds: Sequence[float], unit: str = "pairs"
+    ) -> None:
+        self.load = load
+        self.unit = unit
+        self.rate = fabric.rate_gbps[fabric.links].min(axis=1)
+        self._ports = fabric.links
+        self._speeds = list(speeds)
+        if load is None:
+            return
+        between = (fabric.port_node < fabric.n_switches) & (fabric.peer_node >= 0)
+        between &= fabric.peer_node < fabric.n_switches
+        busy = np.zeros(fabric.n_ports)
+        busy[between] = load[between] / fabric.rate_gbps[between] * fabric.rate_gbps[between].max(initial=1.0)
+        used = busy[between & (load > 0)]
+        self.mean = float(used.mean()) if len(used) else 1.0
+        self._busy = busy[fabric.links].max(axis=1) / self.mean
+
+    def busy(self, links: Sequence[int], *, mean: bool = False) -> float:
+        """Return the load of the busiest of some links, or of all, in times of the mean; 1 where no load is known."""
+        if self.load is None:
+            return 1.0
+        busy = self._busy[list(links)]
+        return float(busy.mean() if mean else busy.max())
+
+    def of(self, links: Sequence[int], *, mean: bool = False) -> str:
+        """Return the colour of links that are drawn as one: by the busiest, or by all of them, or by the slowest."""
+        if self.load is None:
+            rate = float(self.rate[list(links)].min())
+            place = self._speeds.index(rate) if rate in self._speeds else 0
+            return SPEED_SHADES[min(place, len(SPEED_SHADES) - 1)]
+        busy = self.busy(links, mean=mean)
+        return next(colour for most, colour, _ in LOAD_SHADES if busy <= most)
+
+    def words(self, links: Sequence[int]) -> str:
+        """Say how fast links are, and how busy where that is known."""
+        rates = sorted(set(self.rate[list(links)].tolist()))
+        speed = " to ".join(f"{rate:g}" for rate in dict.fromkeys([rates[0], rates[-1]])) + " Gb/s"
+        if self.load is None:
+            return speed
+        loads = self.load[self._ports[list(links)]].max(axis=1)
+        least, most = int(loads.min()), int(loads.max())
+        return f"{speed}, {f'{least:,} to ' if least < most else ''}{most:,} {self.unit}"

@@ -1,0 +1,188 @@
+"""Scenes as SVG: plain shapes with a tooltip each; no script, no font, no time stamp."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from topo.drawing.scene import LINE, NAME_HEIGHT, NAME_WIDTH, Area, Cell, Fan, HostPort, Hosts, Scene, Stroke
+from topo.drawing.shades import PLAIN, Shades
+from topo.drawing.wiring import line
+from topo.fabric import Fabric, Role
+from topo.hostlist import compress
+
+HOST_SHADES = {Role.COMPUTE: "#3978b8", Role.STORAGE: "#c77d0a", Role.MANAGEMENT: "#717880"}
+"""Colours of hosts by what they are for."""
+SWITCH_SHADES = {Role.LEAF: "#e4efdf", Role.SPINE: "#e1e8f5", Role.CORE: "#efe4f4", Role.JOINT: "#fae8c8"}
+"""Fill of switches by role."""
+
+STYLE = (
+    "text{font-family:Helvetica,Arial,sans-serif;font-size:10px;fill:#1d232a}"
+    ".t{font-size:19px;font-weight:bold}.s{font-size:12px;fill:#4a535e}.z{font-size:12px;font-weight:bold;fill:#4a535e}"
+    ".l{font-size:11px;fill:#4a535e}.m{text-anchor:middle}"
+    ".b{text-anchor:middle}.b,.o{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}"
+    ".w{fill:#f7f8fa}.h{fill:none;stroke-linecap:round}.k{fill:none}"
+)
+"""Classes of text and shapes."""
+
+HOT, MOST_HOT = 1.5, 120
+"""Links of a fan above so many times the mean are drawn as lines of their own, but no more than so many."""
+
+UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, not even escaped."""
+
+
+def element(name: str, attributes: Mapping[str, object], *inside: str) -> str:
+    """Return an element. Attributes are escaped here, what is inside must be already."""
+    given = "".join(f' {key}="{_value(value)}"' for key, value in attributes.items())
+    return f"<{name}{given}>{''.join(inside)}</{name}>" if inside else f"<{name}{given}/>"
+
+
+def text(x: float, y: float, words: str, kind: str = "", **attributes: object) -> str:
+    """Return a line of text that begins at a point, or is centred there when its class says so."""
+    return element("text", {"x": x, "y": y} | ({"class": kind} if kind else {}) | attributes, clean(words))
+
+
+def clean(words: str) -> str:
+    """Escape text for the inside of an element or an attribute."""
+    return escape(UNPRINTABLE.sub("\ufffd", words))
+
+
+def _value(value: object) -> str:
+    return f"{round(value, 1):g}" if isinstance(value, float) else clean(str(value))
+
+
+def _title(words: str) -> str:
+    """Return a tooltip, which screen readers tell too."""
+    return element("title", {}, clean(words))
+
+
+def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
+    """Return a scene as SVG elements, what lies behind first."""
+    parts = [_area(area) for area in scene.areas]
+    for fan in scene.fans:
+        parts += [_fan(fan, shades), *_busy_spokes(fan, fabric, shades)]
+    parts += [_stroke(stroke, fabric, shades) for stroke in scene.strokes]
+    parts += [_hosts(hosts) for hosts in scene.hosts]
+    parts += [_cell(cell, fabric) for cell in scene.cells]
+    parts += [
+        text(area.x + 7, area.y + 15, area.text, "l o" if area.faint else "z o") for area in scene.areas if area.text
+    ]
+    for fan in scene.fans:
+        parts.append(text(*fan.at, fan.label, "b"))
+        if shades.load is not None:
+            parts.append(text(fan.at[0], fan.at[1] + LINE, shades.words(fan.links), "b"))
+    parts += [text(stroke.at[0], stroke.at[1] + 4, stroke.label, "b") for stroke in scene.strokes if stroke.label]
+    parts += [text(caption.x, caption.y + 4, caption.text, "l") for caption in scene.captions]
+    return "\n".join(parts)
+
+
+def _area(area: Area) -> str:
+    frame: dict[str, object] = {"x": area.x, "y": area.y, "width": area.width, "height": area.height, "rx": 6}
+    shade = {"fill": "#eef1f4", "stroke": "#d5dbe1"} if area.faint else {"fill": "#f7f8fa", "stroke": "#c9d0d7"}
+    return element("rect", frame | shade)
+
+
+def _fan(fan: Fan, shades: Shades) -> str:
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in fan.corners)
+    about = _title(f"{fan.label}; {shades.words(fan.links)}")
+    return element("polygon", {"points": points, "fill": PLAIN, "opacity": "0.13"}, about)
+
+
+def _busy_spokes(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
+    """Draw the busiest links of a fan as lines of their own, where loads are known."""
+    busy = [(shades.busy(links), start, end, links) for links, start, end in fan.spokes]
+    hot = sorted((spoke for spoke in busy if spoke[0] > HOT), key=lambda spoke: (-spoke[0], spoke[3]))[:MOST_HOT]
+    return [_stroke(Stroke(line(start, end), links), fabric, shades) for _, start, end, links in sorted(hot)]
+
+
+def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
+    count = len(stroke.links)
+    attributes: dict[str, object] = {
+        "class": "k",
+        "d": stroke.path,
+        "stroke": shades.of(stroke.links, mean=stroke.end),
+        "stroke-width": 2.0 + min(count, 30) / 15 if stroke.end else 1.0 + 0.5 * min(count - 1, 6),
+    }
+    ends = {tuple(sorted(pair)) for pair in fabric.port_node[fabric.links[list(stroke.links)]].tolist()}
+    common = set.intersection(*map(set, ends))
+    where = f"{len(ends)} pairs of switches"
+    if len(ends) == 1:
+        where = " – ".join(fabric.label(node) for node in min(ends))
+    elif common:
+        where = f"{fabric.label(min(common))} to {len(ends)} switches"
+    what = "1 link" if count == 1 else f"{count:,} links"
+    return element("path", attributes, _title(f"{where}: {what}; {shades.words(stroke.links)}"))
+
+
+def _cell(cell: Cell, fabric: Fabric) -> str:
+    role = Role(int(fabric.role[cell.switches[0]]))
+    frame: dict[str, object] = {"x": cell.x, "y": cell.y, "width": cell.width, "height": cell.height, "rx": 3}
+    frame |= {"fill": SWITCH_SHADES.get(role, "#eceff2"), "stroke": "#7b8794"}
+    model = int(fabric.model[cell.switches[0]])
+    about = ", ".join([role.name.lower(), *([fabric.models[model]] if model >= 0 and fabric.models[model] else [])])
+    names = ", ".join(fabric.label(switch) for switch in cell.switches)
+    x, y = cell.middle
+    rises = [LINE * (place - (len(cell.text) - 1) / 2) + 3.5 for place in range(len(cell.text))]
+    words = [text(x, y + rise, part, "m") for rise, part in zip(rises, cell.text, strict=True)]
+    if cell.upright:
+        turned = element("g", {"transform": f"rotate(-90 {_value(x)} {_value(y)})"}, *words)
+        words = [turned]
+    return element("g", {}, _title(f"{names} ({about})"), element("rect", frame), *words)
+
+
+def _hosts(hosts: Hosts) -> str:
+    inside = [_title(_hosts_title(hosts.ports))]
+    frame: dict[str, object] = {"class": "w", "x": hosts.start - 1, "y": hosts.y - 2, "height": hosts.height + 3}
+    inside.append(element("rect", frame | {"width": 2 * (hosts.x - hosts.start) + hosts.width + 2}))
+    if not hosts.pitch:
+        return element("g", {}, *inside, *_host_counts(hosts))
+    by_role: dict[Role, list[int]] = {}
+    for place, port in enumerate(hosts.ports):
+        by_role.setdefault(port.role, []).append(place)
+    for role, places in by_role.items():
+        shade = HOST_SHADES.get(role, PLAIN)
+        if hosts.named:
+            inside += [_named_host(hosts, place, shade) for place in places]
+        else:
+            dots = "".join(f"M{_value(x)} {_value(y)}h0" for x, y in (_dot(hosts, place) for place in places))
+            size = {"stroke": shade, "stroke-width": hosts.pitch * 0.8}
+            inside.append(element("path", {"class": "h", "d": dots} | size))
+    return element("g", {}, *inside)
+
+
+def _host_counts(hosts: Hosts) -> list[str]:
+    """Return the numbers of hosts as lines of text."""
+    lines = []
+    for number, ((role, name), count) in enumerate(hosts.counts.items()):
+        style = f"fill:{HOST_SHADES.get(role, PLAIN)}"
+        x, y = hosts.x + hosts.width / 2, hosts.y + LINE * (number + 0.7)
+        lines.append(text(x, y, f"{count:,} {name}", "m", style=style))
+    return lines
+
+
+def _dot(hosts: Hosts, place: int) -> tuple[float, float]:
+    row, column = divmod(place, hosts.columns)
+    return hosts.start + hosts.pitch * (column + 0.5), hosts.y + hosts.pitch * (row + 0.5)
+
+
+def _named_host(hosts: Hosts, place: int, shade: str) -> str:
+    row, column = divmod(place, hosts.columns)
+    x, y = hosts.start + column * NAME_WIDTH, hosts.y + row * NAME_HEIGHT
+    frame: dict[str, object] = {"x": x + 1, "y": y + 1, "width": NAME_WIDTH - 4, "height": NAME_HEIGHT - 4, "rx": 7}
+    name = hosts.ports[place].host
+    shown = name if len(name) <= 10 else f"{name[:9]}…"
+    label = text(x + NAME_WIDTH / 2 - 1, y + NAME_HEIGHT / 2 + 2.5, shown, "m")
+    return element(
+        "g", {}, _title(hosts.ports[place].adapter), element("rect", frame | {"fill": "#fff", "stroke": shade}), label
+    )
+
+
+def _hosts_title(ports: Sequence[HostPort]) -> str:
+    """Tell what hangs on a cell: ``19 hosts: gpu[0000-0014],storage[000-003]``."""
+    names = Counter(port.host for port in ports)
+    spelled = compress(names)
+    spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
+    return f"{len(ports)} host port{'s' if len(ports) > 1 else ''}: {spelled}"

@@ -1,0 +1,1 @@
+"""The machine room: racks, positions, cables and their lengths."""

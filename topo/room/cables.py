@@ -1,0 +1,177 @@
+"""Which cable each link takes: copper as far as it is made, then active optical, then transceivers and fibre."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.errors import DesignError
+from topo.fabric import Fabric, Kind, frozen
+from topo.hardware.catalog import Catalog
+from topo.hardware.models import CableModel, HcaModel, SwitchModel
+from topo.hardware.speeds import SPEEDS, LinkSpeed
+from topo.hardware.splitters import split_cages
+from topo.room.racks import Layout, route_lengths
+
+ROUND_TO_M = 5
+"""Fibre is ordered in steps of this length."""
+
+
+@dataclass(frozen=True)
+class CablePart:
+    """What one link takes: a cable with both ends, or a fibre between two transceivers."""
+
+    kind: str
+    """``DAC``, ``AOC``, ``fibre``, ``AOC-splitter`` and the like, or ``unknown`` where the catalog has nothing."""
+    item: str
+    """Model of the cable, or a description of the fibre; the speed where nothing is known."""
+    length_m: float | None
+    optic: str = ""
+    """Model of the transceiver at each end of a fibre."""
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """The cables of one subnet. L links."""
+
+    parts: tuple[CablePart, ...]
+    part: NDArray[np.int32]
+    """(L,) index into `parts` of each link, -1 for links that need no cable."""
+    cable: NDArray[np.int32]
+    """(L,) number of the cable that each link is in, -1 likewise; the two legs of a splitter are in the same one."""
+    route_m: NDArray[np.float64]
+    """(L,) length that each link needs."""
+
+
+def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
+    """Return (L,) bool: links that need no cable, between the chips of one frame or to an aggregation node."""
+    in_frame = np.array([name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models], bool)
+    framed = np.zeros(fabric.n_nodes, bool)
+    known = fabric.model >= 0
+    framed[known] = in_frame[fabric.model[known]]
+    a, b = fabric.port_node[fabric.links].T
+    same_frame = framed[a] & framed[b] & (fabric.model[a] == fabric.model[b]) & (fabric.zone[a] == fabric.zone[b])
+    inside = (fabric.kind[a] == Kind.AGGREGATION) | (fabric.kind[b] == Kind.AGGREGATION)
+    return np.asarray(same_frame | inside)
+
+
+def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -> tuple[Cabling, ...]:
+    """Choose the shortest cable that reaches for every link of all subnets, copper before optical.
+
+    Raises
+    ------
+    DesignError
+        When a link is longer than any cable or transceiver of its speed and connectors reaches; the message names it.
+    """
+    result = []
+    for subnet, fabric in enumerate(fabrics):
+        route_m = route_lengths(fabric, subnet, layout)
+        legs = cable_legs(fabric, catalog)
+        sort_of_link, offers = _offers(fabric, catalog, {leg for cable in legs if len(cable) > 1 for leg in cable})
+        parts: dict[CablePart, int] = {}
+        part = np.full(len(fabric.links), -1, np.int32)
+        cable = np.full(len(fabric.links), -1, np.int32)
+        for number, links in enumerate(legs):
+            longest = max(links, key=lambda link: float(route_m[link]))
+            chosen = _shortest(offers[sort_of_link[longest]], float(route_m[longest]))
+            if chosen is None:
+                a, b = fabric.links[longest].tolist()
+                speed = LinkSpeed(int(fabric.width[a]), SPEEDS[fabric.speed[a]])
+                raise DesignError(
+                    f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m[longest]:.1f} m, and no {speed} "
+                    "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
+                )
+            part[links] = parts.setdefault(chosen, len(parts))
+            cable[links] = number
+        result.append(Cabling(tuple(parts), frozen(part), frozen(cable), route_m))
+    return tuple(result)
+
+
+def cable_legs(fabric: Fabric, catalog: Catalog) -> list[list[int]]:
+    """Return the links in each cable, in order of the first: one, or two where they share the cage of a split port.
+
+    Two halves that lead from one cage to another one are still a plain cable; it carries both.
+    """
+    cage = split_cages(fabric, catalog)
+    cables: dict[tuple[int, int], list[int]] = {}
+    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
+        a, b = cage[fabric.links[link]].tolist()
+        shared = (min(a, b), max(a, b)) if a >= 0 and b >= 0 else (-1, max(a, b)) if max(a, b) >= 0 else (-2, link)
+        cables.setdefault(shared, []).append(link)
+    return list(cables.values())
+
+
+def _offers(fabric: Fabric, catalog: Catalog, halves: set[int]) -> tuple[list[int], list[list[CablePart]]]:
+    """Return, for links of each sort (speed, connectors), what the catalog offers; and the sort of each link.
+
+    ``halves`` are links that share their cable with another one.
+    """
+    connector = [_connector(name, catalog) for name in fabric.models]
+    cage = split_cages(fabric, catalog)
+    sorts: dict[tuple[LinkSpeed, frozenset[str], str], int] = {}
+    sort_of_link: list[int] = []
+    offers: list[list[CablePart]] = []
+    for link, (a, b) in enumerate(fabric.links.tolist()):
+        speed = LinkSpeed(
+            int(min(fabric.width[a], fabric.width[b])), SPEEDS[min(int(fabric.speed[a]), int(fabric.speed[b]))]
+        )
+        models = [int(fabric.model[fabric.port_node[port]]) for port in (a, b)]
+        plugs = frozenset(connector[model] for model in models if model >= 0 and connector[model])
+        split = (cage[a] >= 0) + (cage[b] >= 0)
+        if split == 1 or link in halves:  # the cable is of the whole cage's width; a lone half leaves a leg free
+            speed = LinkSpeed(2 * speed.width, speed.generation)
+        sort = (speed, plugs, "-splitter" if split == 1 else "")
+        if sort not in sorts:
+            sorts[sort] = len(offers)
+            offers.append(_offers_of(*sort, catalog))
+        sort_of_link.append(sorts[sort])
+    return sort_of_link, offers
+
+
+def _connector(model: str, catalog: Catalog) -> str:
+    hardware: SwitchModel | HcaModel | None = catalog.switches.get(model) or catalog.hcas.get(model)
+    return hardware.connector or "" if hardware else ""
+
+
+def _offers_of(speed: LinkSpeed, plugs: frozenset[str], suffix: str, catalog: Catalog) -> list[CablePart]:
+    """List what fits both ends, copper first, each kind by length; one part of unknown reach when nothing does.
+
+    ``suffix`` is ``-splitter`` for cables with two legs, else empty.
+    """
+    fitting = [
+        cable
+        for cable in catalog.cables.values()
+        if cable.speed == speed and (cable.connector is None or not plugs or plugs == {cable.connector})
+    ]
+    offers = [
+        CablePart(kind, cable.name, cable.length_m)
+        for kind in (f"DAC{suffix}", f"AOC{suffix}")
+        for cable in sorted(fitting, key=_by_length)
+        if cable.kind == kind and cable.length_m is not None
+    ]
+    optics = (
+        []
+        if suffix
+        else sorted((cable for cable in fitting if cable.kind == "optic" and cable.reach_m), key=_by_length)
+    )
+    offers += [CablePart("fibre", optic.fibre or "fibre", optic.reach_m, optic.name) for optic in optics]
+    return offers or [CablePart("unknown", f"{speed}{suffix}", None)]
+
+
+def _by_length(cable: CableModel) -> tuple[float, str]:
+    return (cable.length_m or cable.reach_m or 0.0, cable.name)
+
+
+def _shortest(offers: Sequence[CablePart], route_m: float) -> CablePart | None:
+    for part in offers:
+        if part.length_m is None:
+            return part
+        if part.length_m >= route_m:
+            if part.kind != "fibre":
+                return part
+            length = float(min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, part.length_m))
+            return CablePart("fibre", part.item, length, part.optic)
+    return None

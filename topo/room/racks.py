@@ -1,0 +1,261 @@
+"""The room: racks in rows, what stands where in them, and how long each cable is along the trays.
+
+Devices are put in one order in which neighbours in the network are neighbours in the room (servers leaf by leaf, each
+switch at the median of what it is linked to, as in Sugiyama's layered drawings), and the order is cut into racks. Racks
+fill row after row, every other row backwards, so that the order never jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from topo.errors import DesignError
+from topo.fabric import Fabric, Kind, frozen
+from topo.hardware.catalog import Catalog
+from topo.spec.base import SpecModel
+from topo.spec.units import Metres, Watts
+
+RACK_UNIT_M = 0.04445
+"""1.75 inches (EIA-310)."""
+
+SIDE_M = 0.2
+"""From a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
+
+
+class FloorPlan(SpecModel):
+    """The room for servers and switches; trays run above the racks along the rows, and across them."""
+
+    rows: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Rows of racks; as many as make the room about square when left out."""
+    racks_per_row: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Racks in each row; as many as make the room about square when left out."""
+    rack_units: Annotated[int, Field(ge=1, le=100)] = 42
+    """Height of a rack in units of 44.45 mm."""
+    rack_power: Watts | None = None
+    """The most that a rack may draw, such as ``30 kW``."""
+    rack_width: Metres = 0.6
+    """From the middle of a rack to that of the next."""
+    row_pitch: Metres = 2.4
+    """From the front of a row to that of the next: a rack and an aisle."""
+    tray_height: Metres = 0.5
+    """From the top of a rack to the tray."""
+    slack: Metres = 0.5
+    """Spare length at each end of a cable that leaves its rack."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """What stands in a rack as one piece: a server, a switch, or a frame with all its chips."""
+
+    name: str
+    model: str
+    rack_units: int
+    power_w: float
+    """At most, as far as it is known, else typically; 0 where neither is."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything stands. D devices, R racks."""
+
+    floor: FloorPlan
+    devices: tuple[Device, ...]
+    node_device: tuple[NDArray[np.int32], ...]
+    """Subnet by subnet, (N,) index into `devices` of each node."""
+    rack: NDArray[np.int32]
+    """(D,) rack of each device, from 0."""
+    unit: NDArray[np.int32]
+    """(D,) lowest rack unit of each device, from 1."""
+    row: NDArray[np.int32]
+    """(R,) row of each rack, from 0."""
+    column: NDArray[np.int32]
+    """(R,) place of each rack in its row, from 0."""
+
+    @property
+    def n_racks(self) -> int:
+        """Racks in use."""
+        return len(self.row)
+
+    def rack_name(self, rack: int) -> str:
+        """Name of a rack by row and place: ``R02-11``, both from 1."""
+        return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
+
+    def power_by_rack(self) -> NDArray[np.float64]:
+        """(R,) float64, W that the devices of each rack draw."""
+        watts = np.array([device.power_w for device in self.devices])
+        return np.bincount(self.rack, watts, self.n_racks).astype(np.float64)
+
+
+def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
+    """Put every device of all subnets into a rack.
+
+    Raises
+    ------
+    DesignError
+        When a device has no known height or fits in no rack, or the room has too few racks: the message names the
+        device or the numbers.
+    """
+    devices, node_device = _devices(fabrics, catalog, floor)
+    order = _order(fabrics, devices, node_device)
+    rack, unit = _fill(devices, order, floor)
+    rows, columns = _room(int(rack.max(initial=-1)) + 1, floor)
+    return Layout(floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack), frozen(unit), rows, columns)
+
+
+def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
+    """Length that the cable of each link needs.
+
+    In its rack a cable goes by the cable manager at the side; between racks up to the tray, along and across the
+    trays, and down again, with slack at both ends.
+
+    Returns
+    -------
+    (L,) float64
+        Metres.
+    """
+    floor = layout.floor
+    a, b = layout.node_device[subnet][fabric.port_node[fabric.links]].T
+    rack_a, rack_b = layout.rack[a], layout.rack[b]
+    across = floor.row_pitch * np.abs(layout.row[rack_a] - layout.row[rack_b])
+    along = floor.rack_width * np.abs(layout.column[rack_a] - layout.column[rack_b])
+    up = [RACK_UNIT_M * (floor.rack_units - layout.unit[end]) + floor.tray_height for end in (a, b)]
+    within = RACK_UNIT_M * np.abs(layout.unit[a] - layout.unit[b])
+    return frozen(2 * SIDE_M + np.where(rack_a == rack_b, within, up[0] + up[1] + along + across + 2 * floor.slack))
+
+
+def _devices(
+    fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan
+) -> tuple[list[Device], list[NDArray[np.int32]]]:
+    """List the devices: servers by name over all subnets, then switches, chips of a frame as one."""
+    devices: list[Device] = []
+    index: dict[tuple[object, ...], int] = {}
+    node_device: list[NDArray[np.int32]] = []
+    for subnet, fabric in enumerate(fabrics):
+        mine = np.empty(fabric.n_nodes, np.int32)
+        for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
+            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            key: tuple[object, ...]
+            if fabric.host[node] >= 0:
+                host = int(fabric.host[node])
+                model = fabric.models[fabric.host_model[host]] if fabric.host_model[host] >= 0 else ""
+                name = fabric.hosts[host]
+                key = ("server", name)
+            elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
+                name = f"{model}-{subnet}-{fabric.zone[node]}"
+                key = ("frame", name)
+            elif fabric.kind[node] == Kind.SWITCH:
+                name = fabric.label(node)
+                key = ("switch", subnet, name)
+            else:
+                raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
+            if key not in index:
+                index[key] = len(devices)
+                devices.append(_device(name, model, catalog, floor))
+            mine[node] = index[key]
+        node_device.append(mine)
+    return devices, node_device
+
+
+def _device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
+    hardware = catalog.switches.get(model) or catalog.nodes.get(model)
+    if hardware is None or hardware.rack_units is None:
+        raise DesignError(f"{name} ({model or 'of no known model'}) has no height: give its `rack_units` in a catalog")
+    if hardware.rack_units > floor.rack_units:
+        raise DesignError(
+            f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
+        )
+    power = hardware.power_max_w or hardware.power_typical_w or 0.0
+    if floor.rack_power is not None:
+        if not power:
+            raise DesignError(
+                f"{name} ({model}) has no known power: give `power_max_w` in a catalog, or no `rack_power`"
+            )
+        if power > floor.rack_power:
+            raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.rack_power:,.0f} W")
+    return Device(name, model, hardware.rack_units, power)
+
+
+def _order(
+    fabrics: Sequence[Fabric], devices: Sequence[Device], node_device: Sequence[NDArray[np.int32]]
+) -> NDArray[np.int64]:
+    """Return (D,) the devices in the order in which they stand."""
+    position = np.full(len(devices), np.nan)
+    servers = _servers_in_order(fabrics, node_device)
+    heights = np.array([devices[server].rack_units for server in servers], np.float64)
+    position[servers] = np.cumsum(heights) - heights / 2
+    ends = [mine[fabric.port_node[fabric.links]] for fabric, mine in zip(fabrics, node_device, strict=True)]
+    links = np.concatenate([*ends, np.empty((0, 2), np.int32)])
+    links = np.concatenate([links, links[:, ::-1]])
+    while True:  # wave by wave away from the servers
+        known = np.isnan(position[links[:, 0]]) & ~np.isnan(position[links[:, 1]])
+        if not known.any():
+            break
+        device, neighbour = links[known].T
+        by_place = np.lexsort((position[neighbour], device))
+        reached, first, count = np.unique(device[by_place], return_index=True, return_counts=True)
+        position[reached] = position[neighbour[by_place[first + count // 2]]]
+    return np.argsort(position, kind="stable")  # what is linked to nothing comes last
+
+
+def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[int]:
+    """List the servers switch by switch, port by port. One that hangs in several zones stands in them in turn."""
+    attached: dict[int, list[tuple[int, int, int]]] = {}
+    for subnet, fabric in enumerate(fabrics):
+        for node in np.flatnonzero(fabric.host >= 0).tolist():
+            first = int(fabric.port_offset[node])
+            plugged = [port for port in range(first, int(fabric.port_offset[node + 1])) if fabric.peer[port] >= 0]
+            at = [(subnet, int(fabric.zone[node]), int(fabric.peer[port])) for port in plugged]
+            attached.setdefault(int(node_device[subnet][node]), []).extend(at)
+    key: dict[int, tuple[int, int]] = {}
+    turn: dict[tuple[int, ...], int] = {}
+    for server, at in attached.items():
+        subnet = min((place[0] for place in at), default=0)
+        zones = tuple(sorted({zone for net, zone, _ in at if net == subnet}))
+        if not zones:
+            key[server] = (len(fabrics), server)
+            continue
+        zone = zones[turn.get(zones, 0) % len(zones)]
+        turn[zones] = turn.get(zones, 0) + 1
+        key[server] = (subnet, min(port for net, z, port in at if (net, z) == (subnet, zone)))
+    return sorted(attached, key=lambda server: key[server])
+
+
+def _fill(
+    devices: Sequence[Device], order: NDArray[np.int64], floor: FloorPlan
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Cut the order into racks, by height and power; return rack and lowest unit of each device."""
+    rack, unit = np.zeros(len(devices), np.int32), np.zeros(len(devices), np.int32)
+    current, used, drawn = 0, 0, 0.0
+    for index in order.tolist():
+        device = devices[index]
+        full = used + device.rack_units > floor.rack_units
+        if full or (floor.rack_power is not None and drawn + device.power_w > floor.rack_power):
+            current, used, drawn = current + 1, 0, 0.0
+        rack[index], unit[index] = current, used + 1
+        used += device.rack_units
+        drawn += device.power_w
+    return rack, unit
+
+
+def _room(racks: int, floor: FloorPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return row and column of each rack, every other row from its end."""
+    if floor.racks_per_row is not None:
+        per_row = floor.racks_per_row
+    elif floor.rows is not None:
+        per_row = -(-racks // floor.rows)
+    else:
+        per_row = max(round((racks * floor.row_pitch / floor.rack_width) ** 0.5), 1)
+    rows = -(-racks // max(per_row, 1))
+    if floor.rows is not None and rows > floor.rows:
+        raise DesignError(
+            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
+            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, or a larger room"
+        )
+    row, column = np.divmod(np.arange(racks, dtype=np.int32), np.int32(max(per_row, 1)))
+    return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))

@@ -1,0 +1,1 @@
+"""The vocabulary of specs: strict models, names, units, validation."""
