@@ -21,8 +21,8 @@ from scipy.sparse.csgraph import dijkstra, maximum_flow
 from routing.endpoints import EndpointSet
 from routing.proof import Proof, prove
 from routing.tables import RoutingTables
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind
-from topo.faults import fail_links
 
 MOST_PAIRS = 500
 """Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""
@@ -68,6 +68,23 @@ class FailureStudy:
             "max_load": max((item.max for item in self.proof.classes), default=0),
             "failed": list(self.failed),
         }
+
+
+def fail_links(fabric: Fabric, count: int, rng: np.random.Generator) -> tuple[Fabric, NDArray[np.int32]]:
+    """Return the fabric without some links between switches, drawn at random, and those: (count, 2) port ids.
+
+    Raises
+    ------
+    HeddleError
+        When it has not so many.
+    """
+    links = fabric.inner_links
+    if count > len(links):
+        raise HeddleError(
+            f"{count:,} links cannot fail; {fabric.name or 'the fabric'} has {len(links):,} between switches"
+        )
+    failed = links[np.sort(rng.choice(len(links), count, replace=False))]
+    return fabric.without(failed[:, 0]), failed
 
 
 def leaf_pairs(fabric: Fabric, rng: np.random.Generator, most: int = MOST_PAIRS) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ of an adapter; end ports are numbered switches first, then adapter ports in port
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -193,9 +193,84 @@ class Fabric:
         """(E,) uint64, port GUID of each end port."""
         return frozen(np.concatenate([self.node_guid[: self.n_switches], self.port_guid[self.first_adapter_port :]]))
 
-    def end_port(self, port: int) -> int:
-        """End port of an adapter's port id."""
-        return self.n_switches + port - self.first_adapter_port
+    @cached_property
+    def is_inner(self) -> NDArray[np.bool_]:
+        """(P,) bool, whether a port's channel leads from one switch to another.
+
+        A cable from a switch to itself is no such channel: no path has a use for it.
+        """
+        n = self.n_switches
+        far = self.peer_node
+        return frozen((self.port_node < n) & (far >= 0) & (far < n) & (far != self.port_node))
+
+    @cached_property
+    def inner(self) -> NDArray[np.int32]:
+        """(C,) int32, the channels between two switches by sending port, in order."""
+        return frozen(np.flatnonzero(self.is_inner).astype(np.int32))
+
+    @cached_property
+    def inner_links(self) -> NDArray[np.int32]:
+        """(L', 2) int32, the rows of `links` that join two switches."""
+        return frozen(self.links[self.is_inner[self.links[:, 0]]])
+
+    def ends(
+        self, role: Role | str | None = None, zone: int | None = None, *, kind: Kind | None = Kind.HCA
+    ) -> NDArray[np.int32]:
+        """Return the end ports that are plugged in and match, in fabric order.
+
+        Parameters
+        ----------
+        role : Role or str, optional
+            What the node is for, such as ``"compute"``; any role when left out.
+        zone : int, optional
+            Zone of the node; any when left out.
+        kind : Kind, optional
+            What the node is: by default an adapter of a host. None for switches, aggregation nodes and routers too.
+
+        Returns
+        -------
+        (n,) int32
+
+        Examples
+        --------
+        >>> import topo
+        >>> fabric = topo.preset("lab-20").fabric
+        >>> len(fabric.ends()), len(fabric.ends(role="storage"))
+        (22, 4)
+        """
+        chosen = self.end_switch >= 0
+        if kind is not None:
+            chosen &= self.kind[self.end_node] == kind
+        if role is not None:
+            chosen &= self.role[self.end_node] == (Role[role.upper()] if isinstance(role, str) else role)
+        if zone is not None:
+            chosen &= self.zone[self.end_node] == zone
+        return frozen(np.flatnonzero(chosen).astype(np.int32))
+
+    def port_of(self, end: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the port id of each of some adapters' end ports, -1 for port 0 of a switch."""
+        end = np.asarray(end)
+        return np.where(end < self.n_switches, -1, end - self.n_switches + self.first_adapter_port).astype(np.int32)
+
+    def end_of(self, port: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the end port of each of some port ids: an adapter's own, or the switch that a port belongs to."""
+        port = np.asarray(port)
+        own = self.n_switches + port - self.first_adapter_port
+        return np.where(port < self.first_adapter_port, self.port_node[port], own).astype(np.int32)
+
+    def without(self, ports: NDArray[np.integer]) -> Fabric:
+        """Return the fabric without the cables in some ports; levels, zones and roles stay.
+
+        Parameters
+        ----------
+        ports : (n,) int
+            Port ids, either end of each cable.
+        """
+        peer = self.peer.copy()
+        far = peer[ports]
+        peer[far[far >= 0]] = -1
+        peer[ports] = -1
+        return replace(self, peer=peer)
 
     def port_id(self, node: int, number: int) -> int:
         """Id of port ``number`` (from 1) of a node."""

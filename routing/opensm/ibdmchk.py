@@ -49,7 +49,7 @@ def format_subnet_list(fabric: Fabric, tables: RoutingTables) -> str:
     def end(port: int) -> str:
         node = int(fabric.port_node[port])
         kind = KIND[Kind(fabric.kind[node])]
-        own = node if node < fabric.n_switches else fabric.end_port(port)
+        own = int(fabric.end_of(np.array(port)))
         ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
         guid = int(fabric.node_guid[node])
         name = clean_description(fabric.names[node]).replace("{", "(").replace("}", ")")

@@ -11,8 +11,8 @@ import pytest
 from clusters import CATALOG, gpus, storage
 
 from plan.opensm_lab.ibsim import SimulatedSubnet, simulated
+from routing.diversity import fail_links
 from topo.fabric import Fabric
-from topo.faults import fail_links
 from topo.shapes.fat_tree import compile_fat_tree
 from topo.shapes.tree_size import FatTree
 

@@ -10,12 +10,11 @@ from hypothesis import given
 from strategies import fabrics, ring, tree
 from trees import grow_tree
 
-from routing.diversity import Diversity, leaf_pairs, path_diversity, study_failures
+from routing.diversity import Diversity, fail_links, leaf_pairs, path_diversity, study_failures
 from routing.engines import balanced
 from routing.proof import prove
 from topo.errors import HeddleError
 from topo.fabric import Fabric
-from topo.faults import fail_links, switch_links, unplug
 
 
 def every_pair(fabric: Fabric) -> np.ndarray:
@@ -81,7 +80,7 @@ def test_failures_take_the_links_that_they_name_and_no_more() -> None:
     study = study_failures(fabric, balanced.route, 5, np.random.default_rng(3))
     left, failed = fail_links(fabric, 5, np.random.default_rng(3))
     assert len(set(study.failed)) == len(failed) == 5
-    assert len(switch_links(left)) == len(switch_links(fabric)) - 5
+    assert len(left.inner_links) == len(fabric.inner_links) - 5
     assert study.before == Diversity(6, 6, 4.0, 4, 2.0)
     assert study.after.mean < 4
     assert study.after == path_diversity(left, leaf_pairs(fabric, np.random.default_rng(0)))
@@ -105,6 +104,6 @@ def test_what_falls_apart_is_counted() -> None:
 def test_unplugging_loses_just_these_cables(fabric: Fabric) -> None:
     links = fabric.links
     gone = links[::2, 1]
-    left = unplug(fabric, gone)
+    left = fabric.without(gone)
     assert left.links.tolist() == links[1::2].tolist()
     assert prove(left, balanced.route(left)).credit_loops == 0

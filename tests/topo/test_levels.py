@@ -48,13 +48,6 @@ def without_levels(fabric: Fabric) -> Fabric:
     )
 
 
-def unplug(fabric: Fabric, ports: np.ndarray) -> Fabric:
-    peer = fabric.peer.copy()
-    peer[peer[ports[peer[ports] >= 0]]] = -1
-    peer[ports] = -1
-    return replace(fabric, peer=peer)
-
-
 def between_switches(fabric: Fabric) -> np.ndarray:
     links = fabric.links
     return links[(fabric.port_node[links] < fabric.n_switches).all(axis=1)]
@@ -94,7 +87,7 @@ def test_fire_flyer_2_is_recognised_with_links_and_a_spine_missing(placement: st
     links = between_switches(fabric)
     lost = links[rng.permutation(len(links))[: len(links) * 3 // 100], 0]
     spine = rng.choice(np.flatnonzero(fabric.role == Role.SPINE))
-    damaged = unplug(fabric, np.concatenate([lost, np.flatnonzero(fabric.port_node == spine)]))
+    damaged = fabric.without(np.concatenate([lost, np.flatnonzero(fabric.port_node == spine)]))
     assert_found(damaged, fabric, np.setdiff1d(np.arange(fabric.n_switches), spine))
     assert find_levels(without_levels(damaged)).level[spine] == -1
 
@@ -106,7 +99,7 @@ def test_trees_are_recognised_with_links_missing_and_misplugged(name: str, seed:
     fabric = PLANNED[name]()
     links = rng.permutation(between_switches(fabric))
     few = len(links) * 3 // 100
-    damaged = unplug(fabric, links[:few, 0])
+    damaged = fabric.without(links[:few, 0])
     peer = damaged.peer.copy()
     for (a, b), (c, d) in zip(links[few : few + 4], links[few + 4 : few + 8], strict=True):
         peer[[a, d, c, b]] = [d, a, b, c]
@@ -166,7 +159,7 @@ def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) 
 def test_a_bare_frame_shows_its_chips(fabrics_folder: Path) -> None:
     fabric = find_levels(read_fabric(fabrics_folder / "cs8500_frame_factory_2019/ibnetdiscover.gz").fabric)
     assert np.bincount(fabric.level[:60]).tolist() == [0, 40, 20]
-    assert np.bincount(find_levels(unplug(fabric, np.arange(fabric.first_adapter_port, fabric.n_ports))).level[:60])[
+    assert np.bincount(find_levels(fabric.without(np.arange(fabric.first_adapter_port, fabric.n_ports))).level[:60])[
         1:
     ].tolist() == [40, 20]
 
@@ -188,7 +181,7 @@ def test_cables_from_leaf_to_leaf_join_zones_too() -> None:
     ends = fabric.peer[np.isin(fabric.port_node, joints)]
     ends = ends[ends >= 0]
     zone = fabric.zone[fabric.port_node[ends]]
-    bare = unplug(fabric, ends)
+    bare = fabric.without(ends)
     peer = bare.peer.copy()
     peer[ends[zone == 0]], peer[ends[zone == 1]] = ends[zone == 1], ends[zone == 0]
     assert_found(replace(bare, peer=peer), fabric, np.setdiff1d(np.arange(fabric.n_switches), joints))
@@ -252,7 +245,7 @@ def test_slow_leaves_with_few_uplinks_are_leaves() -> None:
     fabric = zoned("border")
     slow = np.flatnonzero(fabric.role == Role.LEAF)[[3, 17, 60]]
     up = np.flatnonzero(np.isin(fabric.port_node, slow) & (fabric.peer_node >= 0) & (fabric.peer_node < 122))
-    assert_found(unplug(fabric, up[fabric.port_number[up] % 5 != 0]), fabric)
+    assert_found(fabric.without(up[fabric.port_number[up] % 5 != 0]), fabric)
 
 
 def test_a_line_of_switches_is_as_high_as_it_is_long() -> None:
@@ -278,7 +271,7 @@ def test_an_empty_pod_is_a_pod() -> None:
     fabric = grow_tree((4, 4, 3), (1, 4, 4), (1, 1, 1))
     leaves = np.flatnonzero(fabric.level[: fabric.n_switches] == 1)[-4:]
     hosts = np.flatnonzero(np.isin(fabric.peer_node, leaves) & (fabric.port_node >= fabric.n_switches))
-    assert_found(unplug(fabric, hosts), with_one_zone(fabric))
+    assert_found(fabric.without(hosts), with_one_zone(fabric))
 
 
 @given(fabrics())

@@ -1,0 +1,122 @@
+"""Tables: what every result shows itself as, in a notebook, on a terminal, in a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 20
+"""Rows that a notebook shows; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    """Heading, such as ``mean load``."""
+    values: Sequence[Any]
+    """One value a row; None where it is unknown."""
+    unit: str = ""
+    """Unit of the values, such as ``GB/s``; shown behind the heading."""
+    digits: str = ""
+    """Format of the values for people, as `format` takes it: ``.3f``; by default integers are grouped in thousands."""
+
+    @property
+    def heading(self) -> str:
+        """Name and unit: ``mean load (%)``."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the values are numbers, which are set to the right."""
+        return any(_is_number(value) for value in self.values)
+
+    def text(self, row: int) -> str:
+        """Return a value as people read it; empty where it is unknown."""
+        value = self.values[row]
+        if value is None:
+            return ""
+        if self.digits and _is_number(value):
+            return format(value, self.digits)
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return f"{value:,}"
+        return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length under a title.
+
+    Examples
+    --------
+    >>> from topo.table import Column, Table
+    >>> table = Table("links", (Column("class", ["leaf", "spine"]), Column("rate", [200.0, None], "Gb/s")))
+    >>> print(table.to_csv(), end="")
+    class,rate (Gb/s)
+    leaf,200.0
+    spine,
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        if len({len(column.values) for column in self.columns}) > 1:
+            raise ValueError(f"table {self.title!r} has columns of unequal length")
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield each row as people read it."""
+        return (tuple(column.text(row) for column in self.columns) for row in range(len(self)))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as plain lists by heading, ready for JSON."""
+        return {column.heading: [_plain(value) for value in column.values] for column in self.columns}
+
+    def to_csv(self) -> str:
+        """Return the table as CSV, with values in full precision and one header line."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([column.heading for column in self.columns])
+        writer.writerows(zip(*self.to_dict().values(), strict=True))
+        return out.getvalue()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a pandas data frame, which the extra ``pandas`` installs."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        align = ["right" if column.is_number else "left" for column in self.columns]
+
+        def row(tag: str, cells: Sequence[str]) -> str:
+            pairs = zip(cells, align, strict=True)
+            return "".join(f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>' for cell, side in pairs)
+
+        head = row("th", [column.heading for column in self.columns])
+        body = "".join(f"<tr>{row('td', cells)}</tr>" for cells, _ in zip(self.rows(), range(SHOWN), strict=False))
+        rest = f"<p>{len(self) - SHOWN:,} more rows</p>" if len(self) > SHOWN else ""
+        caption = f'<caption style="text-align:left">{escape(self.title)}</caption>'
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
