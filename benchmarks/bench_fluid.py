@@ -49,7 +49,9 @@ def ours(name: str) -> tuple[float, float, np.ndarray]:
     alone, whole = [], []
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        state = start(network, load.flows, network.routes(load.flows), n_bins=0, tie_s=0.0)
+        state = start(
+            network, load.flows, network.routes(load.flows.src, load.flows.dst, load.flows.sl), n_bins=0, tie_s=0.0
+        )
         ready = time.perf_counter()
         events.advance(state, np.inf, np.iinfo(np.int64).max, False)
         end = time.perf_counter()

@@ -43,7 +43,7 @@ def build_peer(folder: Path) -> Path:
 def write_inputs(folder: Path, network: Network, load: Load) -> None:
     """Write the files ``platform`` and ``flows``: only the routes that the load takes."""
     flows, fabric = load.flows, network.fabric
-    routes = network.routes(flows)
+    routes = network.routes(flows.src, flows.dst, flows.sl)
     first = fabric.n_switches
     _, example = np.unique(routes.route, return_index=True)
     lines = [f"hosts {fabric.n_end_ports - first}"]

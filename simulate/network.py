@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.lanes.policy import ASK, levels_of_pairs
 from routing.opensm.qos_policy import QosPolicy
 from routing.tables import RoutingTables
 from routing.trace import trace
 from simulate.engines.kernels import paths
-from simulate.service_levels import ASK, levels_of_pairs
-from simulate.traffic.flows import Flows
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, freeze_arrays, frozen
 
@@ -184,11 +183,7 @@ class Network:
             return self.fabric.channel_label(resource)
         return self.devices.names[resource - self.fabric.n_ports]
 
-    def routes(self, flows: Flows) -> RouteTable:
-        """Return the route of each flow, as `route_pairs`."""
-        return self.route_pairs(flows.src, flows.dst, flows.sl)
-
-    def route_pairs(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> RouteTable:
+    def routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> RouteTable:
         """Return the routes of flows with these (F,) ends and service levels.
 
         A flow's virtual lane is that of the service level on which it travels (`levels`).

@@ -45,7 +45,7 @@ def fair_rates(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:
 
 def uses(network: Network, flows: Flows) -> np.ndarray:
     """(F, R) bytes of each resource that a byte of each flow takes."""
-    routes = network.routes(flows)
+    routes = network.routes(flows.src, flows.dst, flows.sl)
     use = np.zeros((len(flows), len(network.capacity_bytes_s)))
     for flow, route in enumerate(routes.route):
         part = slice(routes.offset[route], routes.offset[route + 1])

@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from routing.lanes.policy import ASK
 from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
 from simulate.cluster.training_job import JobPlan
-from simulate.service_levels import ASK
 from topo.errors import Finding, SpecError
 from topo.formats.yaml import Document, Node, read_yaml
 from topo.spec.base import SpecModel

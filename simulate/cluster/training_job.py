@@ -18,10 +18,10 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from routing.lanes.policy import ASK
 from simulate.cluster.bulk_storage import BulkStorage
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.environment import NetworkEnvironment
-from simulate.service_levels import ASK
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
 from topo.errors import HeddleError

@@ -10,10 +10,10 @@ import simpy
 from numpy.typing import ArrayLike
 
 from simulate.engines.fluid_network import Finished, FluidNetwork
-from simulate.engines.kernels.order import followers
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import followers
 from topo.errors import HeddleError
 
 
@@ -156,7 +156,7 @@ class NetworkEnvironment(simpy.Environment):
         return Outcome(
             network=self.network,
             flows=flows,
-            routes=self.network.routes(flows),
+            routes=self.network.routes(flows.src, flows.dst, flows.sl),
             start_s=figures[:, 0],
             finish_s=figures[:, 1],
             bottleneck=figures[:, 2].astype(np.int32),

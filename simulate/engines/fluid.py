@@ -13,11 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from simulate.engines.kernels import events
-from simulate.engines.kernels.order import followers
 from simulate.engines.kernels.state import ROUTE, State, allocate
 from simulate.network import Network, RouteTable
 from simulate.outcome.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import followers
 
 EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
@@ -47,7 +47,7 @@ def play(
     HeddleError
         When a flow names an end port that is not there, or the tables do not connect it.
     """
-    routes = network.routes(flows)
+    routes = network.routes(flows.src, flows.dst, flows.sl)
     state = start(network, flows, routes, n_bins=n_bins, tie_s=tie_s)
     while events.advance(state, np.inf, EVENTS_A_CALL, False):
         if progress is not None:

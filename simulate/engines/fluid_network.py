@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.lanes.policy import ASK
 from simulate.engines.kernels import events
 from simulate.engines.kernels.state import ROUTE, State, aligned_copy, allocate, enlarge
 from simulate.network import Network, RouteTable
 from simulate.outcome.outcome import Timeline
-from simulate.service_levels import ASK
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import frozen
@@ -154,7 +154,8 @@ class FluidNetwork:
         new = list(dict.fromkeys(pair for pair in pairs if (*pair, sl) not in self._routes))
         if new:
             sources, targets = zip(*new, strict=True)
-            self._add_routes(self.network.routes(Flows.of(sources, targets, 0.0, sl=sl)), new, sl)
+            pairs_of = Flows.of(sources, targets, 0.0, sl=sl)
+            self._add_routes(self.network.routes(pairs_of.src, pairs_of.dst, pairs_of.sl), new, sl)
         places = self._take([self._routes[(*pair, sl)] for pair in pairs], time)
         self._inputs["size"][places] = flows.size_bytes
         events.schedule_roots(self._state, np.array(places, np.int64))
@@ -270,7 +271,7 @@ class FluidNetwork:
     def _route(self, src: int, dst: int, sl: int) -> int:
         if (src, dst, sl) not in self._routes:
             source, target, level = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8)
-            self._add_routes(self.network.route_pairs(source, target, level), [(src, dst)], sl)
+            self._add_routes(self.network.routes(source, target, level), [(src, dst)], sl)
         return self._routes[src, dst, sl]
 
     def _add_routes(self, table: RouteTable, pairs: list[tuple[int, int]], sl: int) -> None:

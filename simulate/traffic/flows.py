@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.engines.kernels.order import find_cycle
-from simulate.service_levels import ASK
+from routing.lanes.policy import ASK
+from simulate.traffic.kernels.order import find_cycle
 from topo.errors import HeddleError
 from topo.fabric import frozen
 

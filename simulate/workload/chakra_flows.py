@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.order import find_cycle
 from simulate.traffic.collectives import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import find_cycle
 from simulate.workload.chakra import ChakraNode, NodeType
 from topo.errors import FormatError, HeddleError
 from topo.fabric import frozen

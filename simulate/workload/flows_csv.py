@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulate.service_levels import ASK
+from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.workload.end_ports import EndPortNames
 from topo.errors import Finding, SpecError

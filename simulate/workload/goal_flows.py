@@ -7,8 +7,8 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.order import find_cycle
 from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import find_cycle
 from simulate.workload.goal import ANY, Goal, Op
 from topo.errors import FormatError
 from topo.fabric import frozen

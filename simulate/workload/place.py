@@ -13,8 +13,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.lanes.policy import ASK
 from simulate.network import NO_DEVICES, Devices
-from simulate.service_levels import ASK
 from simulate.traffic.collectives import schedule
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce

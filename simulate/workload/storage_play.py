@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import simpy
 
+from routing.lanes.policy import ASK
 from simulate.engines.environment import NetworkEnvironment
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
-from simulate.service_levels import ASK
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.spec import StorageJob, StorageSpec
 from simulate.workload.storage import Client, File, Storage, StorageOptions
@@ -79,7 +79,7 @@ def play_with_storage(
     outcome = replace(
         played,
         flows=flows,
-        routes=network.routes(flows),
+        routes=network.routes(flows.src, flows.dst, flows.sl),
         **{name: getattr(played, name)[order] for name in ("start_s", "finish_s", "bottleneck")},
     )
     return replace(workload, flows=flows, job=frozen(flows.tag)), outcome

@@ -54,7 +54,7 @@ def test_every_channel_carries_the_same_paths(fabric: Fabric, engine: str, tmp_p
     to_adapter = (fabric.port_node < fabric.n_switches) & ~inner  # these it leaves out
     for to, counted in zip(partners, theirs, strict=True):
         flows = Flows.of(ranks[to >= 0], ranks[to[to >= 0]], 1.0)
-        routes = network.routes(flows)
+        routes = network.routes(flows.src, flows.dst, flows.sl)
         ours = np.bincount(routes.resource, minlength=fabric.n_ports)
         np.testing.assert_array_equal(np.where(to_adapter, 0, ours), counted)
     most, _, lost = congestion(fabric, tables, ranks, partners)

@@ -26,7 +26,7 @@ def network(request: pytest.FixtureRequest) -> Network:
 
 def finish_times(network: Network, flows: Flows) -> np.ndarray:
     """Play flows by solving all rates again at every event."""
-    routes, use = network.routes(flows), uses(network, flows)
+    routes, use = network.routes(flows.src, flows.dst, flows.sl), uses(network, flows)
     used = np.flatnonzero(use.any(axis=0))
     capacity, use = network.capacity_bytes_s[used], use[:, used]
     latency = routes.latency_s[routes.route]

@@ -139,4 +139,5 @@ def test_the_tables_say_on_which_level_a_path_goes(star: Fabric) -> None:
     network = Network.from_tables(star, tables, lane_weights=[1.0] * 5)
     first, second = hosts(network)[:2]
 
-    assert network.routes(Flows.of([first, first], second, 1.0, sl=[0, 4])).lane.tolist() == [3, 4]
+    flows = Flows.of([first, first], second, 1.0, sl=[0, 4])
+    assert network.routes(flows.src, flows.dst, flows.sl).lane.tolist() == [3, 4]

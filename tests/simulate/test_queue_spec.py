@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from routing.lanes.policy import ASK
 from simulate.cluster.queue_spec import MAX_JOBS, QueueSpec, cluster_plan, read_queue
 from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
-from simulate.service_levels import ASK
 from topo.errors import SpecError
 from topo.formats.yaml import parse_yaml
 from topo.spec.validation import validate

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from strategies import tree
 
 from routing.lanes.classes import TrafficClass, lanes_of_classes
+from routing.lanes.policy import ASK, levels_of_pairs
 from routing.opensm.files import policy_of_classes
 from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy
 from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Network
-from simulate.service_levels import ASK, levels_of_pairs
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
 
@@ -42,7 +42,7 @@ def test_traffic_of_storage_servers_has_the_level_of_its_class_either_way() -> N
 
     assert IS_STORAGE.any() and not IS_STORAGE[ENDS].all()
     assert net.levels(src, dst, asked.sl).tolist() == expected.tolist()
-    routes = net.routes(asked)
+    routes = net.routes(asked.src, asked.dst, asked.sl)
     assert routes.lane[routes.route].tolist() == (expected // 5 * 2).tolist()
 
 
@@ -51,7 +51,8 @@ def test_a_level_of_its_own_stays() -> None:
     server, host = int(np.flatnonzero(IS_STORAGE)[0]), int(ENDS[~IS_STORAGE[ENDS]][0])
 
     for sl, lane in ((0, 0), (1, 1), (ASK, 2)):
-        assert net.routes(Flows.of(server, host, 1e6, sl=sl)).lane.tolist() == [lane]
+        flow = Flows.of(server, host, 1e6, sl=sl)
+        assert net.routes(flow.src, flow.dst, flow.sl).lane.tolist() == [lane]
         moving = FluidNetwork(net, n_bins=2)
         moving.begin(server, host, 1e6, sl=sl)
         moving.advance()
@@ -60,7 +61,8 @@ def test_a_level_of_its_own_stays() -> None:
 
 def test_without_a_policy_the_level_is_0() -> None:
     net = replace(network(), policy=QosPolicy())
-    assert net.routes(Flows.of(ENDS[:-1], ENDS[1:], 1e6, sl=ASK)).lane.max() == 0
+    asked = Flows.of(ENDS[:-1], ENDS[1:], 1e6, sl=ASK)
+    assert net.routes(asked.src, asked.dst, asked.sl).lane.max() == 0
 
 
 groups = st.lists(st.sampled_from([*FABRIC.end_guid[ENDS].tolist(), 0xDEAD]), min_size=1, max_size=4)

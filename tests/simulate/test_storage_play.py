@@ -7,10 +7,10 @@ import pytest
 from clusters import CATALOG, tree, zoned
 from fluids import routed
 
+from routing.lanes.policy import ASK
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
-from simulate.service_levels import ASK
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.results import job_results
 from simulate.workload.spec import validate_workload

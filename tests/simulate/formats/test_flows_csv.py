@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.service_levels import ASK
+from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.workload.end_ports import EndPortNames
 from simulate.workload.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv

@@ -1,4 +1,4 @@
-"""The service level of a flow whose sender does not choose one: what the subnet manager answers its path query with."""
+"""The service level of a path whose sender does not choose one: what the subnet manager answers its query with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def levels_of_pairs(
     """Return the (F,) service levels of paths between (F,) pairs of end ports, as OpenSM applies a policy.
 
     The first rule that a path matches decides, and what matches none has level 0. A policy names ports by their GUIDs;
-    those that the fabric does not have are passed over.
+    those that the fabric does not have are skipped.
     """
     pairs, pair = np.unique(src.astype(np.int64) * fabric.n_end_ports + dst, return_inverse=True)
     near, far = np.divmod(pairs, fabric.n_end_ports)
