@@ -1,12 +1,12 @@
 import networkx as nx
 import numpy as np
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import fabrics
 
 from costmodel.capacity import bisection, flow_gbps, storage_gbps
+from helpers.clusters import tree, zoned
+from helpers.strategies import fabrics
 from topo.fabric import Fabric, Kind
 
 

@@ -1,7 +1,7 @@
 import pytest
-from clusters import tree, zoned
 
 from costmodel.comparison import compare
+from helpers.clusters import tree, zoned
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import fabrics
 
 from costmodel.bill import make_bill
 from costmodel.counts import count
 from costmodel.designs import size_fat_tree, size_zones
+from helpers.clusters import tree, zoned
+from helpers.strategies import fabrics
 from topo.fabric import Fabric, Kind
 from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree

@@ -4,10 +4,10 @@ from itertools import product
 from types import MappingProxyType
 
 import pytest
-from clusters import CATALOG, zoned
 
 from costmodel.needs import Needs, read_needs, validate_needs
 from costmodel.optimise import Design, judge, least_price, search
+from helpers.clusters import CATALOG, zoned
 from plan.export.spec import format_spec
 from topo.cluster import validate_spec
 from topo.compile import compile_cluster

@@ -1,5 +1,4 @@
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from costmodel.counts import count
 from costmodel.owning import expected_failures, own
 from costmodel.power import power_of
 from costmodel.price import price_bill
+from helpers.clusters import tree, zoned
 from topo.hardware.catalog import Catalog
 from topo.spec.purchase import Owning, Spares
 

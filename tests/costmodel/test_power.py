@@ -1,8 +1,8 @@
 import pytest
-from clusters import zoned
 
 from costmodel.bill import Bill, Line, make_bill
 from costmodel.power import power_of
+from helpers.clusters import zoned
 from topo.hardware.catalog import Catalog
 
 

@@ -2,12 +2,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.bill import Bill, Line, make_bill
 from costmodel.price import UNITS, Range, price_bill
+from helpers.clusters import tree, zoned
 from topo.hardware.catalog import Catalog
 
 

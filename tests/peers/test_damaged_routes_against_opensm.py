@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from clusters import zoned
-from presets import subnets
-from trees import damage, grow_tree, worst_shift
 
+from helpers.clusters import zoned
+from helpers.presets import subnets
+from helpers.trees import damage, grow_tree, worst_shift
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import make_tables
 from routing.opensm.files import opensm_files

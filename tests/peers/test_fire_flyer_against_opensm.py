@@ -1,8 +1,8 @@
 """Fire-Flyer 2 before the real subnet manager: it loads our tables, and its own engines fail as they are known to."""
 
 import pytest
-from clusters import zoned
 
+from helpers.clusters import zoned
 from plan.opensm_lab.ibsim import run_ibdmchk, simulated
 from routing.engines.zoned import route
 from routing.opensm.files import opensm_files

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
-from opensm_daemon import level_of_path, serving
-from strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 
+from helpers.opensm_daemon import level_of_path, serving
+from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
 from routing.lanes.classes import TrafficClass
 from routing.opensm.files import opensm_files

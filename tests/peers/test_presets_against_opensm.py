@@ -1,8 +1,8 @@
 """The real subnet manager loads the tables of every spec that ships, each subnet into its own, entry for entry."""
 
 import pytest
-from presets import PRESETS, read_preset, routed, subnets
 
+from helpers.presets import PRESETS, read_preset, routed, subnets
 from plan.opensm_lab.ibsim import simulated
 from routing.lanes.classes import TrafficClass
 from routing.opensm.files import opensm_files

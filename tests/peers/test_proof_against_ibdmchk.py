@@ -7,8 +7,8 @@ from unittest.mock import ANY
 
 import pytest
 from hypothesis import assume, given, settings
-from strategies import Case, cases, past_switch_0_on_lane_5, ring, spoil, tree
 
+from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, spoil, tree
 from routing.opensm.ibdmchk import (
     IbdmchkReport,
     fdbs_sections,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import CATALOG, gpus, storage
 
+from helpers.clusters import CATALOG, gpus, storage
 from plan.opensm_lab.ibsim import SimulatedSubnet, simulated
 from routing.diversity import fail_links
 from topo.fabric import Fabric

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from opensm_daemon import level_of_path, serving
-from strategies import ring
 
+from helpers.opensm_daemon import level_of_path, serving
+from helpers.strategies import ring
 from plan.cli import run
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import make_tables

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import tree, zoned
 from numpy.typing import NDArray
 
+from helpers.clusters import tree, zoned
 from routing.endpoints import select_endpoints
 from routing.engines import load_engine
 from routing.opensm.ibdmchk import write_ibdmchk_inputs

@@ -5,11 +5,11 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 import pytest
-from clusters import zoned
 from hypothesis import given
-from strategies import fabrics, ring, tree
-from trees import grow_tree
 
+from helpers.clusters import zoned
+from helpers.strategies import fabrics, ring, tree
+from helpers.trees import grow_tree
 from routing.diversity import Diversity, fail_links, leaf_pairs, path_diversity, study_failures
 from routing.engines import balanced
 from routing.proof import prove

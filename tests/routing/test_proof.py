@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
 
+from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
 from routing.proof import check_certificate, prove
 from routing.tables import RoutingTables
 from routing.trace import Fault, trace

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case, cases, ring, tree
 
+from helpers.strategies import Case, cases, ring, tree
 from routing.endpoints import select_endpoints, tree_order
 from routing.quality import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
 from routing.trace import trace

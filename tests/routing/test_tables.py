@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case, cases, fabrics, tree
 
+from helpers.strategies import Case, cases, fabrics, tree
 from routing.tables import MAX_UNICAST_LID, NO_PATH, RoutingTables, assign_lids, differing_entries
 from topo.fabric import Fabric
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from fluids import routed
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import tree
 
+from helpers.fluids import routed
+from helpers.strategies import tree
 from routing.lanes.classes import TrafficClass, lanes_of_classes
 from routing.lanes.policy import ASK, levels_of_pairs
 from routing.opensm.files import policy_of_classes

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from clusters import CATALOG
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.clusters import CATALOG
 from topo.cluster import validate_spec
 from topo.compile import compile_cluster
 from topo.errors import DesignError

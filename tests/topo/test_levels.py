@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
-from strategies import fabrics
-from trees import HDR, grow_tree
 
+from helpers.clusters import tree, zoned
+from helpers.strategies import fabrics
+from helpers.trees import HDR, grow_tree
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.fabric_file import read_fabric

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.clusters import zoned
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.fabric_file import read_fabric

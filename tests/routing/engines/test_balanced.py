@@ -6,12 +6,12 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from clusters import CATALOG, gpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import fabrics
-from trees import grow_tree, worst_shift
 
+from helpers.clusters import CATALOG, gpus
+from helpers.strategies import fabrics
+from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced
 from routing.proof import prove
 from routing.tables import RoutingTables

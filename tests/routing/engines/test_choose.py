@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from trees import grow_tree
 
+from helpers.trees import grow_tree
 from routing.engines import ENGINES, choose, load_engine
 from routing.proof import prove
 from topo.builder import FabricBuilder

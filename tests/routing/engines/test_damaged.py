@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from clusters import zoned
 from hypothesis import given
 from hypothesis import strategies as st
-from presets import subnets
-from trees import damage, grow_tree
 
+from helpers.clusters import zoned
+from helpers.presets import subnets
+from helpers.trees import damage, grow_tree
 from plan.subnet import make_tables
 from routing.proof import check_certificate, prove
 from topo.fabric import Fabric, Role

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import grow_tree, worst_shift
 
+from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced, fat_tree
 from routing.proof import prove
 from topo.errors import RoutingError

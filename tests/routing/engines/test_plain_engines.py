@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import fabrics
-from trees import grow_tree
 
+from helpers.strategies import fabrics
+from helpers.trees import grow_tree
 from routing.engines import dfsssp, minhop, updn
 from routing.lanes.fit import break_loops
 from routing.proof import prove

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from clusters import tree, zoned
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.clusters import tree, zoned
 from routing.engines.zoned import route
 from routing.proof import check_certificate, prove
 from topo.errors import DesignError, RoutingError

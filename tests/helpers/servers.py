@@ -1,0 +1,57 @@
+"""Servers with GPUs on a small fat-tree, as a network: for tests of what happens inside servers."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from helpers.clusters import CATALOG, tree
+from routing.engines import load_engine
+from routing.tables import RoutingTables
+from simulate.engines.fluid import play
+from simulate.network import Network
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows
+from simulate.traffic.node import Servers
+from topo.fabric import Fabric, frozen
+from topo.hardware.models import NodeModel
+
+PCIE_A100 = CATALOG.node("pcie-a100")
+
+
+@cache
+def routed_tree() -> tuple[Fabric, RoutingTables]:
+    """80 servers on 4 leaves."""
+    fabric = tree(80, leaves=4, spines=4)
+    return fabric, load_engine("fat-tree")(fabric, None)
+
+
+def ends(n_servers: int) -> np.ndarray:
+    fabric, _ = routed_tree()
+    return np.arange(fabric.n_switches, fabric.n_switches + n_servers)
+
+
+def network_of(servers: Servers, links: float = 1) -> Network:
+    """The servers on the tree, with links that many times as fast."""
+    fabric, tables = routed_tree()
+    network = Network.from_tables(fabric, tables, devices=servers.devices)
+    times = np.where(np.arange(len(network.capacity_bytes_s)) < fabric.n_ports, links, 1)
+    return replace(network, capacity_bytes_s=frozen(network.capacity_bytes_s * times))
+
+
+def outcome_of(servers: Servers, flows: Flows, links: float = 1) -> Outcome:
+    return play(network_of(servers, links), flows)
+
+
+def binding(outcome: Outcome) -> str:
+    """The fullest resource, without the server's name: ``host memory``; ``link`` for a channel of the fabric."""
+    fullest = int(np.argmax(outcome.utilisation))
+    if fullest < outcome.network.fabric.n_ports:
+        return "link"
+    return outcome.network.resource_label(fullest).split(" ", 1)[1]
+
+
+def model(**figures: Any) -> NodeModel:
+    """A pcie-a100 with other figures."""
+    return replace(PCIE_A100, **figures)

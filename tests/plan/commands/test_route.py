@@ -1,0 +1,316 @@
+"""`plan route`: tables for any fabric, its LIDs kept, the same bytes each time, and a refusal that says why."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plan.opensm_lab.comparison
+import plan.subnet
+from helpers.clusters import zoned
+from helpers.strategies import ring, spoil, tree
+from helpers.trees import grow_tree
+from plan.cli import run
+from routing.engines import ENGINES
+from routing.opensm.guid2lid import read_guid2lid
+from topo.errors import RoutingError
+from topo.fabric import Fabric
+from topo.formats.fabric_file import read_fabric
+from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.hardware.catalog import config_root
+
+REAL = [
+    "azure_sat11_2021", "clova_superpod_a100_2022", "cs8500_frame_factory_2019", "janus_is5600_2014",
+    "kr_dual_cs8500_2021", "lassen_cs7500_2019", "ndr_dgx_2025", "tartu_fdr10_2014",
+]  # fmt: skip
+
+
+def dump(folder: Path, fabric: Fabric, lids: np.ndarray | None = None) -> Path:
+    """The fabric as ibnetdiscover would print it."""
+    path = folder / "fabric.txt"
+    path.write_text(format_ibnetdiscover(fabric, lids))
+    return path
+
+
+def route(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict]:
+    """Exit status and what is printed for machines."""
+    capsys.readouterr()
+    status = run(["route", *map(str, arguments), "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_the_folder_holds_the_fabric_the_tables_and_every_figure(tmp_path, capsys) -> None:
+    fabric, out = dump(tmp_path, zoned("border")), tmp_path / "out"
+    status, told = route(capsys, fabric, "-o", out)
+
+    assert status == 0
+    assert told == json.loads((out / "plan.json").read_text())
+    assert told["proof"] == {"pairs": 2_432_040, "missing": 0, "credit_loops": 0, "max_hops": 7, "lanes": 1}
+    assert told["quality"]["max_load"] == 30_420
+    counts = {"switches": 122, "leaf": 80, "spine": 40, "core": 0, "joint": 2, "zones": 2, "host_ports": 1560}
+    assert {name: told["counts"][name] for name in counts} == counts
+    assert told["subnets"][0]["engine"] == "zoned"
+    assert {"lfts", "guid2lid", "opensm.conf", "root_guids"} <= {path.name for path in (out / "opensm").iterdir()}
+    # The folder is a fabric with tables, and what is routed once more is the same.
+    assert run(["verify", str(out), str(out / "opensm" / "lfts")]) == 0
+    status, again = route(capsys, out, "-o", tmp_path / "again")
+    assert (status, again["proof"]) == (0, told["proof"])
+    for name in ("lfts", "guid2lid"):
+        assert (tmp_path / "again" / "opensm" / name).read_bytes() == (out / "opensm" / name).read_bytes()
+
+
+def test_lids_that_the_subnet_has_are_kept(tmp_path) -> None:
+    fabric = tree(3).fabric
+    lids = np.arange(fabric.n_end_ports, dtype=np.uint16)[::-1] * 7 + 100
+    lids[4] = 0  # not configured
+    assert run(["route", str(dump(tmp_path, fabric, lids)), "-o", str(tmp_path / "out")]) == 0
+    given = read_guid2lid(tmp_path / "out" / "opensm" / "guid2lid")
+    expected = lids.tolist()
+    expected[4] = max(expected) + 1
+    assert [given[guid][0] for guid in fabric.end_guid.tolist()] == expected
+
+
+def test_the_same_fabric_gives_the_same_bytes(tmp_path) -> None:
+    fabric = dump(tmp_path, grow_tree((3, 3, 5), (1, 3, 2), (1, 1, 1)))
+    for seed in ("0", "1"):
+        command = [sys.executable, "-m", "plan", "route", str(fabric), "-o", str(tmp_path / seed)]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    sums = [(tmp_path / seed / "SHA256SUMS").read_bytes() for seed in ("0", "1")]
+    assert sums[0] == sums[1]
+
+
+def test_a_spec_is_routed_as_it_says_or_as_the_command_does(tmp_path, capsys) -> None:
+    spec = config_root() / "lab-20.yaml"
+    status, told = route(capsys, spec, "-o", tmp_path / "out")
+    assert status == 0
+    assert run(["build", str(spec), "-o", str(tmp_path / "built")]) == 0
+    assert (tmp_path / "out" / "opensm" / "lfts").read_bytes() == (tmp_path / "built/opensm/lfts").read_bytes()
+    status, told = route(capsys, spec, "-o", tmp_path / "out", "--engine", "balanced")
+    assert (status, told["subnets"][0]["engine"], told["subnets"][0]["engine_reason"]) == (0, "balanced", "as asked")
+
+
+def test_roles_come_from_rules_or_from_lists_of_guids(tmp_path, capsys) -> None:
+    fabric = tree(4).fabric
+    path = dump(tmp_path, fabric)
+    (tmp_path / "roles").write_text("# the last host of each leaf\nstorage host?-3 *\n")
+    _, by_rules = route(capsys, path, "-o", tmp_path / "a", "--roles", tmp_path / "roles")
+    nodes = [name for name in by_rules["counts"] if name.endswith("_nodes")]
+    assert [by_rules["counts"][name] for name in nodes] == [12, 4, 0, 0]
+    assert {share["role"] for share in by_rules["subnets"][0]["quality"]["uplinks"]} == {"all", "compute", "storage"}
+
+    _, by_lists = route(
+        capsys, path, "-o", tmp_path / "b",
+        "--cn-guids", tmp_path / "a" / "opensm" / "cn_guids", "--io-guids", tmp_path / "a" / "opensm" / "io_guids",
+    )  # fmt: skip
+    assert by_lists["counts"] == by_rules["counts"]
+    assert (tmp_path / "a/opensm/lfts").read_bytes() == (tmp_path / "b/opensm/lfts").read_bytes()
+
+    compute = tmp_path / "compute"
+    compute.write_text(f"0x{int(fabric.end_guid[fabric.n_switches]):016x} # one\n0x00000000deadbeef\n")
+    capsys.readouterr()
+    assert run(["route", str(path), "-o", str(tmp_path / "c"), "--cn-guids", str(compute)]) == 0
+    said = capsys.readouterr()
+    assert "1 port GUIDs that no adapter of the fabric has (0x00000000deadbeef)" in said.err
+    assert "1 compute, 15 management" in said.out
+
+
+@pytest.mark.parametrize(("endpoints", "ends"), [("hca", 9), ("adapters", 9), ("all", 15)])
+def test_who_talks_to_whom_is_for_the_user_to_say(endpoints, ends, tmp_path, capsys) -> None:
+    status, told = route(capsys, dump(tmp_path, tree(3).fabric), "-o", tmp_path / "out", "--endpoints", endpoints)
+    assert (status, told["proof"]["pairs"]) == (0, ends * (ends - 1))
+    assert told["subnets"][0]["quality"]["ranks"] == ends
+
+
+def test_islands_are_routed_and_told_apart_from_pairs_that_are_missing(tmp_path, capsys) -> None:
+    fabric = tree(3).fabric
+    peer = fabric.peer.copy()
+    cut = (fabric.port_node == 0) & (fabric.peer_node < fabric.n_switches)
+    peer[peer[cut]] = -1
+    peer[cut] = -1
+    path = dump(tmp_path, replace(fabric, peer=peer))
+    status, told = route(capsys, path, "-o", tmp_path / "out")
+    assert (status, told["holds"]) == (0, True)
+    assert told["disconnected"] == told["proof"]["missing"] == 2 * 3 * 6
+    assert run(["route", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert "0 missing, 36 have no path of cables" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        pytest.param(spoil(tree(3), (0, 14, 255)), "leaf0 has no entry", id="a pair is missing"),
+        pytest.param(ring(), "sw0:1 -> sw1:2", id="a credit loop"),
+    ],
+)
+def test_tables_that_do_not_hold_are_refused_with_their_place(case, says, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: lambda fabric, lid, **options: case.tables)
+    path = dump(tmp_path, case.fabric)
+    status, told = route(capsys, path, "-o", tmp_path / "out")
+    assert (status, told["holds"]) == (1, False)
+    assert (tmp_path / "out" / "plan.json").is_file(), "so that what is wrong can be looked at"
+    proof = told["subnets"][0]["proof"]
+    assert says in " ".join([*(example["text"] for example in proof["examples"]), *proof["credit_loop"]])
+    assert run(["route", str(path), "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().out
+    assert "REFUSED" in said
+    assert says in said
+
+
+def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) -> None:
+    path = dump(tmp_path, zoned("border", leaves=8, spines=4, n_gpus=100, n_storage=4, ports=4))
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--engine", "fat-tree"]) == 1
+    assert not (tmp_path / "out").exists()
+    said = capsys.readouterr().err
+    assert "fat-tree" in said
+    assert "`balanced`" in said or "`zoned`" in said
+
+    def refuse(fabric: Fabric, lid: object):
+        raise RoutingError("two leaves share no spine")
+
+    # auto takes the engine for any fabric instead, and says so.
+    load = plan.subnet.load_engine
+    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: refuse if name == "zoned" else load(name))
+    status, told = route(capsys, path, "-o", tmp_path / "out")
+    assert status == 0
+    assert told["subnets"][0]["engine"] == "balanced"
+    assert told["subnets"][0]["engine_reason"] == "`zoned` does not take it: two leaves share no spine"
+
+
+def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
+    """Shortest paths in a ring of five wait for each other, all the way round; two lanes end that."""
+    path = dump(tmp_path, ring(5).fabric)
+    out = tmp_path / "out"
+    status, told = route(capsys, path, "-o", out, "--engine", "dfsssp")
+    assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, 2)
+    assert "end-qos-match-rule" in (out / "opensm" / "qos-policy.conf").read_text()
+    assert "qos TRUE" in (out / "opensm" / "opensm.conf").read_text()
+    assert "only on 2 lanes" in (out / "opensm" / "README.md").read_text()
+    tables, lanes, policy = (str(out / "opensm" / name) for name in ("lfts", "opensm.conf", "qos-policy.conf"))
+    assert run(["verify", str(path), tables]) == 1, "on one lane"
+    assert run(["verify", str(path), tables, "--lanes", lanes, "--policy", policy]) == 0
+    assert "on 2 lanes" in " ".join(capsys.readouterr().out.split())
+    assert run(["verify", str(path), tables, "--policy", policy]) == 2
+
+    status, told = route(capsys, path, "-o", out, "--engine", "dfsssp", "--lanes", 1)
+    assert (status, told["proof"]["lanes"]) == (1, 1)
+    assert told["proof"]["credit_loops"] > 0
+    assert "--lanes 2 would do" in told["advice"]
+    for engine, lanes, needs in (("minhop", 2, 2), ("minhop", 8, 2), ("balanced", 8, 2)):
+        status, told = route(capsys, path, "-o", out, "--engine", engine, "--lanes", lanes)
+        assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, needs)
+    assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp"]) == 0
+    assert "safe only if all hosts ask OpenSM" in capsys.readouterr().out
+    assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp", "--lanes", "1"]) == 1
+    assert "--lanes 2 would do" in capsys.readouterr().err
+
+
+def test_failures_are_drawn_by_the_seed_and_told_with_what_is_left(tmp_path, capsys) -> None:
+    path, out = dump(tmp_path, tree(4).fabric), tmp_path / "out"
+    status, told = route(capsys, path, "-o", out, "--failures", 5, "--seed", 7)
+    assert status == 0
+    study = told["failures"]
+    assert (study["links"], study["delivered"], study["pairs"]) == (5, 240, 240)
+    assert study["before"]["mean"] == study["before"]["least"] == 4
+    assert study["after"]["mean"] < 4
+    assert route(capsys, path, "-o", out, "--failures", 5, "--seed", 7)[1]["failures"] == study
+    assert route(capsys, path, "-o", out, "--failures", 5, "--seed", 8)[1]["failures"]["failed"] != study["failed"]
+    assert run(["route", str(path), "-o", str(out), "--failures", "5"]) == 0
+    assert "when 5 links fail" in capsys.readouterr().out
+    assert run(["route", str(path), "-o", str(out), "--failures", "17"]) == 2
+    assert "17 links cannot fail; tree has 16 between switches" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_not_there(tmp_path, capsys) -> None:
+    assert run(["route", str(dump(tmp_path, tree(2).fabric)), "-o", str(tmp_path / "out"), "--engine", "fattree"]) == 2
+    said = capsys.readouterr().err
+    assert "Did you mean `fat-tree`?" in said
+    assert all(name in said for name in ENGINES)
+    assert not (tmp_path / "out").exists()
+
+
+def test_tools_that_are_missing_are_told_before_any_work(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(plan.opensm_lab.comparison, "missing_tools", lambda: ("ibsim (ibsim-utils)",))
+    path = dump(tmp_path, tree(2).fabric)
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 2
+    assert "not installed: ibsim (ibsim-utils)" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("nothing", None, "No such file"),
+        ("folder", "", "without plan.json"),
+        ("empty", b"", "is no fabric that can be read"),
+        ("binary", bytes(range(256)) * 300, "is no fabric that can be read|line of more than"),
+        ("spec.yaml", b"name: [", "spec.yaml:1"),
+        ("one host", b'vendid=0x2c9\nSwitch 2 "S-0000000000000001" # "a" base port 0 lid 1 lmc 0\n', "expected two"),
+    ],
+)
+def test_what_is_no_fabric_is_bad_input(name, content, says, tmp_path, capsys) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    assert run(["route", str(path), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert any(part in said.err for part in says.split("|")), said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fabric_may_come_through_a_pipe(tmp_path) -> None:
+    """Which can be read but once."""
+    whole = dump(tmp_path, tree(3).fabric)
+    for name, source in (("file", str(whole)), ("pipe", "/dev/stdin")):
+        command = [sys.executable, "-m", "plan", "route", source, "-o", str(tmp_path / name), "--json"]
+        with whole.open("rb") as file:
+            fed = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)
+            done = subprocess.run(command, stdin=fed.stdout, capture_output=True, text=True, timeout=60, check=True)
+            fed.stdout.close()
+            fed.wait()
+        digest = hashlib.sha256(whole.read_bytes()).hexdigest()
+        assert json.loads(done.stdout)["inputs"]["fabric_sha256"] == (digest if name == "file" else None)
+    assert (tmp_path / "file/opensm/guid2lid").read_bytes() == (tmp_path / "pipe/opensm/guid2lid").read_bytes()
+
+
+def test_a_flood_without_end_is_cut_off(tmp_path, capsys) -> None:
+    assert run(["route", "/dev/zero", "-o", str(tmp_path / "out")]) == 2
+    assert "/dev/zero" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_real_fabric_routes_completely_on_one_lane(name, fabrics_folder, tmp_path, capsys) -> None:
+    path = fabrics_folder / name / "ibnetdiscover.gz"
+    status, told = route(capsys, path, "-o", tmp_path / "out", "--endpoints", "all")
+    assert status == 0
+    assert (told["proof"]["missing"], told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, 1)
+    fabric = read_fabric(path).fabric
+    given = read_guid2lid(tmp_path / "out" / "opensm" / "guid2lid")
+    known = np.flatnonzero((fabric.discovered_lid > 0) & (fabric.end_switch >= 0))
+    assert [given[int(fabric.end_guid[end])][0] for end in known] == fabric.discovered_lid[known].tolist()
+    assert told["counts"]["leaf"] > 0
+
+
+def test_an_engine_without_a_name_is_none(tmp_path, capsys) -> None:
+    assert run(["route", str(dump(tmp_path, tree(2).fabric)), "-o", str(tmp_path / "out"), "--engine", ""]) == 2
+    assert "expected auto or one of" in capsys.readouterr().err
+
+
+def test_tables_by_role_are_shown_where_there_are_roles(tmp_path, capsys) -> None:
+    """With one role its rows would say again what those of all say."""
+    path, roles = dump(tmp_path, tree(2).fabric), tmp_path / "roles"
+    roles.write_text("storage *\n")
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--roles", str(roles)]) == 0
+    assert "│ storage" not in capsys.readouterr().out
+    roles.write_text("storage host0*\n")
+    assert run(["route", str(path), "-o", str(tmp_path / "out"), "--roles", str(roles)]) == 0
+    assert "│ storage" in capsys.readouterr().out

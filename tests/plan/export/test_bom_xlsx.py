@@ -1,0 +1,114 @@
+import io
+import re
+from collections import Counter
+
+import openpyxl
+import pytest
+from openpyxl.worksheet.worksheet import Worksheet
+
+from costmodel.bill import Bill, Line, make_bill, with_spares
+from costmodel.power import power_of
+from costmodel.price import price_bill
+from helpers.clusters import CATALOG, tree, zoned
+from plan.export.bom_xlsx import format_bom_xlsx
+from topo.fabric import Fabric
+from topo.room.cables import choose_cables
+from topo.room.racks import FloorPlan, place_devices
+from topo.spec.purchase import Spares
+
+
+def bill_of(fabric: Fabric) -> Bill:
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    return make_bill([fabric], CATALOG, layout, choose_cables([fabric], layout, CATALOG))
+
+
+def workbook(bill: Bill, unit: str = "USD") -> bytes:
+    return format_bom_xlsx(price_bill(bill, CATALOG, unit), power_of(bill, CATALOG))
+
+
+def sheet(data: bytes, name: str, *, values: bool = False) -> Worksheet:
+    return openpyxl.load_workbook(io.BytesIO(data), data_only=values)[name]
+
+
+def recalculate(sheet: Worksheet) -> dict[str, float]:
+    """Evaluate the amounts and totals as a spreadsheet would: the three forms of formula that we write."""
+    cell = {item.coordinate: item.value for row in sheet.iter_rows() for item in row}
+    result: dict[str, float] = {}
+
+    def span(text: str) -> list[str]:
+        column, first, last = re.fullmatch(r"\$?([A-Z])\$?(\d+):\$?[A-Z]\$?(\d+)", text).groups()  # type: ignore[union-attr]
+        return [f"{column}{row}" for row in range(int(first), int(last) + 1)]
+
+    for where, value in cell.items():
+        if amount := re.fullmatch(r'=IF\((\w+)="","",(\w+)\*\1\)', str(value)):
+            price, count = cell[amount[1]], cell[amount[2]]
+            if price is not None:
+                result[where] = count * price
+    for where, value in cell.items():
+        if whole := re.fullmatch(r"=SUM\((.*)\)", str(value)):
+            result[where] = sum(result.get(name, 0) for name in span(whole[1]))
+        elif str(value).startswith("=SUMIF"):
+            parts = re.findall(r'SUMIF\(([^,]*),"(\w+)",([^)]*)\)', value)
+            result[where] = sum(
+                result.get(amount, 0)
+                for names, kind, amounts in parts
+                for name, amount in zip(span(names), span(amounts), strict=True)
+                if cell[name] == kind
+            )
+    return result
+
+
+@pytest.mark.parametrize("unit", ["USD", "EUR", "units"])
+def test_the_formulas_give_what_heddle_computed(unit: str) -> None:
+    bill = bill_of(zoned())
+    data, cost = workbook(bill, unit), price_bill(bill, CATALOG, unit)
+    for name in ("Bill", "Power"):
+        shown = {c.coordinate: c.value for row in sheet(data, name, values=True).iter_rows() for c in row}
+        live = recalculate(sheet(data, name))
+        assert live
+        assert {where: shown[where] for where in live} == pytest.approx(live)
+    totals = {row[0].value: (row[6].value, row[7].value) for row in sheet(data, "Bill", values=True).iter_rows()}
+    assert totals["network"] == pytest.approx((cost.network.low, cost.network.high))
+    assert totals["total"] == pytest.approx((cost.total.low, cost.total.high))
+
+
+def test_every_part_of_the_workbook_is_counted_in_the_fabric() -> None:
+    fabric = tree(60)
+    counted: Counter[str] = Counter()
+    for row in sheet(workbook(bill_of(fabric)), "Bill").iter_rows(min_row=2, values_only=True):
+        if row[0] is not None and row[8]:
+            counted[str(row[0])] += int(row[3])  # type: ignore[arg-type]
+    racks = counted.pop("rack")
+    assert racks % 3 == 0  # a rack and two power distribution units each
+    assert counted == {"switch": fabric.n_switches, "node": 60, "adapter": 60, "cable": len(fabric.links)}
+
+
+def test_a_gap_is_an_empty_cell() -> None:
+    bill = Bill((Line("node", "pcie-a100", 7, "compute"),))
+    bought = sheet(workbook(bill), "Bill", values=True)
+    assert [bought.cell(2, column).value for column in (4, 5, 6, 7, 8)] == [7, None, None, None, None]
+    assert bought.cell(2, 9).value == "no price known: a gap"
+
+
+def test_text_that_looks_like_a_formula_stays_text() -> None:
+    bill = Bill((Line("switch", '=HYPERLINK("http://x")', 1, "@leaf"),))
+    cell = sheet(workbook(bill), "Bill").cell(2, 2)
+    assert (cell.data_type, cell.value) == ("s", '=HYPERLINK("http://x")')
+
+
+def test_racks_and_cables_have_sheets() -> None:
+    fabric = tree(60)
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    bill = with_spares(bill_of(fabric), Spares(cables=0.1))
+    data = format_bom_xlsx(price_bill(bill, CATALOG, "USD"), power_of(bill, CATALOG), layout)
+    racks = list(sheet(data, "Racks").iter_rows(min_row=2, values_only=True))
+    assert len(racks) == layout.n_racks
+    assert sum(int(row[1]) for row in racks) == 60 * 4 + fabric.n_switches  # type: ignore[arg-type]
+    assert sum(str(row[4]).count("gpu") for row in racks) == 60
+    cables = list(sheet(data, "Cables", values=True).iter_rows(min_row=2, values_only=True))
+    assert sum(int(row[2]) for row in cables) == len(fabric.links)  # type: ignore[arg-type]
+    assert all(row[4] == row[2] + row[3] > row[2] for row in cables)  # type: ignore[operator]
+
+
+def test_same_bill_same_bytes() -> None:
+    assert workbook(bill_of(tree(30))) == workbook(bill_of(tree(30)))

@@ -1,0 +1,71 @@
+import csv
+import io
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.clusters import CATALOG, tree, zoned
+from helpers.strategies import fabrics
+from plan.export.cable_schedule import HEADER, format_cable_schedule
+from topo.fabric import Fabric
+from topo.room.cables import choose_cables
+from topo.room.racks import FloorPlan, place_devices
+
+Rows = list[dict[str, str]]
+
+
+def read(text: str) -> Rows:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def schedule(*subnets: Fabric) -> Rows:
+    layout = place_devices(subnets, CATALOG, FloorPlan())
+    return read(format_cable_schedule(subnets, CATALOG, layout, choose_cables(subnets, layout, CATALOG)))
+
+
+def ends(rows: Rows) -> list[tuple[str, str]]:
+    return [(row[f"{end}_device"], row[f"{end}_port"]) for row in rows for end in "ab"]
+
+
+def test_the_header_is_the_agreed_one() -> None:
+    text = format_cable_schedule([tree(4)], CATALOG)
+    assert text.splitlines()[0] == ",".join(HEADER)
+
+
+def test_fire_flyer_2() -> None:
+    rows = schedule(zoned())
+    assert len(rows) == 3_200
+    assert len(set(ends(rows))) == 2 * 3_200
+    assert [row["cable_id"] for row in rows[:2]] == ["C0001", "C0002"]
+    assert rows == sorted(rows, key=lambda row: row["cable_id"])
+    assert all(row["length_m"] and row["part_number"] and row["rate_gbps"] == "200" for row in rows)
+    assert {row["role"] for row in rows} == {"compute - leaf", "storage - leaf", "leaf - spine", "leaf - joint"}
+    labels = [label for row in rows for label in (row["label_a"], row["label_b"])]
+    assert len(set(labels)) == len(labels)
+    for row in rows:
+        near, far = row["label_a"].split("/")
+        assert row["label_b"] == f"{far}/{near}"
+        assert near == f"{row['a_rack']}-{int(row['a_u']):02d}:{row['a_port']}"
+    by_bundle: dict[str, set[frozenset[str]]] = {}
+    for row in rows:
+        assert bool(row["bundle"]) == (row["a_rack"] != row["b_rack"])
+        by_bundle.setdefault(row["bundle"], set()).add(frozenset((row["a_rack"], row["b_rack"])))
+    assert all(len(pairs) == 1 for bundle, pairs in by_bundle.items() if bundle)
+
+
+@given(st.lists(fabrics(), min_size=1, max_size=2))
+def test_every_port_that_is_plugged_is_one_end_of_one_cable(subnets: list[Fabric]) -> None:
+    rows = read(format_cable_schedule(subnets, CATALOG))
+    guids = sorted(int(row[f"{end}_port_guid"], 16) for row in rows for end in "ab")
+    plugged = np.concatenate([fabric.port_guid[fabric.peer >= 0] for fabric in subnets])
+    assert guids == sorted(plugged.tolist())
+    assert all(row["a_rack"] == row["length_m"] == row["bundle"] == "" for row in rows)
+
+
+def test_the_backplane_of_a_frame_is_no_cable() -> None:
+    assert len(read(format_cable_schedule([tree(30, switch="CS8500")], CATALOG))) == 30
+
+
+def test_same_plan_same_bytes() -> None:
+    assert schedule(tree(50)) == schedule(tree(50))

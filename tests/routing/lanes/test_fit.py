@@ -1,0 +1,41 @@
+"""Tables on no more lanes than these."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.strategies import past_switch_0_on_lane_5, ring, tree
+from routing.lanes.fit import fit_lanes
+from routing.proof import prove
+from topo.errors import RoutingError
+
+
+def test_on_one_lane_tables_keep_their_loops() -> None:
+    case = past_switch_0_on_lane_5(ring())
+    tables = fit_lanes(case.fabric, case.tables, 1)
+    assert (tables.path_sl, set(tables.sl2vl)) == (None, {0})
+    assert prove(case.fabric, tables).credit_loops == prove(ring().fabric, ring().tables).credit_loops > 0
+
+
+@pytest.mark.parametrize("lanes", [2, 8])
+def test_on_several_lanes_loops_are_broken(lanes: int) -> None:
+    case = ring(4)
+    proof = prove(case.fabric, fit_lanes(case.fabric, case.tables, lanes))
+    assert (proof.credit_loops, proof.lanes) == (0, 2)
+
+
+def test_levels_that_fit_stay_and_tables_without_loops_get_none() -> None:
+    case = past_switch_0_on_lane_5(ring())
+    assert fit_lanes(case.fabric, case.tables, 2) is case.tables
+    whole = tree(3)
+    assert fit_lanes(whole.fabric, whole.tables, 8).path_sl is None
+
+
+def test_too_few_lanes_are_refused_with_their_number() -> None:
+    case = ring(8)
+    with pytest.raises(RoutingError, match="need 4 lanes to be free of credit loops, and there are 3"):
+        fit_lanes(case.fabric, case.tables, 3)
+    three = replace(case.tables, path_sl=np.arange(case.tables.lft.size, dtype=np.uint8).reshape(8, -1) % 3)
+    with pytest.raises(RoutingError, match=r"need 3 lanes .*, and there are 2"):
+        fit_lanes(case.fabric, replace(three, sl2vl=(0, 1, 2, *[0] * 13)), 2)

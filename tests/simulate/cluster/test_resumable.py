@@ -1,0 +1,70 @@
+"""A run that is stopped and gone on with ends with the same bytes."""
+
+import numpy as np
+import pytest
+
+from helpers.clusters import CATALOG, zoned
+from helpers.fluids import routed
+from simulate.cluster.resumable import Arrays, ResumableEnvironment
+from simulate.network import Network
+from simulate.workload.storage import Client, Storage, StorageOptions
+from topo.errors import HeddleError
+from topo.fabric import Role
+
+FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
+NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+
+
+class World:
+    """Clients that read with a limit on senders, write, and send each other sets of flows."""
+
+    def __init__(self, saved: Arrays | None = None, seed: int = 0) -> None:
+        self.env = ResumableEnvironment(NETWORK, saved)
+        self.storage = Storage(self.env, CATALOG.node("storage-3fs"), StorageOptions(senders=3))
+        files = [self.storage.file(np.random.default_rng(1)) for _ in range(3)]
+        ends = np.arange(FABRIC.n_switches, FABRIC.n_end_ports)
+        self.ends = ends[FABRIC.role[FABRIC.end_node[ends]] == Role.COMPUTE]
+        for end, rng in zip(self.ends.tolist(), np.random.default_rng(seed).spawn(len(self.ends)), strict=True):
+            client = Client(self.storage, end, rng)
+            self.env.process(client.load(files, 6, 2.0**20, batches=4))
+            self.env.process(client.save(files[0], 2.0**22))
+        self.rounds: list[float] = []
+        self.env.process(self.ring())
+
+    def ring(self):  # type: ignore[no-untyped-def]
+        for _ in range(5):
+            last = yield self.env.transfer_all(self.ends, np.roll(self.ends, 1), 1e6)
+            self.rounds.append(last.finish_s)
+            yield self.env.timeout(1e-4)
+
+    def play(self, steps: int = 10**9) -> bytes:
+        for _ in range(steps):
+            if self.env.peek() == np.inf:
+                break
+            self.env.step()
+        result = [*self.storage.readings, (self.storage.written_bytes, *self.rounds)]
+        return repr(result).encode() + self.env.fluid.resource_bytes.tobytes()
+
+
+@pytest.mark.parametrize("stops", [(1,), (40, 40), (700,), (1500, 1, 600)])
+def test_ends_with_the_same_bytes(stops: tuple[int, ...]) -> None:
+    saved = None
+    for steps in stops:
+        world = World(saved)
+        while world.env.replaying:
+            world.play(1)
+        world.play(steps)
+        saved = world.env.snapshot()
+        assert world.env.snapshot().keys() == saved.keys()
+    assert World(saved).play() == World().play()
+
+
+def test_refuses_what_does_not_fit() -> None:
+    world = World()
+    world.play(900)
+    saved = world.env.snapshot()
+    with pytest.raises(HeddleError, match="cannot be saved"):
+        World(saved).env.snapshot()
+    with pytest.raises(HeddleError, match=r"run\.steps"):
+        World({name: array for name, array in saved.items() if name != "run.steps"})
+    assert World(saved).env.replayed == 0.0

@@ -1,0 +1,230 @@
+"""Fluid flows: finish times against a plain re-solve at every event, and closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.fluids import fair_rates, hosts, routed, uses
+from helpers.trees import grow_tree
+from routing.tables import NO_PATH, RoutingTables
+from simulate.engines.fluid import play
+from simulate.network import Devices, Network
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows, chain
+from topo.errors import HeddleError
+
+RATE = 25e9
+TREES = [((3,), (1,), (1,)), ((3, 4), (1, 2), (1, 1)), ((2, 3), (1, 3), (1, 2)), ((2, 2, 3), (1, 2, 2), (1, 1, 1))]
+
+
+@pytest.fixture(scope="module", params=TREES, ids=str)
+def network(request: pytest.FixtureRequest) -> Network:
+    fabric = grow_tree(*request.param)
+    return Network.from_tables(fabric, routed(fabric))
+
+
+def finish_times(network: Network, flows: Flows) -> np.ndarray:
+    """Play flows by solving all rates again at every event."""
+    routes, use = network.routes(flows.src, flows.dst, flows.sl), uses(network, flows)
+    used = np.flatnonzero(use.any(axis=0))
+    capacity, use = network.capacity_bytes_s[used], use[:, used]
+    latency = routes.latency_s[routes.route]
+    left, moves_from = flows.size_bytes.copy(), np.full(len(flows), np.inf)
+    done = np.full(len(flows), np.nan)
+    time = 0.0
+    while np.isnan(done).any():
+        for flow in range(len(flows)):
+            deps = flows.dep[flows.dep_offset[flow] : flows.dep_offset[flow + 1]]
+            if np.isinf(moves_from[flow]) and not np.isnan(done[deps]).any():
+                ready = max([flows.start_s[flow], *done[deps]])
+                moves_from[flow] = ready + flows.delay_s[flow] + latency[flow]
+        moving = np.isnan(done) & (moves_from <= time + 1e-15)
+        at_once = moving & ((left <= 1e-6) | ~use.any(axis=1))
+        if at_once.any():
+            done[at_once] = time
+            continue
+        rate = np.zeros(len(flows))
+        rate[moving] = fair_rates(capacity, use[moving])
+        waiting = moves_from[np.isnan(done) & ~moving]
+        step = min([*(left[moving] / rate[moving]), *(waiting[np.isfinite(waiting)] - time)])
+        left -= rate * step
+        left[left < 1e-6] = 0.0
+        time += step
+    return done
+
+
+def check_certificate(network: Network, flows: Flows, outcome: Outcome) -> None:
+    """Each flow's bottleneck lies on its route; bytes are conserved."""
+    routes = outcome.routes
+    for flow, route in enumerate(routes.route):
+        on_route = routes.resource[routes.offset[route] : routes.offset[route + 1]]
+        crosses = len(on_route) > 0 and flows.size_bytes[flow] > 0
+        assert (outcome.bottleneck[flow] in on_route) == crosses
+    sent = flows.size_bytes[flows.src != flows.dst].sum()
+    at_hosts = outcome.resource_bytes[network.fabric.first_adapter_port : network.fabric.n_ports].sum()
+    assert at_hosts == pytest.approx(sent)
+    assert np.all(outcome.utilisation <= 1 + 1e-9)
+
+
+@st.composite
+def traffic(draw: st.DrawFn, n_hosts: int, sizes: st.SearchStrategy[float]) -> dict[str, list[float]]:
+    n = draw(st.integers(1, 40))
+
+    def many(one: st.SearchStrategy[float]) -> list[float]:
+        return draw(st.lists(one, min_size=n, max_size=n))
+
+    pairs = st.tuples(st.integers(1, n - 1), st.integers(0, n - 1)).filter(lambda p: p[1] < p[0]) if n > 1 else None
+    after = draw(st.lists(pairs, max_size=20)) if pairs is not None else []
+    return {
+        "src": many(st.integers(0, n_hosts - 1)),
+        "dst": many(st.integers(0, n_hosts - 1)),
+        "size": many(sizes),
+        "start": many(st.sampled_from([0.0, 0.0, 0.0, 1e-3, 2e-3, 2.5e-3])),
+        "delay": many(st.sampled_from([0.0, 0.0, 0.0, 1e-3])),
+        "after": after,
+    }
+
+
+def as_flows(network: Network, drawn: dict[str, list[float]]) -> Flows:
+    first = hosts(network).start
+    after = np.array(drawn["after"], np.int64).reshape(-1, 2).T
+    return Flows.of(
+        np.array(drawn["src"]) + first,
+        np.array(drawn["dst"]) + first,
+        drawn["size"],
+        start_s=drawn["start"],
+        delay_s=drawn["delay"],
+        after=(after[0], after[1]),
+    )
+
+
+@pytest.mark.parametrize("latency", [0.0, 1e-6])
+@given(data=st.data())
+def test_equals_solving_everything_anew_at_each_event(network: Network, latency: float, data: st.DataObject) -> None:
+    tied = st.sampled_from([0.0, 1e6, 2e6, 4e6, 25e6])  # symmetric trees and few sizes: ties everywhere
+    sizes = data.draw(st.sampled_from([tied, st.floats(1e3, 1e8)]))
+    flows = as_flows(network, data.draw(traffic(len(hosts(network)), sizes)))
+    net = Network.from_tables(network.fabric, network.tables, message_latency_s=latency, hop_latency_s=latency / 4)
+
+    outcome = play(net, flows)
+
+    assert outcome.finish_s == pytest.approx(finish_times(net, flows), rel=1e-9, abs=1e-15)
+    check_certificate(net, flows, outcome)
+
+
+def test_one_flow_takes_its_latency_and_then_the_link(network: Network) -> None:
+    net = Network.from_tables(network.fabric, network.tables, message_latency_s=1e-6, hop_latency_s=1e-7)
+    first, *_, last = hosts(network)
+    outcome = play(net, Flows.of(first, last, 25e9, start_s=1.0))
+    hops = np.diff(outcome.routes.offset)[0]
+
+    assert outcome.start_s == pytest.approx([1.0])
+    assert outcome.finish_s == pytest.approx([2.0 + 1e-6 + hops * 1e-7])
+
+
+def test_incast_shares_the_last_link(network: Network) -> None:
+    *sources, last = hosts(network)
+    outcome = play(network, Flows.of(sources, last, 1e9))
+
+    assert outcome.finish_s == pytest.approx([len(sources) * 1e9 / RATE] * len(sources))
+    assert outcome.makespan_s == pytest.approx(len(sources) * 1e9 / RATE)
+
+
+def test_many_flows_of_one_pair_end_in_the_order_of_their_sizes(network: Network) -> None:
+    sizes = np.random.default_rng(3).permutation(1000) * 1e6
+    outcome = play(network, Flows.of(hosts(network)[0], hosts(network)[1], sizes))
+    # Processor sharing: the k-th smallest ends when it, all smaller ones and as much of each larger one have moved.
+    ordered = np.sort(sizes)
+    moved = np.cumsum(ordered) + (len(sizes) - 1 - np.arange(len(sizes))) * ordered
+
+    assert np.sort(outcome.finish_s) == pytest.approx(moved / RATE, rel=1e-9)
+    assert np.array_equal(np.argsort(outcome.finish_s), np.argsort(sizes))
+
+
+def test_a_chain_of_sets_runs_one_after_another(network: Network) -> None:
+    first, second, third = hosts(network)[:3]
+    part = Flows.of([first, second], [second, third], [RATE, 2 * RATE])
+    outcome = play(network, chain([part, part, part]))
+
+    assert outcome.finish_s == pytest.approx([1, 2, 2, 3, 4, 4, 5, 6])
+
+
+def test_compute_is_a_flow_to_oneself(network: Network) -> None:
+    first, second = hosts(network)[:2]
+    outcome = play(network, Flows.of([first, first], [first, second], [0, RATE], delay_s=[3, 0.5], after=([1], [0])))
+
+    assert outcome.start_s == pytest.approx([3.0, 3.5])
+    assert outcome.finish_s == pytest.approx([3.0, 4.5])
+
+
+def test_devices_share_what_is_inside_their_host(network: Network) -> None:
+    first, second = hosts(network)[:2]
+    n = network.fabric.n_end_ports
+    devices = Devices(
+        end_port=np.array([first, first, second]),
+        capacity_bytes_s=np.array([10e9, 12e9]),
+        names=("root port", "memory"),
+        send_offset=np.array([0, 1, 2, 2]),
+        send_resource=np.array([0, 0]),
+        send_use=np.array([1.0, 1.0]),
+        receive_offset=np.array([0, 1, 2, 3]),
+        receive_resource=np.array([1, 1, 1]),
+        receive_use=np.array([2.0, 2.0, 3.0]),
+    )
+    net = Network.from_tables(network.fabric, network.tables, devices=devices)
+
+    alone = play(net, Flows.of(n, n + 2, 12e9))
+    assert alone.finish_s == pytest.approx([3.0])  # memory: three bytes of 12 GB/s for each
+    assert net.resource_label(int(alone.bottleneck[0])) == "memory"
+    both = play(net, Flows.of([n, n + 1], [n + 2, second], 12e9))
+    assert both.finish_s == pytest.approx([3.0, 2.0])  # 4 GB/s and the other 6 GB/s of the root port
+    inside = play(net, Flows.of(n, n + 1, 12e9))
+    assert inside.finish_s == pytest.approx([2.0])
+    assert inside.resource_bytes[: network.fabric.n_ports].sum() == 0
+
+
+def test_the_slower_end_of_a_link_decides(network: Network) -> None:
+    net = Network.from_tables(network.fabric, network.tables, host_gbps=100)
+    first, second, third = hosts(network)[:3]
+    outcome = play(net, Flows.of([first, second], [third, third], [RATE, 2 * RATE]))
+
+    assert outcome.finish_s == pytest.approx([4.0, 6.0])
+
+
+def test_events_within_the_tie_are_one(network: Network) -> None:
+    first, second, third = hosts(network)[:3]
+    flows = Flows.of([first, second], [third, first], [1e9, 1.0001e9])
+
+    assert play(network, flows).n_events == 3
+    assert play(network, flows, tie_s=1e-5).n_events == 2
+
+
+def test_same_flows_same_bytes(network: Network) -> None:
+    rng = np.random.default_rng(1)
+    ends = np.array(hosts(network))
+    flows = Flows.of(rng.choice(ends, 300), rng.choice(ends, 300), rng.exponential(1e6, 300))
+
+    assert play(network, flows).finish_s.tobytes() == play(network, flows).finish_s.tobytes()
+
+
+def test_no_flows(network: Network) -> None:
+    assert play(network, Flows.of([], [], [])).makespan_s == 0
+
+
+def test_refuses_flows_without_a_path(network: Network) -> None:
+    first, second = hosts(network)[:2]
+    lft = network.tables.lft.copy()
+    lft[:, network.tables.lid[second]] = NO_PATH
+    broken = Network.from_tables(network.fabric, RoutingTables(network.tables.lid, lft))
+
+    with pytest.raises(HeddleError, match=r"flow 1 has no path: .* has no entry"):
+        play(broken, Flows.of([first, first], [first, second], 1.0))
+    with pytest.raises(HeddleError, match="flow 0 has dst 9999; end ports are 0 to"):
+        play(network, Flows.of(first, 9999, 1.0))
+
+
+def test_refuses_impossible_options(network: Network) -> None:
+    for options in ({"message_latency_s": -1.0}, {"host_gbps": 0.0}, {"lane_weights": [1, 0]}):
+        with pytest.raises(HeddleError, match="found"):
+            Network.from_tables(network.fabric, network.tables, **options)  # type: ignore[arg-type]

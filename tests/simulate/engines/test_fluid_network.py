@@ -1,0 +1,146 @@
+"""The network step by step: fair at every instant, the same as in a batch, and never too small."""
+
+import numpy as np
+import pytest
+
+from helpers.fluids import fair_rates, hosts, routed, uses
+from helpers.trees import grow_tree
+from simulate.engines.fluid import play
+from simulate.engines.fluid_network import FluidNetwork
+from simulate.network import Network
+from simulate.traffic.flows import Flows
+from topo.errors import HeddleError
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    fabric = grow_tree((4, 4), (1, 3), (1, 1))
+    return Network.from_tables(fabric, routed(fabric))
+
+
+def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
+    rng = np.random.default_rng(seed)
+    ends = np.array(hosts(network))
+    src = rng.choice(ends, n)
+    dst = (src - ends[0] + rng.integers(1, len(ends), n)) % len(ends) + ends[0]
+    size = rng.choice([1e6, 2e6, 3e6], n) if ties else rng.exponential(2e6, n)
+    start = rng.choice(np.arange(8) * 1e-4, n) if ties else rng.uniform(0, 8e-4, n)
+    return Flows.of(src, dst, size, start_s=start)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool) -> None:
+    flows = some_flows(network, 150, seed, ties=ties)
+    use = uses(network, flows)
+    net = FluidNetwork(network)
+    for flow in np.argsort(flows.start_s):
+        net.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow], at_s=flows.start_s[flow])
+    of_number = np.argsort(flows.start_s)
+    while net.under_way:
+        net.advance(net.next_event_s)
+        number, rate, bottleneck = net.moving()
+        flow = of_number[number]
+        load = rate @ use[flow]
+
+        assert rate == pytest.approx(fair_rates(network.capacity_bytes_s, use[flow]), rel=1e-9)
+        # The certificate: no link too full, each bottleneck full and no flow on it faster.
+        assert np.all(load <= network.capacity_bytes_s * (1 + 1e-11))
+        assert load[bottleneck] == pytest.approx(network.capacity_bytes_s[bottleneck], rel=1e-11)
+        for mine, link in zip(rate, bottleneck, strict=True):
+            assert rate[use[flow][:, link] > 0].max() <= mine * (1 + 1e-11)
+
+
+def test_equals_a_batch_and_grows(network: Network) -> None:
+    flows = some_flows(network, 1500, 9, ties=False)
+    net = FluidNetwork(network, n_bins=16)
+    finish = np.zeros(len(flows))
+    order = np.argsort(flows.start_s)
+    for flow in order:
+        while net.next_event_s < flows.start_s[flow]:
+            for ended in net.advance(flows.start_s[flow]):
+                finish[order[ended.flow]] = ended.finish_s
+        net.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow], at_s=flows.start_s[flow])
+    while net.under_way:
+        for ended in net.advance():
+            finish[order[ended.flow]] = ended.finish_s
+    batch = play(network, flows, n_bins=64)
+
+    assert finish == pytest.approx(batch.finish_s, rel=1e-12)
+    assert net.resource_bytes == pytest.approx(batch.resource_bytes)
+    for timeline in (net.timeline, batch.timeline):
+        assert timeline is not None
+        assert timeline.load_bytes_s.sum(axis=1) * timeline.bin_s == pytest.approx(batch.resource_bytes, rel=1e-9)
+        assert np.all(timeline.load_bytes_s <= network.capacity_bytes_s[:, None] * (1 + 1e-9))
+
+
+def test_time_passes_without_flows(network: Network) -> None:
+    net = FluidNetwork(network)
+    assert net.next_event_s == np.inf
+    assert net.advance(2.0) == []
+    assert net.now_s == 2.0
+
+    first, second = (host for host in hosts(network)[:2])
+    number = net.begin(first, second, 25e9)
+    assert [ended.flow for ended in net.advance()] == [number]
+    assert net.now_s == pytest.approx(3.0)
+
+
+def test_refuses_the_past_and_the_unknown(network: Network) -> None:
+    net = FluidNetwork(network)
+    net.advance(1.0)
+    first, second = (host for host in hosts(network)[:2])
+    with pytest.raises(HeddleError, match="already"):
+        net.begin(first, second, 1.0, at_s=0.5)
+    with pytest.raises(HeddleError, match="-1"):
+        net.begin(first, second, -1.0)
+    with pytest.raises(HeddleError, match="service level 16"):
+        net.begin(first, second, 1.0, sl=16)
+    with pytest.raises(HeddleError, match="end ports are 0 to"):
+        net.begin(first, 10_000, 1.0)
+
+
+def test_many_flows_begin_as_one_by_one(network: Network) -> None:
+    flows = some_flows(network, 700, 3, ties=True)
+    one, many = FluidNetwork(network), FluidNetwork(network)
+    assert many.begin_all(flows.src, flows.dst, flows.size_bytes) == range(700)
+    for flow in range(700):
+        one.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow])
+    while one.under_way:
+        assert sorted(one.advance()) == sorted(many.advance())
+    assert many.under_way == 0
+    with pytest.raises(HeddleError, match="already"):
+        FluidNetwork(network).begin_all([1], [2], 1.0, at_s=-1.0)
+
+
+def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
+    flows = some_flows(network, 600, 5, ties=False)
+
+    def play(stop: int | None) -> list[object]:
+        net = FluidNetwork(network, n_bins=8)
+        found: list[object] = []
+        for part, time in ((slice(0, 300), 0.0), (slice(300, 600), 3e-4)):
+            while net.next_event_s < time:
+                found += net.advance(time)
+            net.begin_all(flows.src[part], flows.dst[part], flows.size_bytes[part])
+            for _ in range(100):
+                if len(found) == stop:
+                    net = FluidNetwork.restored(network, net.snapshot())
+                found += net.advance()
+        while net.under_way:
+            found += net.advance()
+        return [found, net.resource_bytes.tobytes(), net.timeline.load_bytes_s.tobytes()]
+
+    whole = play(None)
+    assert len(whole[0]) == 600  # type: ignore[arg-type]
+    for stop in (1, 57, 140, 199):
+        assert play(stop) == whole
+
+
+def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
+    arrays = FluidNetwork(network).snapshot()
+    with pytest.raises(HeddleError, match="other rates"):
+        FluidNetwork.restored(Network.from_tables(network.fabric, network.tables, host_gbps=1), arrays)
+    del arrays["own.sent"]
+    with pytest.raises(HeddleError, match=r"own\.sent"):
+        FluidNetwork.restored(network, arrays)

@@ -1,0 +1,78 @@
+"""Max-min fair rates by linear programming: raise the least, fix what cannot rise further, and again."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from helpers.fluids import hosts, routed, uses
+from helpers.trees import grow_tree
+from simulate.engines.fluid_network import FluidNetwork
+from simulate.network import Devices, Network
+from simulate.traffic.flows import Flows
+
+
+def fair_by_programs(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:
+    """Return (F,) rates, in units of the largest capacity inside, as HiGHS is happiest."""
+    n = len(use)
+    unit = capacity.max()
+    fixed = np.full(n, np.nan)
+    crossed = use.any(axis=0)
+    limits, loads = capacity[crossed] / unit, use[:, crossed].T
+
+    def best(aim: np.ndarray, floor: float) -> float:
+        """The most that an aim can reach when no free flow falls below a floor; variable n is the least rate."""
+        free = np.isnan(fixed)
+        bounds = [(floor, None) if free[f] else (fixed[f], fixed[f]) for f in range(n)] + [(0, None)]
+        least = np.column_stack([-np.eye(n), np.ones(n)])[free]
+        found = linprog(
+            -aim,
+            np.vstack([np.column_stack([loads, np.zeros(len(loads))]), least]),
+            np.concatenate([limits, np.zeros(free.sum())]),
+            bounds=bounds,
+            method="highs",
+        )
+        assert found.status == 0, found.message
+        return float(-found.fun)
+
+    while np.isnan(fixed).any():
+        level = best(np.eye(n + 1)[n], 0.0)
+        stuck = [
+            f for f in np.flatnonzero(np.isnan(fixed)) if best(np.eye(n + 1)[f], level * (1 - 1e-9)) < level + 1e-6
+        ]
+        assert stuck
+        fixed[stuck] = level
+    return fixed * unit
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rates_are_those_of_the_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = grow_tree(*[((3, 3), (1, 2), (1, 1)), ((2, 2, 2), (1, 2, 1), (1, 1, 1)), ((5,), (1,), (1,))][seed % 3])
+    ends = np.array(hosts(Network.from_tables(fabric, routed(fabric))))
+    n_devices, n_resources = 4, 3
+    devices = Devices(
+        end_port=rng.choice(ends, n_devices),
+        capacity_bytes_s=rng.uniform(5e9, 40e9, n_resources),
+        names=("a", "b", "c"),
+        send_offset=np.arange(n_devices + 1),
+        send_resource=rng.integers(0, n_resources, n_devices),
+        send_use=rng.uniform(0.5, 3, n_devices),
+        receive_offset=np.arange(n_devices + 1),
+        receive_resource=rng.integers(0, n_resources, n_devices),
+        receive_use=rng.uniform(0.5, 3, n_devices),
+    )
+    network = Network.from_tables(fabric, routed(fabric), devices=devices)
+    places = np.concatenate([ends, fabric.n_end_ports + np.arange(n_devices)])
+    src, dst = rng.choice(places, (2, 14))
+    src, dst = src[src != dst], dst[src != dst]
+    flows = Flows.of(src, dst, 1e9)
+    net = FluidNetwork(network)
+    for flow in range(len(flows)):
+        net.begin(int(src[flow]), int(dst[flow]), 1e9)
+    net.advance(0.0)
+    moving = net.moving()
+    rates = np.zeros(len(flows))
+    rates[moving.flow] = moving.rate_bytes_s
+
+    # HiGHS lets constraints be broken by 1e-7.
+    assert rates == pytest.approx(fair_by_programs(network.capacity_bytes_s, uses(network, flows)), rel=1e-6)

@@ -1,0 +1,78 @@
+"""Loads by lane and class, against paths followed one by one."""
+
+import numpy as np
+import pytest
+
+from helpers.strategies import tree
+from routing.trace import trace
+from simulate.engines.fluid import play
+from simulate.network import Network
+from simulate.outcome.link_loads import lane_bytes, link_classes, peak_utilisation
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.flows import Flows
+from topo.fabric import Role
+
+LEVELS = (0, 2, 1, *[0] * 13)
+"""Lane of each service level."""
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    case = tree(4, storage=1)
+    tables = type(case.tables)(case.tables.lid, case.tables.lft, sl2vl=LEVELS)
+    network = Network.from_tables(case.fabric, tables, lane_weights=[1, 2, 4])
+    rng = np.random.default_rng(5)
+    ends = rng.integers(case.fabric.n_switches, case.fabric.n_end_ports, (2, 200))
+    sizes, levels = rng.integers(1, 100, 200) * 1e5, rng.integers(0, 3, 200)
+    return play(network, Flows.of(*ends, sizes, sl=levels, start_s=rng.random(200) * 1e-3), n_bins=64)
+
+
+def test_bytes_are_those_of_the_paths(outcome: Outcome) -> None:
+    fabric, tables, flows = outcome.network.fabric, outcome.network.tables, outcome.flows
+    expected = np.zeros((3, fabric.n_ports))
+    for src, dst, size, sl in zip(flows.src, flows.dst, flows.size_bytes, flows.sl, strict=True):
+        if src != dst:
+            np.add.at(expected[LEVELS[sl]], list(trace(fabric, tables, int(src), int(dst)).channels), size)
+
+    np.testing.assert_allclose(lane_bytes(outcome), expected, rtol=1e-12)
+    np.testing.assert_allclose(expected.sum(axis=0), outcome.resource_bytes, rtol=1e-12)
+
+
+def test_classes_add_up_and_name_the_hottest(outcome: Outcome) -> None:
+    fabric, capacity = outcome.network.fabric, outcome.network.capacity_bytes_s
+    carried, classes = lane_bytes(outcome), link_classes(outcome)
+
+    assert sum(item.bytes for item in classes) == pytest.approx(carried.sum())
+    pairs = {(item.sender, item.receiver) for item in classes}
+    assert pairs == {
+        (a, b) for leaf in (Role.LEAF,) for other in (Role.SPINE, Role.COMPUTE, Role.STORAGE)
+        for a, b in ((leaf, other), (other, leaf))
+    }  # fmt: skip
+    for item in classes:
+        role = fabric.role[fabric.port_node], fabric.role[fabric.peer_node]
+        mine = np.flatnonzero((fabric.peer >= 0) & (role[0] == item.sender) & (role[1] == item.receiver))
+        part = carried[item.lane, mine] / (capacity[mine] * outcome.makespan_s)
+        assert (item.channels, item.used) == (len(mine), np.count_nonzero(part))
+        assert item.max == pytest.approx(part.max())
+        assert item.mean == pytest.approx(part.mean())
+        assert part[mine.tolist().index(item.hottest)] == pytest.approx(part.max())
+        assert item.mean <= item.max <= item.peak + 1e-12
+    assert [item.max for item in classes] == sorted((item.max for item in classes), reverse=True)
+
+
+def test_no_lane_is_ever_fuller_than_its_link(outcome: Outcome) -> None:
+    peak = peak_utilisation(outcome)
+    assert peak is not None
+    assert peak.shape == (3, outcome.network.fabric.n_ports)
+    assert peak.max() <= 1 + 1e-9
+    assert outcome.timeline is not None
+    whole = outcome.timeline.load_bytes_s.sum(axis=1) * outcome.timeline.bin_s
+    np.testing.assert_allclose(whole, outcome.resource_bytes, rtol=1e-9, atol=1e-3)
+
+
+def test_nothing_moves_without_flows() -> None:
+    case = tree(2)
+    empty = play(Network.from_tables(case.fabric, case.tables), Flows.of([], [], []))
+    assert link_classes(empty) == ()
+    assert peak_utilisation(empty) is None
+    assert not lane_bytes(empty).any()

@@ -1,0 +1,147 @@
+"""Rates inside a server equal the figures of its model, shared as the hardware shares them."""
+
+import numpy as np
+import pytest
+
+from helpers.servers import PCIE_A100, binding, ends, model, network_of, outcome_of, routed_tree
+from simulate.traffic.collectives.hierarchical import hierarchical_allreduce
+from simulate.traffic.flows import Flows
+from simulate.traffic.node import Servers
+from topo.errors import HeddleError
+
+OPERATIONS = (1.0, 9.0, 0.25)
+SIZE = 27e9
+
+
+def servers(n: int = 2, **options: object) -> Servers:
+    return Servers(PCIE_A100, routed_tree()[0], ends(n), OPERATIONS, **options)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Servers:
+    return servers()
+
+
+def test_each_gpu_has_its_own_lanes_each_way(pair: Servers) -> None:
+    gpus, memory = pair.gpu_over_pcie[0, :5], pair.memory(1)[0]
+    out = outcome_of(pair, Flows.of(gpus, memory, SIZE))
+    both = outcome_of(pair, Flows.of([*gpus, memory], [memory] * 5 + [gpus[0]], SIZE))
+
+    assert out.finish_s == pytest.approx(1.0)
+    assert both.finish_s == pytest.approx(1.0)
+    assert out.network.resource_label(int(out.bottleneck[0])).endswith("PCIe from GPU 0")
+
+
+def test_gpus_5_and_6_share_a_root_port_both_ways_together(pair: Servers) -> None:
+    five, six = pair.gpu_over_pcie[0, [5, 6]]
+    memory = pair.memory(1)[0]
+
+    assert outcome_of(pair, Flows.of(five, memory, SIZE)).makespan_s == pytest.approx(1.0)
+    one_way = outcome_of(pair, Flows.of([five, six], memory, SIZE))
+    assert one_way.finish_s == pytest.approx(2 * 27 / 37.5)
+    assert binding(one_way) == "shared root port"
+    both_ways = outcome_of(pair, Flows.of([five, six, memory, memory], [memory, memory, five, six], SIZE))
+    assert both_ways.finish_s == pytest.approx(4 * 27 / 37.5)
+
+
+def test_memory_is_taken_by_operations(pair: Servers) -> None:
+    sums = outcome_of(pair, Flows.of(pair.memory(9)[0], pair.processor[0], 320e9))
+    reads = outcome_of(pair, Flows.of(pair.memory(0.25)[0], pair.processor[0], 320e9))
+
+    assert sums.makespan_s == pytest.approx(9.0)
+    assert reads.makespan_s == pytest.approx(0.25)
+    assert binding(sums) == "host memory"
+
+
+def test_between_servers_memories_take_the_network_and_their_operations(pair: Servers) -> None:
+    slow, fast = (outcome_of(pair, Flows.of(pair.memory(1)[0], pair.memory(use)[1], 25e9)) for use in (9, 1))
+
+    assert fast.makespan_s == pytest.approx(1.0)
+    assert slow.makespan_s == pytest.approx(1.0)  # 225 of 320 GB/s at the receiver
+    assert slow.resource_bytes.max() == pytest.approx(9 * 25e9)
+
+
+def test_gpus_reach_the_adapter_at_9_gibyte_a_second(pair: Servers) -> None:
+    src, dst = pair.between([0, 1], [8, 9])
+    outcome = outcome_of(pair, Flows.of(src, dst, 9 * 2.0**30))
+
+    assert outcome.finish_s == pytest.approx(2.0)
+    assert {outcome.network.resource_label(int(r)) for r in outcome.bottleneck} <= {
+        "gpu00 GPUs straight to adapter",
+        "gpu01 adapter straight to GPUs",
+    }
+
+
+def test_between_gpus_the_way_is_the_one_there_is() -> None:
+    bare, bridged = servers(), servers(nvlink=True)
+    src, dst = [4, 5, 4, 7], [5, 6, 6, 8]
+
+    assert [outcome_of(bare, flow(bare, *ends)).makespan_s for ends in zip(src, dst, strict=True)] == pytest.approx(
+        [1.0, 1.0, 1.0, 27e9 / (9 * 2.0**30)]
+    )
+    over_bridge, beside = (outcome_of(bridged, flow(bridged, *ends)) for ends in ((4, 5), (5, 6)))
+    assert over_bridge.makespan_s == pytest.approx(27 / 300)
+    assert beside.makespan_s == pytest.approx(1.0)
+    assert binding(beside).startswith("PCIe")  # what turns below the root port does not cross it
+
+
+def flow(on: Servers, src: int, dst: int) -> Flows:
+    return Flows.of(*on.between([src], [dst]), SIZE)
+
+
+def test_a_collective_of_gpus_moves_what_its_schedule_says() -> None:
+    on = servers(4)
+    schedule = hierarchical_allreduce(np.repeat(range(4), 8))
+    outcome = outcome_of(on, on.flows(schedule, 1e9))
+    fabric = outcome.network.fabric
+    sent = outcome.resource_bytes[fabric.first_adapter_port : fabric.first_adapter_port + 4]
+
+    assert sent == pytest.approx(2 * 3 / 4 * 1e9)
+
+
+def test_devices_stand_behind_the_end_ports_and_apart(pair: Servers) -> None:
+    numbers = [pair.gpu_over_pcie, pair.gpu_behind_port, pair.gpu_at_adapter, pair.gpu_over_nvlink, pair.processor]
+    numbers += [pair.memory(use) for use in OPERATIONS]
+    every = np.concatenate([number.ravel() for number in numbers])
+
+    assert sorted(every) == list(range(routed_tree()[0].n_end_ports, network_of(pair).n_ends))
+
+
+@pytest.mark.parametrize(
+    ("figures", "what"),
+    [
+        ({"gpus": 0}, "has no GPU"),
+        ({"memory_gbyte_per_s": None}, "no memory_gbyte_per_s"),
+        ({"gpu_pcie_gbyte_per_s": None}, "no gpu_pcie_gbyte_per_s"),
+        ({"root_port_gbyte_per_s": None}, "no root_port_gbyte_per_s"),
+        ({"first_gpu_on_shared_root_port": None}, "expected both"),
+        ({"first_gpu_on_shared_root_port": 7}, "within its 8 GPUs"),
+    ],
+)
+def test_refuses_what_the_catalog_does_not_know(figures: dict[str, object], what: str) -> None:
+    with pytest.raises(HeddleError, match=what):
+        Servers(model(**figures), routed_tree()[0], ends(2))
+
+
+def test_refuses_gpus_that_bridges_do_not_divide() -> None:
+    with pytest.raises(HeddleError, match="3 by 3"):
+        Servers(model(nvlink_gpus=3), routed_tree()[0], ends(2), nvlink=True)
+
+
+@pytest.mark.parametrize("bad", [[0, 1], [8, 8], [10**6]])
+def test_refuses_adapters_that_are_none(bad: list[int]) -> None:
+    with pytest.raises(HeddleError, match="different end ports of hosts"):
+        Servers(PCIE_A100, routed_tree()[0], bad)
+
+
+def test_refuses_no_servers_and_memory_that_was_not_asked_for(pair: Servers) -> None:
+    with pytest.raises(HeddleError, match="no servers"):
+        Servers(PCIE_A100, routed_tree()[0], [])
+    with pytest.raises(HeddleError, match="2 operations"):
+        pair.memory(2)
+
+
+def test_what_is_not_known_does_not_limit() -> None:
+    free = Servers(model(gpu_adapter_gibyte_per_s=None), routed_tree()[0], ends(2))
+
+    assert outcome_of(free, flow(free, 0, 8)).makespan_s == pytest.approx(27 / 25)  # the link

@@ -1,0 +1,116 @@
+"""Allreduces of GPUs as jobs of a workload: the ceilings of docs/hfreduce.md, beside other jobs, and refusals."""
+
+import numpy as np
+import pytest
+
+from helpers.clusters import CATALOG, zoned
+from helpers.fluids import routed
+from plan.simulation import format_as_goal, play_workload, with_devices
+from simulate.network import Network
+from simulate.workload.flow_trace import format_trace_csv
+from simulate.workload.place import Workload, place_workload
+from simulate.workload.spec import validate_workload
+from topo.errors import HeddleError, SpecError
+from topo.formats.yaml import parse_yaml
+
+FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
+NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+GIB = 2.0**30
+MIB = 2.0**20
+
+
+def placed(*jobs: str) -> Workload:
+    document = parse_yaml("jobs:\n" + "".join(f"- {{{job}}}\n" for job in jobs), "w.yaml")
+    return place_workload(validate_workload(document), document, FABRIC, {}, np.random.default_rng(0), CATALOG.nodes)
+
+
+def job(name: str, algorithm: str, **keys: object) -> str:
+    said = {"name": name, "kind": "gpu-allreduce", "algorithm": algorithm, "size": "186 MiB", "ranks": 8} | keys
+    return ", ".join(
+        f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in said.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "nvlink", "ceiling"),
+    [
+        ("hfreduce", False, 37.5e9 / 4),  # the root port that two GPUs share, in and out
+        ("hfreduce", True, 12.5e9),  # a server inside a tree sends everything twice
+        ("nccl-ring", False, 9 * GIB * 64 / (2 * 63)),  # the way from GPU to adapter
+        ("nccl-tree", False, 9 * GIB / 2),
+    ],
+)
+def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) -> None:
+    (result,) = play_workload(NETWORK, placed(job("sum", algorithm, nvlink=nvlink))).jobs
+    assert result.ranks == 64
+    assert result.collective == "allreduce"
+    assert result.algorithm_gbytes_per_s is not None
+    assert 0.97 * ceiling / 1e9 < result.algorithm_gbytes_per_s <= 1.01 * ceiling / 1e9
+
+
+def test_jobs_on_other_servers_do_not_meet() -> None:
+    jobs = (job("first", "hfreduce", ranks=4), job("second", "nccl-ring", ranks=3, nvlink=True))
+    workload = placed(*jobs)
+    both = play_workload(NETWORK, workload, alone=True).jobs
+    for number, result in enumerate(both):
+        (alone,) = play_workload(NETWORK, placed(jobs[number])).jobs
+        assert result.time_s == pytest.approx(alone.time_s, rel=1e-9)
+        assert result.slowdown == pytest.approx(1.0, rel=1e-9)
+
+
+def test_repeats_and_computes() -> None:
+    once, twice = (
+        play_workload(NETWORK, placed(job("sum", "hfreduce", ranks=2, repeat=repeat, compute="10 ms"))).jobs[0]
+        for repeat in (1, 2)
+    )
+    assert twice.time_s == pytest.approx(2 * once.time_s, rel=1e-9)
+    assert once.once_s == pytest.approx(once.time_s - 10e-3, rel=1e-9)
+
+
+def test_a_flow_of_others_shares_the_adapter() -> None:
+    """NCCL over adapters has 9 GiB/s of them; a stream of 25 GB/s beside it leaves enough, and gets the rest."""
+    beside = "name: flows, kind: collective, collective: broadcast, size: 1 GB, beside: sum"
+    workload = placed(job("sum", "nccl-ring", ranks=2, repeat=4), beside)
+    summed, stream = play_workload(NETWORK, workload).jobs
+    assert stream.ranks == 2
+    assert stream.time_s > 1e9 / 25e9 * 1.2
+    assert summed.algorithm_gbytes_per_s == pytest.approx(9 * GIB * 16 / 30 / 1e9, rel=0.03)
+
+
+def test_the_trace_names_devices() -> None:
+    workload = placed(job("sum", "hfreduce", ranks=2, size="1 MiB"))
+    outcome = play_workload(NETWORK, workload).outcome
+    text = b"".join(format_trace_csv(workload, outcome)).decode()
+    assert "shared root port" in text
+    assert "gpu00 mlx5_0 device 0" in text or "gpu00 device 0" in text
+    with pytest.raises(HeddleError, match="looks into servers, which GOAL cannot say"):
+        format_as_goal(workload, FABRIC)
+
+
+def test_a_network_takes_devices_on() -> None:
+    devices = placed(job("sum", "hfreduce")).devices
+    network = with_devices(NETWORK, devices)
+    assert len(network.capacity_bytes_s) == FABRIC.n_ports + len(devices.capacity_bytes_s)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ([job("a", "hfreduce", server="pcie-a1000")], "w.yaml:2:88: found"),
+        ([job("a", "hfreduce", server="storage-3fs")], "has no GPU"),
+        ([job("a", "hfreduce", server="dgx-a100")], "w.yaml:2:"),
+        ([job("a", "hfreduce"), job("b", "nccl-ring", beside="a")], "w.yaml:3:3: found servers that another job looks"),
+        ([job("a", "hfreduce", chunk="1 B")], "take larger chunks"),
+        ([job("a", "nccl-ring", chunk="1 B")], "take larger chunks"),
+        ([job("a", "nccl-tree", chunk="1 B")], "take larger chunks"),
+        ([job("a", "hfreduce", chunk="0 B")], "expected more than 0"),
+        ([job("a", "hfreduce", repeat=1_000_000)], "times; expected at most"),
+        ([job("a", "hfreduce", ranks=25)], "found 25 ranks; expected at most 24"),
+        ([job("a", "ring")], "expected one of hfreduce, nccl-ring, nccl-tree"),
+    ],
+)
+def test_refuses(jobs: list[str], says: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        placed(*jobs)
+    assert says in str(refusal.value)
+    assert all(finding.where.startswith("w.yaml:") for finding in refusal.value.findings)

@@ -1,0 +1,117 @@
+"""Storage beside other jobs: the same bytes each time, every flow with its job, and shares by lanes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.clusters import CATALOG, tree, zoned
+from helpers.fluids import routed
+from routing.lanes.policy import ASK
+from simulate.engines.fluid import play
+from simulate.network import Network
+from simulate.outcome.outcome import Outcome
+from simulate.workload.place import Workload, place_workload
+from simulate.workload.results import job_results
+from simulate.workload.spec import validate_workload
+from simulate.workload.storage_play import play_with_storage
+from topo.errors import HeddleError, SpecError
+from topo.formats.yaml import parse_yaml
+
+FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
+NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+MODEL = CATALOG.node("storage-3fs")
+
+BOTH = """
+storage: {senders: 4, files: 3}
+jobs:
+- {name: reads, kind: storage, ranks: 4, within: zone, batches: 3, batch: 8, start: 1 ms}
+- {name: writes, kind: storage, beside: reads, checkpoint: 5 MiB, checkpoints: 2, every: 20 ms, sl: 1}
+- {name: sum, kind: collective, collective: allreduce, size: 20 MB, beside: reads, repeat: 2, sl: 1}
+"""
+
+
+def placed(text: str, seed: int = 0) -> Workload:
+    document = parse_yaml(text, "w.yaml")
+    return place_workload(validate_workload(document), document, FABRIC, {}, np.random.default_rng(seed))
+
+
+def run(text: str, seed: int = 0, network: Network = NETWORK) -> tuple[Workload, Outcome]:
+    return play_with_storage(network, placed(text, seed), MODEL, n_bins=8)
+
+
+def test_every_flow_has_its_job() -> None:
+    workload, outcome = run(BOTH)
+    reads, writes, total = job_results(workload, outcome)
+
+    assert reads.bytes == 4 * 3 * 8 * 2**20
+    assert writes.bytes == 4 * 2 * 2 * 5 * 2**20  # twice, and each on two servers
+    assert total.bytes == pytest.approx(2 * 2 * 3 * 20e6)
+    assert reads.start_s >= 1e-3
+    assert writes.finish_s > 20e-3
+    assert set(workload.flows.sl[workload.job == 0].tolist()) == {ASK}
+    assert set(workload.flows.sl[workload.job > 0].tolist()) == {1}
+    assert outcome.resource_bytes.sum() == pytest.approx(
+        (workload.flows.size_bytes * np.diff(outcome.routes.offset)[outcome.routes.route]).sum()
+    )
+
+
+def test_same_seed_same_bytes() -> None:
+    times = [run(BOTH, seed)[1].finish_s.tobytes() for seed in (1, 1, 2)]
+    assert times[0] == times[1] != times[2]
+
+
+def test_a_job_without_storage_beside_it_takes_its_time() -> None:
+    text = BOTH + "- {name: far, kind: collective, collective: allreduce, size: 20 MB, zone: 1, within: zone}\n"
+    workload, outcome = run(text)
+    far = placed(text).alone(3)
+    assert job_results(workload, outcome)[3].finish_s == pytest.approx(play(NETWORK, far.flows).makespan_s)
+
+
+def test_lanes_keep_shares() -> None:
+    """A client's port, full of reads by eight servers, and one message: 1 / 9 of it on one lane, half on its own."""
+    text = """
+storage: {senders: 8}
+jobs:
+- {name: reads, kind: storage, ranks: 2, within: leaf, batches: 40, batch: 32, loaders: 4, sl: 0}
+- {name: shift, kind: collective, collective: all-to-all, size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
+"""
+    tables = replace(routed(FABRIC), sl2vl=(0, 1) + (0,) * 14)
+    lanes = Network.from_tables(FABRIC, tables, lane_weights=[1, 1])
+    times = []
+    for network, sl in ((NETWORK, 1), (lanes, 1)):
+        workload, outcome = run(text % sl, network=network)
+        times.append(job_results(workload, outcome)[1].time_s)
+    assert times[1] <= 2 * 30e6 / 25e9 * (1 + 1e-9)  # never less than half
+    assert times[0] > 3 * times[1]
+
+
+def test_refuses_what_cannot_be_set_up() -> None:
+    with pytest.raises(HeddleError, match=r"w\.yaml:2:.*: found 9 replicas; expected at most 8, one a storage server"):
+        run(BOTH.replace("senders: 4", "replicas: 9"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOTH.replace("batches: 3", "batches: 1000000"), "w.yaml:4:3: found 32,000,000 reads and writes up to here"),
+        (
+            BOTH.replace("batch: 8", "batch: 100000, loaders: 1000"),
+            "reads and writes up to here; expected at most 10,000,000",
+        ),
+        (BOTH.replace("checkpoint: 5 MiB", "checkpoint: 900 TB"), "w.yaml:5:3: found"),
+        (BOTH.replace("files: 3", "files: 3, chunk: 0 B"), "expected more than 0"),
+        (BOTH.replace("files: 3", "files: 99999"), "expected at most 10,000"),
+    ],
+)
+def test_refuses_what_nobody_can_wait_for(text: str, says: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        placed(text)
+    assert says in str(refusal.value)
+
+
+def test_refuses_storage_where_nobody_stores() -> None:
+    document = parse_yaml("jobs: [{name: reads, kind: storage, batches: 1}]", "w.yaml")
+    fabric = tree(40, leaves=2, spines=2)
+    with pytest.raises(SpecError, match=r"w\.yaml:1:28: found .* expected storage servers"):
+        place_workload(validate_workload(document), document, fabric, {}, np.random.default_rng(0))

@@ -1,0 +1,107 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.bill import make_bill
+from helpers.clusters import CATALOG, tree, zoned
+from plan.export.cable_schedule import format_cable_schedule
+from topo.builder import FabricBuilder
+from topo.errors import DesignError
+from topo.fabric import Fabric, Role
+from topo.hardware.speeds import LinkSpeed
+from topo.room.cables import Cabling, choose_cables
+from topo.room.racks import FloorPlan, place_devices
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
+from topo.shapes.tree_size import FatTree
+
+
+def cable(fabric: Fabric, **keys: object) -> Cabling:
+    layout = place_devices([fabric], CATALOG, FloorPlan.model_validate(keys))
+    return choose_cables([fabric], layout, CATALOG)[0]
+
+
+def check_cables(fabric: Fabric, cabling: Cabling) -> None:
+    """Each cable reaches, fits both ends, and is the shortest of its kind that does; copper ends at 2 m."""
+    made = {
+        kind: sorted(c.length_m for c in CATALOG.cables.values() if c.kind == kind and c.length_m)
+        for kind in ("DAC", "AOC")
+    }
+    for index, need in zip(cabling.part.tolist(), cabling.route_m.tolist(), strict=True):
+        part = cabling.parts[index]
+        assert part.length_m is not None
+        assert part.length_m >= need
+        if part.kind == "fibre":
+            assert CATALOG.cables[part.optic].reach_m >= part.length_m > 100
+            continue
+        model = CATALOG.cables[part.item]
+        assert (str(model.speed), model.connector) == ("4xHDR", "QSFP56")
+        assert (part.kind == "DAC") == (need <= 2.0)
+        assert not any(need <= shorter < part.length_m for shorter in made[part.kind])
+
+
+@given(st.integers(1, 400), st.floats(0.3, 40.0), st.integers(5, 52))
+def test_every_link_gets_the_shortest_cable_that_reaches(n_gpus: int, pitch: float, units: int) -> None:
+    fabric = tree(n_gpus)
+    cabling = cable(fabric, row_pitch=f"{pitch:.2f} m", rack_units=units)
+    assert (cabling.part >= 0).all()
+    check_cables(fabric, cabling)
+
+
+def test_fire_flyer_2() -> None:
+    fabric = zoned()
+    cabling = cable(fabric)
+    check_cables(fabric, cabling)
+    kinds = Counter(cabling.parts[index].kind for index in cabling.part.tolist())
+    assert set(kinds) == {"DAC", "AOC"}
+    assert kinds.total() == len(fabric.links) == 3_200
+
+
+def test_beyond_100_m_there_are_transceivers_and_fibre() -> None:
+    cabling = cable(tree(20), racks_per_row=1, row_pitch="150 m")
+    fibres = [part for part in cabling.parts if part.kind == "fibre"]
+    assert fibres
+    assert {part.optic for part in fibres} == {"MMS1W50-HM"}
+    assert all(part.length_m is not None and part.length_m % 5 == 0 for part in fibres)
+
+
+def test_a_cable_that_cannot_reach_is_refused_by_name() -> None:
+    with pytest.raises(DesignError, match=r"gpu\d+ mlx5_0:1 to leaf0:\d+|leaf0:\d+ to .* needs .* 4xHDR"):
+        cable(tree(20), racks_per_row=1, row_pitch="3 km")
+
+
+def test_a_speed_that_the_catalog_has_no_cable_for_is_unknown() -> None:
+
+    group = HostGroup("gpu", 4, "dgx-b200", Role.COMPUTE, 8, "ConnectX-7-400G", LinkSpeed(4, "NDR"))
+    (fabric,) = compile_fat_tree(FatTree(switch="QM9700"), [group], CATALOG, "ndr")
+    cabling = cable(fabric)
+    assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {("unknown", "4xNDR", None)}
+    assert np.unique(cabling.part).tolist() == [0]
+
+
+def test_two_halves_of_a_split_port_share_a_splitter():
+    """Eight HDR100 hosts on four cages of a switch whose other 36 ports stay whole."""
+    builder = FabricBuilder("test")
+    leaf = builder.switch("leaf", model="QM8700", radix=44, role=Role.LEAF, level=1)
+    spine = builder.switch("spine", model="QM8700", radix=40, role=Role.SPINE, level=2)
+    for host in range(7):
+        key = builder.adapter(
+            f"gpu{host}", "mlx5_0", model="MCX653105A-HDAT", host_model="pcie-a100", role=Role.COMPUTE
+        )
+        builder.link(key, 1, leaf, host + 1, LinkSpeed(2, "HDR"))
+    builder.link(leaf, 44, spine, 1, LinkSpeed(4, "HDR"))
+    fabric = builder.build()
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    (cabling,) = choose_cables([fabric], layout, CATALOG)
+    kinds = [cabling.parts[part].kind for part in cabling.part]
+    bill = make_bill([fabric], CATALOG, layout, [cabling])
+
+    assert kinds == ["AOC-splitter"] * 7 + ["DAC"]
+    assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
+    assert sum(line.count for line in bill.of("cable")) == 5
+    schedule = format_cable_schedule([fabric], CATALOG, layout, [cabling]).splitlines()[1:]
+    assert len(schedule) == 8
+    assert len({line.split(",")[0] for line in schedule}) == 5
