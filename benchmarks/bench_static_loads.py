@@ -22,11 +22,8 @@ from routing.opensm.ibdmchk import write_ibdmchk_inputs
 from routing.opensm.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from routing.quality import congestion, permutations, shifts
 from routing.tables import RoutingTables
-from topo.cluster import validate_spec
-from topo.compile import compile_cluster
+from topo.cluster import parse
 from topo.fabric import Fabric
-from topo.formats.yaml import parse_yaml
-from topo.hardware.catalog import load_catalog
 
 SPEC = """\
 name: zone
@@ -37,8 +34,7 @@ REPEAT = 5
 
 
 def zone() -> tuple[Fabric, RoutingTables]:
-    catalog = load_catalog()
-    (fabric,) = compile_cluster(validate_spec(parse_yaml(SPEC, "zone.yaml"), catalog), catalog)
+    (fabric,) = parse(SPEC).fabrics
     return fabric, load_engine("fat-tree")(fabric, None)
 
 

@@ -25,13 +25,9 @@ from plan.subnet import route_subnet
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import fit_lanes
 from routing.proof import prove
-from topo.cluster import read_spec, validate_spec
-from topo.compile import compile_cluster
+from topo.cluster import parse, read
 from topo.fabric import Fabric, Kind
 from topo.formats.fabric_file import read_fabric
-from topo.formats.yaml import parse_yaml
-from topo.hardware.catalog import load_catalog
-from topo.levels import find_levels
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
@@ -73,8 +69,8 @@ has those of OpenSM's engines that connect every pair without a loop on one lane
 
 
 def from_spec(name: str) -> Fabric:
-    source = read_spec(REPOSITORY / "configs" / f"{name}.yaml")
-    return compile_cluster(source.spec, source.catalog)[0]
+    source = read(REPOSITORY / "configs" / f"{name}.yaml")
+    return source.fabrics[0]
 
 
 def joined_zones(between: str) -> Fabric:
@@ -88,8 +84,7 @@ network:
   tree: {{switch: SB7800, leaves: 36, spines: 18}}
   {between}
 """
-    catalog = load_catalog()
-    return compile_cluster(validate_spec(parse_yaml(text, "three zones"), catalog), catalog)[0]
+    return parse(text).fabrics[0]
 
 
 def damaged(fabric: Fabric, share: float, dead_level: int, seed: int = 1) -> Fabric:
@@ -191,7 +186,7 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="of the names of the fabrics to compare; all when left out")
     wanted = parser.parse_args().words
     summary: list[str] = []
-    real = {name: lambda path=path: find_levels(read_fabric(FOLDER / path).fabric) for name, path in REAL.items()}
+    real = {name: lambda path=path: read_fabric(FOLDER / path) for name, path in REAL.items()}
     print(HEAD)
     for name, make in ((real if FOLDER.is_dir() else {}) | OWN).items():
         if wanted and not any(word in name for word in wanted):

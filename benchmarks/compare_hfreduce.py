@@ -18,8 +18,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree, ring_latency_s
 from simulate.traffic.node import Servers
-from topo.cluster import read_spec
-from topo.compile import compile_cluster
+from topo.cluster import read
 from topo.fabric import Fabric, Role
 from topo.hardware.models import NodeModel
 
@@ -41,8 +40,8 @@ class Cluster:
 
     @classmethod
     def compiled(cls) -> "Cluster":
-        source = read_spec(ROOT / "configs" / "fire-flyer-2.yaml")
-        (fabric,) = compile_cluster(source.spec, source.catalog)
+        source = read(ROOT / "configs" / "fire-flyer-2.yaml")
+        (fabric,) = source.fabrics
         latency_ns = source.catalog.switch("QM8700").latency_ns or 0.0
         model = source.catalog.node("pcie-a100")
         return cls(fabric, load_engine("zoned")(fabric, None), model, latency_ns * 1e-9)

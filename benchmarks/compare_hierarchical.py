@@ -15,8 +15,7 @@ from simulate.network import Network
 from simulate.traffic.collectives import schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.node import Servers
-from topo.cluster import read_spec
-from topo.compile import compile_cluster
+from topo.cluster import read
 from topo.hardware.catalog import config_root
 
 SERVERS = 4
@@ -29,8 +28,8 @@ BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
 
 def seconds(plan: Schedule, bridged: int) -> float:
     """Play a collective of all GPUs of the first servers of lab-20, with slow adapters; TCP itself costs nothing."""
-    source = read_spec(config_root() / "lab-20.yaml")
-    (fabric,) = compile_cluster(source.spec, source.catalog)
+    source = read(config_root() / "lab-20.yaml")
+    (fabric,) = source.fabrics
     tables = load_engine("fat-tree")(fabric, None)
     model = replace(source.catalog.node("pcie-a100"), nvlink_gpus=bridged)
     servers = Servers(model, fabric, np.arange(fabric.n_switches, fabric.n_switches + SERVERS), nvlink=bridged > 1)

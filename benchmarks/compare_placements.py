@@ -11,8 +11,7 @@ from routing.engines import load_engine
 from routing.proof import prove
 from routing.quality import measure
 from routing.tables import RoutingTables
-from topo.cluster import read_spec
-from topo.compile import compile_cluster
+from topo.cluster import Cluster, read
 from topo.fabric import Fabric, Role
 
 SPEC = Path(__file__).parents[1] / "configs" / "fire-flyer-2.yaml"
@@ -20,10 +19,10 @@ SPEC = Path(__file__).parents[1] / "configs" / "fire-flyer-2.yaml"
 
 def figures(placement: str) -> dict[str, str]:
     """Route Fire-Flyer 2 with one placement and say what that is worth."""
-    source = read_spec(SPEC)
+    source = read(SPEC)
     joints = source.spec.network.joints.model_copy(update={"placement": placement})
     spec = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"joints": joints})})
-    fabric = compile_cluster(spec, source.catalog)[0]
+    fabric = Cluster(spec, source.catalog).fabrics[0]
     tables = load_engine("zoned")(fabric, None)
     proof = prove(fabric, tables)
     quality = measure(fabric, tables, np.random.default_rng(0))

@@ -10,12 +10,11 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from topo.cluster import Budget, NodeGroup
 from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, load_catalog
-from topo.spec.base import SpecModel
-from topo.spec.names import GroupKey, Name, SwitchName, spelled
+from topo.spec.base import GroupKey, Name, SpecModel, SwitchName, spelled
+from topo.spec.cluster import Budget, NodeGroup
 from topo.spec.units import GigabitsPerSecond
 from topo.spec.validation import validate
 

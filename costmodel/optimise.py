@@ -20,13 +20,13 @@ from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
 from costmodel.needs import Needs, grown, servers_of
 from costmodel.power import power_of
 from costmodel.price import NETWORK, price_bill
-from topo.cluster import ClusterSpec
-from topo.compile import compile_cluster
+from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones
+from topo.spec.cluster import ClusterSpec
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9
@@ -147,7 +147,7 @@ def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
     """
     nodes = {key: grown(group, needs.growth) for key, group in needs.nodes.items()}
     spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape)
-    fabrics = compile_cluster(spec, catalog)
+    fabrics = Cluster(spec, catalog).fabrics
     bill = make_bill(fabrics, catalog)
     network = Bill(tuple(line for line in bill.lines if line.kind in NETWORK))
     cost, power = price_bill(network, catalog, needs.currency), power_of(bill, catalog)

@@ -13,25 +13,13 @@ from topo.hardware.catalog import config_root
 from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from routing.lanes.classes import LanePlan, TrafficClass
+    from routing.lanes.classes import LanePlan
     from routing.opensm.qos_policy import QosPolicy
     from routing.tables import RoutingTables
-    from topo.cluster import SpecFile
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
 FABRIC_FILE = "fabric.ibnetdiscover"
-
-
-class FabricInput(NamedTuple):
-    """A fabric, and what was passed over when it was read."""
-
-    fabric: Fabric
-    notes: tuple[str, ...]
-    engine: str = "auto"
-    """Engine that a spec asks for."""
-    traffic: tuple[TrafficClass, ...] = ()
-    """Classes of traffic that a spec has."""
 
 
 class RoutedInput(NamedTuple):
@@ -71,7 +59,7 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, presets))])
 
 
-def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
+def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
     Parameters
@@ -85,11 +73,10 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> FabricInput:
         When the file cannot be read, or it is not clear which subnet is meant.
     """
     if path.suffix in SPEC_SUFFIXES:
-        source, fabric = _compile(path, subnet)
-        return FabricInput(fabric, (), source.spec.routing.engine, _traffic(source))
+        return _compile(path, subnet)
     if path.is_dir():
-        return FabricInput(*_read_folder(_subnet_folder(path, subnet)))
-    return FabricInput(*_read_dump(path, subnet))
+        return _read_folder(_subnet_folder(path, subnet))
+    return _read_dump(path, subnet)
 
 
 def read_routed_argument(
@@ -136,24 +123,23 @@ def read_routed_argument(
     plan: LanePlan | None = None
     levels: QosPolicy | None = None
     if path.suffix in SPEC_SUFFIXES:
-        source, fabric = _compile(path, subnet)
-        notes: tuple[str, ...] = ()
+        fabric = _compile(path, subnet)
         if tables is None:
             from plan.subnet import make_tables
 
             step("routing")
-            found = make_tables(fabric, source.spec.routing.engine)[0]
-        plan, levels = _lanes_of_spec(source, fabric, found)
+            found = make_tables(fabric, fabric.engine)[0]
+        plan, levels = _lanes_of_spec(fabric, found)
     elif path.is_dir():
         folder = _subnet_folder(path, subnet)
-        fabric, notes = _read_folder(folder)
+        fabric = _read_folder(folder)
         tables = tables or folder / "opensm" / "lfts"
         lanes = lanes or folder / "opensm" / "opensm.conf"
         policy = policy or folder / "opensm" / "qos-policy.conf"
     else:
-        fabric, notes = _read_dump(path, subnet)
+        fabric = _read_dump(path, subnet)
     fabric, more = give_roles(fabric, roles)
-    notes += more
+    notes = fabric.notes + more
     if found is None:
         if tables is None:
             raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
@@ -224,34 +210,22 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
     return replace(fabric, discovered_lid=np.array(lids, np.uint16))
 
 
-def _compile(path: Path, subnet: str | None) -> tuple[SpecFile, Fabric]:
+def _compile(path: Path, subnet: str | None) -> Fabric:
     from routing.engines import ENGINES
-    from topo.cluster import read_spec
-    from topo.compile import compile_cluster
-    from topo.errors import DesignError
+    from topo.cluster import read
 
-    source = read_spec(path, tuple(ENGINES))
-    try:
-        fabrics = {fabric.name: fabric for fabric in compile_cluster(source.spec, source.catalog)}
-    except DesignError as error:
-        raise DesignError(f"{path}: {error}") from None
-    return source, fabrics[_one_of(path, list(fabrics), subnet)]
+    fabrics = {fabric.name: fabric for fabric in read(path, tuple(ENGINES)).fabrics}
+    return fabrics[_one_of(path, list(fabrics), subnet)]
 
 
-def _lanes_of_spec(source: SpecFile, fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
+def _lanes_of_spec(fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
     from routing.lanes.classes import lanes_of_classes, lanes_of_levels
     from routing.opensm.files import policy_of_classes
     from routing.opensm.qos_policy import QosPolicy
 
     if tables is not None and tables.path_sl is not None and tables.path_sl.any():
         return lanes_of_levels(tables.sl2vl), QosPolicy()  # the tables say it
-    return lanes_of_classes(_traffic(source)), policy_of_classes(fabric, _traffic(source))
-
-
-def _traffic(source: SpecFile) -> tuple[TrafficClass, ...]:
-    from routing.lanes.classes import TrafficClass
-
-    return tuple(TrafficClass(**item.model_dump()) for item in source.spec.traffic)
+    return lanes_of_classes(fabric.traffic), policy_of_classes(fabric, fabric.traffic)
 
 
 def subnet_folders(path: Path) -> dict[str, Path]:
@@ -293,21 +267,16 @@ def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
     return subnet
 
 
-def _read_folder(folder: Path) -> tuple[Fabric, tuple[str, ...]]:
+def _read_folder(folder: Path) -> Fabric:
     """Read a fabric of ours: what a dump does not tell, which hosts compute and store, stands in lists beside it."""
-    fabric, notes = _read_dump(folder / FABRIC_FILE)
+    fabric = _read_dump(folder / FABRIC_FILE)
     lists = folder / "opensm"
     fabric, more = give_roles(fabric, compute=lists / "cn_guids", storage=lists / "io_guids")
-    return fabric, notes + more
+    return replace(fabric, notes=fabric.notes + more)
 
 
-def _read_dump(path: Path, subnet: str | None = None) -> tuple[Fabric, tuple[str, ...]]:
+def _read_dump(path: Path, subnet: str | None = None) -> Fabric:
     from topo.formats.fabric_file import read_fabric
-    from topo.levels import find_levels
 
     _refuse_choice(path, subnet)
-    discovery = read_fabric(path)
-    passed = discovery.skipped
-    notes = tuple(f"{path}{f':{line}' if line else ''}: passed over, {reason}" for line, reason in passed[:5])
-    more = (f"{path}: {len(passed) - 5:,} more lines passed over",) if len(passed) > 5 else ()
-    return find_levels(discovery.fabric), notes + more
+    return read_fabric(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from costmodel.baselines import read_published
@@ -11,11 +11,11 @@ from costmodel.counts import Counts, count
 from costmodel.owning import CostOfOwning, expected_failures, own
 from costmodel.power import Power, power_of
 from costmodel.price import UNITS, Cost, price_bill
-from topo.cluster import ClusterSpec
-from topo.fabric import Fabric
-from topo.hardware.catalog import Catalog, config_root
-from topo.room.cables import Cabling, choose_cables
-from topo.room.racks import Layout, place_devices
+from topo.cluster import Cluster
+from topo.hardware.catalog import config_root
+from topo.room.cables import Cabling
+from topo.room.racks import Layout
+from topo.spec.cluster import ClusterSpec
 
 PUBLISHED = "published/fire-flyer-ai-hpc.csv"
 """Figures that the design is set beside, below the folder of configs."""
@@ -37,25 +37,18 @@ class Pricing:
     """None where the spec does not ask for it."""
 
 
-def price_cluster(
-    spec: ClusterSpec,
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    currency: str = UNITS,
-    step: Callable[[str], None] = lambda text: None,
-) -> Pricing:
-    """Place, cable, count and price the fabrics of a spec.
+def price_cluster(cluster: Cluster, currency: str = UNITS, step: Callable[[str], None] = lambda text: None) -> Pricing:
+    """Place, cable, count and price the fabrics of a cluster.
 
     Raises
     ------
     DesignError
         When the room cannot hold the cluster, or a cable cannot reach.
     """
-    layout, cablings = None, None
+    spec, fabrics, catalog = cluster.spec, cluster.fabrics, cluster.catalog
     if spec.floor is not None:
         step("placing")
-        layout = place_devices(fabrics, catalog, spec.floor)
-        cablings = choose_cables(fabrics, layout, catalog)
+    layout, cablings = cluster.layout, cluster.cablings
     step("pricing")
     counts = count(fabrics, catalog)
     bill = with_spares(make_bill(fabrics, catalog, layout, cablings), spec.spares)

@@ -13,7 +13,6 @@ from plan.folder import Content
 from plan.render.verdict import faults_document
 from routing.endpoints import EndpointSet, select_endpoints, tree_order
 from routing.engines import choose, load_engine
-from routing.lanes.classes import TrafficClass
 from routing.lanes.fit import fit_lanes
 from routing.opensm.files import opensm_files
 from routing.proof import Proof, prove
@@ -148,12 +147,12 @@ def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:
     }
 
 
-def subnet_files(subnet: Subnet, traffic: Sequence[TrafficClass] = ()) -> dict[str, Content]:
+def subnet_files(subnet: Subnet) -> dict[str, Content]:
     """Return the fabric and what OpenSM loads, by path relative to the folder of the subnet."""
     files: dict[str, Content] = {
         "fabric.ibnetdiscover": format_ibnetdiscover(subnet.fabric, subnet.tables.lid),
     }
-    opensm = opensm_files(subnet.fabric, subnet.tables, traffic)
+    opensm = opensm_files(subnet.fabric, subnet.tables, subnet.fabric.traffic)
     return files | {f"opensm/{name}": content for name, content in opensm.items()}
 
 

@@ -1,4 +1,32 @@
-"""Topologies of AI clusters: specs, hardware, compiled fabrics, the room they stand in, and pictures of them."""
+"""Clusters: what a spec says, the hardware that it names, the fabrics that follow, the room and pictures of them.
+
+Clusters
+    ``preset``  a cluster that ships, by its name
+    ``presets``  the names of those, each with a line about it
+    ``read``  a cluster's YAML file
+    ``parse``  a cluster's YAML text, or a mapping of plain values
+    ``compile``  a spec that was made or changed in Python
+    ``Cluster``  a spec with its catalog: `fabric` or `fabrics`, `layout`, `cablings`
+    ``ClusterSpec``  what a spec may say
+    ``TrafficClass``  traffic with a service level and a lane of its own
+    ``Catalog``  models of hardware with their sources and prices
+
+Fabrics
+    ``Fabric``  one subnet: nodes, ports and links as arrays, and the questions that they answer
+    ``Kind``  what a node is: switch, adapter, aggregation node, router
+    ``Role``  what a node is for: compute, storage, leaf, spine, ...
+    ``read_fabric``  a real fabric, as ibnetdiscover prints it or OpenSM lists it
+
+Results
+    ``Table``  what every result shows itself as: in a notebook, as CSV, for pandas
+    ``Column``  one column of a table
+
+Errors
+    ``HeddleError``  every error that Heddle raises on purpose
+    ``SpecError``  a spec or catalog with its findings, each with its place
+    ``DesignError``  a design that cannot be built, with the arithmetic
+    ``FormatError``  a file of another format that cannot be read
+"""
 
 import lazy_loader
 

@@ -1,147 +1,156 @@
-"""What a cluster's YAML may say.
+"""A cluster: what its spec says, the hardware that it names, and the fabrics that follow from both.
 
-A spec says what is wanted; it holds no derived number. `read_spec` is the rim: it opens the file and the catalog.
+Whatever form a spec has (a YAML file, its text, a mapping, a model made in Python), it becomes a `Cluster`, which
+compiles, places and cables itself on the first question for it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator
-from pydantic_core import PydanticCustomError
-
-from topo.errors import Finding, SpecError
-from topo.fabric import Role
-from topo.formats.yaml import Document, describe, read_yaml
-from topo.hardware.catalog import Catalog, load_catalog
+from topo.errors import DesignError, Finding, SpecError
+from topo.fabric import Fabric
+from topo.formats.yaml import Document, describe, mapping_document, parse_yaml, read_yaml
+from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.nearest import did_you_mean
-from topo.roles import HOST_ROLES
-from topo.room.racks import FloorPlan
-from topo.shapes import Shape
-from topo.spec.base import SpecModel
-from topo.spec.names import EngineName, GroupKey, Name, NodeName
-from topo.spec.purchase import Owning, Spares
-from topo.spec.units import Watts
+from topo.room.cables import Cabling, choose_cables
+from topo.room.racks import Layout, place_devices
+from topo.shapes.bigraph import BiGraph, compile_bigraph
+from topo.shapes.dragonfly import Dragonfly, DragonflyPlus, compile_dragonfly, compile_dragonfly_plus
+from topo.shapes.fat_tree import compile_fat_tree
+from topo.shapes.hosts import HostGroup
+from topo.shapes.hyperx import HyperX, Torus, compile_grid
+from topo.shapes.pgft import KaryTree, Pgft, compile_kary_tree, compile_pgft
+from topo.shapes.planes import Planes, compile_planes
+from topo.shapes.rail import Rail, compile_rail
+from topo.shapes.slim_fly import SlimFly, compile_slim_fly
+from topo.shapes.tree_size import FatTree
+from topo.shapes.zones import Zones, compile_zones
+from topo.spec.cluster import ClusterSpec
 from topo.spec.validation import validate
 
+Compile = Callable[[Any, Sequence[HostGroup], Catalog, str], tuple[Fabric, ...]]
 
-def _role(value: Any) -> Role:
-    if isinstance(value, Role):
-        return value
-    if not isinstance(value, str) or value not in HOST_ROLES:
-        context = {"expected": f"one of {', '.join(HOST_ROLES)}", "hint": did_you_mean(str(value), HOST_ROLES)}
-        raise PydanticCustomError("role", "{expected}", context)
-    return HOST_ROLES[value]
-
-
-ServerRole = Annotated[
-    Role,
-    BeforeValidator(_role),
-    PlainSerializer(lambda role: role.name.lower(), when_used="json"),
-    WithJsonSchema({"enum": list(HOST_ROLES)}),
-]
-"""What servers are for: ``compute``, ``storage`` or ``management``."""
-
-
-class NodeGroup(SpecModel):
-    """Servers of one model."""
-
-    model: NodeName
-    """Model of the server, as the catalog calls it."""
-    count: Annotated[int, Field(ge=1, le=49_151)]
-    """Number of servers; a subnet has 49,151 unicast LIDs."""
-    role: ServerRole | None = None
-    """What they are for, where it is not what the model is made for."""
+COMPILERS: dict[type, Compile] = {
+    BiGraph: compile_bigraph,
+    Dragonfly: compile_dragonfly,
+    DragonflyPlus: compile_dragonfly_plus,
+    FatTree: compile_fat_tree,
+    HyperX: compile_grid,
+    KaryTree: compile_kary_tree,
+    Pgft: compile_pgft,
+    Planes: compile_planes,
+    Rail: compile_rail,
+    SlimFly: compile_slim_fly,
+    Torus: compile_grid,
+    Zones: compile_zones,
+}
+"""The function that compiles each family of `topo.shapes`."""
 
 
-class Routing(SpecModel):
-    """How the fabric is routed."""
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """A spec with its catalog, and what follows from it: fabrics, places in the room, cables.
 
-    engine: EngineName = "auto"
-    """Routing engine; ``auto`` takes the one that fits the shape."""
-
-
-class TrafficClass(SpecModel):
-    """Traffic with a service level and a virtual lane of its own."""
-
-    name: Name
-    """Name of the class."""
-    sl: Annotated[int, Field(ge=0, le=15)]
-    """Service level."""
-    vl: Annotated[int, Field(ge=0, le=14)]
-    """Data lane that the service level maps to; lane 15 is management's."""
-    weight: Annotated[int, Field(ge=1, le=255)]
-    """Share of the lane in the arbitration, in units of 64 bytes a turn."""
-    roles: tuple[ServerRole, ...] = Field(default=(), strict=False)
-    """Servers whose traffic belongs to the class, whichever end they are; none: applications choose the class."""
-
-
-class Budget(SpecModel):
-    """What the plan may take at most; a plan that takes more is refused."""
-
-    power: Watts | None = None
-    """Power of servers and network, such as ``4 MW``."""
-    switches: Annotated[int, Field(ge=1)] | None = None
-    """Switches, as the subnet manager counts them."""
-
-
-class ClusterSpec(SpecModel):
-    """A cluster: its servers, its network, how it is routed, what it may take."""
-
-    name: Name
-    """Name of the cluster."""
-    catalog: str | None = None
-    """Folder with catalog tables of your own, relative to this file; its rows extend or override those that ship."""
-    nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
-    """Groups of servers; a server is called after its group: ``gpu0042``."""
-    network: Shape
-    """Shape of the network."""
-    floor: FloorPlan | None = None
-    """The room; without one there are no racks, and cables have no lengths."""
-    routing: Routing = Routing()
-    """How it is routed."""
-    traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
-    """Classes of traffic; without any, everything travels on one lane."""
-    budget: Budget = Budget()
-    """What the plan may take at most."""
-    spares: Spares = Spares()
-    """Spare parts to buy with the rest."""
-    owning: Owning | None = None
-    """Years, energy and its price, where the cost of owning is asked for."""
-
-    @field_validator("traffic")
-    @classmethod
-    def _each_class_once(cls, traffic: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
-        for what in ("name", "sl"):
-            value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
-            if times > 1:
-                context = {
-                    "found": f"{times} classes with {what} {value}",
-                    "expected": f"another {what} for each class",
-                }
-                raise PydanticCustomError("twice", "{found}; expected {expected}", context)
-        return traffic
-
-
-class SpecFile(NamedTuple):
-    """A spec as it was read."""
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("lab-20")
+    >>> cluster.name, len(cluster.fabrics), cluster.fabric.n_switches
+    ('lab-20', 1, 3)
+    """
 
     spec: ClusterSpec
     catalog: Catalog
-    """The catalog that it is to be compiled with: what ships, and the spec's own."""
-    document: Document
-    """Its text, and where everything stands in it."""
+    """Hardware: what ships, and the spec's own tables."""
+    path: str = ""
+    """File of the spec, which messages about its design begin with; empty where there is none."""
+    sha256: str | None = None
+    """Digest of the text that it was read from; None for a spec that had no text."""
+
+    @property
+    def name(self) -> str:
+        """Name of the cluster."""
+        return self.spec.name
+
+    @cached_property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """Compiled fabrics, one a subnet; a cluster of several planes has several.
+
+        Raises
+        ------
+        DesignError
+            When the design cannot be built; the message holds the arithmetic.
+        """
+        with self._named():
+            groups = resolve_groups(self.spec, self.catalog)
+            if not any(group.count for group in groups):
+                raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count")
+            network, routing = self.spec.network, self.spec.routing
+            fabrics = COMPILERS[type(network)](network, groups, self.catalog, self.name)
+            return tuple(replace(fabric, engine=routing.engine, traffic=self.spec.traffic) for fabric in fabrics)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric of a cluster of one subnet.
+
+        Raises
+        ------
+        DesignError
+            When there are several: choose one of `fabrics`; and as `fabrics`.
+        """
+        if len(self.fabrics) > 1:
+            names = ", ".join(fabric.name for fabric in self.fabrics)
+            raise DesignError(f"{self.name} has {len(self.fabrics)} subnets ({names}): choose one of its `fabrics`")
+        return self.fabrics[0]
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """Place of every device in the room; None where the spec has no floor plan.
+
+        Raises
+        ------
+        DesignError
+            When the room cannot hold the cluster.
+        """
+        with self._named():
+            return place_devices(self.fabrics, self.catalog, self.spec.floor) if self.spec.floor else None
+
+    @cached_property
+    def cablings(self) -> tuple[Cabling, ...] | None:
+        """Cables of each subnet; None where the spec has no floor plan.
+
+        Raises
+        ------
+        DesignError
+            When a cable cannot reach.
+        """
+        with self._named():
+            return choose_cables(self.fabrics, self.layout, self.catalog) if self.layout else None
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the file of the spec before what is wrong with its design."""
+        try:
+            yield
+        except DesignError as error:
+            if not self.path or str(error).startswith(f"{self.path}: "):
+                raise
+            raise DesignError(f"{self.path}: {error}") from None
 
 
-def read_spec(path: Path, engines: Sequence[str] | None = None) -> SpecFile:
-    """Read a cluster's YAML and the catalog that it names.
+def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
+    """Read a cluster's YAML file, and the catalog tables that it names.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The YAML file.
     engines : sequence of str, optional
         Names of routing engines; any name passes when left out.
@@ -150,10 +159,114 @@ def read_spec(path: Path, engines: Sequence[str] | None = None) -> SpecFile:
     ------
     SpecError
         With every finding, at its file, line and column.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.read("configs/lab-20.yaml").name
+    'lab-20'
     """
-    document = read_yaml(path)
-    catalog = load_catalog(_catalog_folders(document, path.parent))
-    return SpecFile(validate_spec(document, catalog, engines), catalog, document)
+    return _cluster(read_yaml(Path(path)), Path(path).parent, engines)
+
+
+def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequence[str] | None = None) -> Cluster:
+    """Make a cluster of a spec that is given as YAML text or as a mapping of plain values.
+
+    Parameters
+    ----------
+    spec : str or mapping
+        What a YAML file would hold.
+    folder : str or Path
+        Folder that the spec's key ``catalog`` is relative to.
+    engines : sequence of str, optional
+        Names of routing engines; any name passes when left out.
+
+    Raises
+    ------
+    SpecError
+        With every finding: at its line and column in a text, at its path of keys in a mapping.
+
+    Examples
+    --------
+    >>> import topo
+    >>> network = {"shape": "fat-tree", "switch": "QM8700"}
+    >>> nodes = {"gpu": {"model": "pcie-a100", "count": 100}}
+    >>> topo.parse({"name": "pilot", "nodes": nodes, "network": network}).fabric.n_switches
+    8
+    >>> topo.parse({"name": "pilot", "nodes": {"gpu": {"model": "pcie-a100", "count": "100"}}, "network": network})
+    Traceback (most recent call last):
+    topo.errors.SpecError: nodes.gpu.count: found the text "100"; expected a whole number
+    """
+    document = parse_yaml(spec, "spec") if isinstance(spec, str) else mapping_document(spec)
+    return _cluster(document, Path(folder), engines)
+
+
+def preset(name: str) -> Cluster:
+    """Return one of the clusters that ship, such as ``fire-flyer-2``.
+
+    Raises
+    ------
+    SpecError
+        When there is none of that name.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.preset("fire-flyer-2").fabric.n_switches
+    122
+    """
+    if name not in presets():
+        hint = did_you_mean(name, presets())
+        raise SpecError([Finding("preset", f'"{name[:60]}"', f"one of {', '.join(presets())}", hint)])
+    return read(config_root() / f"{name}.yaml")
+
+
+def presets() -> dict[str, str]:
+    """Return the names of the clusters that ship, each with a line about it.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.presets()["lab-20"]
+    'A lab that can be read at a glance: 20 servers on one fat-tree, two levels, no oversubscription needed.'
+    """
+    files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
+    return {file.stem: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in files}
+
+
+def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
+    """Compile a spec that was made or changed in Python.
+
+    Parameters
+    ----------
+    spec : ClusterSpec
+        The spec.
+    catalog : Catalog, optional
+        Hardware; what ships when left out.
+
+    Raises
+    ------
+    DesignError
+        When the design cannot be built; the message holds the arithmetic.
+
+    Examples
+    --------
+    >>> import topo
+    >>> spec = topo.preset("lab-20").spec
+    >>> topo.compile(spec.model_copy(update={"name": "twin"})).fabric.name
+    'twin'
+    """
+    cluster = Cluster(spec, catalog or load_catalog())
+    _ = cluster.fabrics  # now, so that a design that cannot be built is refused here
+    return cluster
+
+
+def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:
+    catalog = load_catalog(_catalog_folders(document, folder))
+    spec = validate_spec(document, catalog, engines)
+    if not document.text:
+        return Cluster(spec, catalog)
+    return Cluster(spec, catalog, document.path, hashlib.sha256(document.text.encode()).hexdigest())
 
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
@@ -189,3 +302,22 @@ def _catalog_folders(document: Document, base: Path) -> list[Path]:
         expected = "a folder of catalog tables, relative to this file"
         raise SpecError([Finding(document.where(node), describe(node), expected, "Remove the key if there is none.")])
     return [folder]
+
+
+def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
+    """Look up the models of the node groups: their roles, adapters and link speeds."""
+    groups = []
+    for name, node in spec.nodes.items():
+        model = catalog.node(node.model)
+        groups.append(
+            HostGroup(
+                name=name,
+                count=node.count,
+                model=model.name,
+                role=model.role if node.role is None else node.role,
+                adapters=model.adapters,
+                adapter_model=model.adapter_model,
+                speed=catalog.hca(model.adapter_model).speed,
+            )
+        )
+    return groups

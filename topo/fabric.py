@@ -23,6 +23,8 @@ from topo.hardware.speeds import LANE_GBPS
 if TYPE_CHECKING:
     import networkx as nx
 
+    from topo.spec.base import TrafficClass
+
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
 
@@ -52,6 +54,10 @@ class Role(IntEnum):
     """A switch that joins zones over ports of their leaves."""
     SWITCH = 8
     """A switch whose place in the fabric is not known."""
+
+
+HOST_ROLES = {"compute": Role.COMPUTE, "storage": Role.STORAGE, "management": Role.MANAGEMENT}
+"""Roles that a host can have, by the words for them."""
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -116,6 +122,12 @@ class Fabric:
 
     discovered_lid: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
+    engine: str = "auto"
+    """Routing engine that its spec asks for; ``auto`` takes the one that fits."""
+    traffic: tuple[TrafficClass, ...] = ()
+    """Classes of traffic that its spec has; without any, everything travels on one lane."""
+    notes: tuple[str, ...] = ()
+    """What was skipped when the fabric was read, a sentence each, with file and line."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

@@ -16,12 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from topo.errors import FormatError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import HOST_ROLES, Fabric, Kind, Role
 from topo.formats.lines import bounded_lines, read_lines
 from topo.nearest import did_you_mean
-
-HOST_ROLES = {"compute": Role.COMPUTE, "storage": Role.STORAGE, "management": Role.MANAGEMENT}
-"""Roles that a host can have, by the words for them."""
 
 MAX_RULES = 1000
 MAX_PATTERN = 128

@@ -33,20 +33,16 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """
     from plan.folder import check_replaceable, write_folder
     from routing.engines import ENGINES
-    from topo.cluster import read_spec
-    from topo.errors import DesignError
+    from topo.cluster import read
 
     check_replaceable(output)
     with progress(quiet=as_json) as step:
         step("reading")
-        source = read_spec(spec, tuple(ENGINES))
+        cluster = read(spec, tuple(ENGINES))
         from plan.pipeline import make_plan
         from plan.render.plan_output import plan_document, plan_files
 
-        try:
-            plan = make_plan(source, seed, step)
-        except DesignError as error:
-            raise DesignError(f"{spec}: {error}") from None
+        plan = make_plan(cluster, seed, step)
         step("writing")
         write_folder(output, plan_files(plan))
     if as_json:

@@ -30,16 +30,15 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 
     from plan.pricing import price_cluster
     from plan.render.terminal import console
-    from topo.cluster import read_spec
-    from topo.compile import compile_cluster
+    from topo.cluster import read
 
-    source = read_spec(spec)
-    known = sorted({name for prices in source.catalog.prices.values() for name in prices})
+    cluster = read(spec)
+    known = sorted({name for prices in cluster.catalog.prices.values() for name in prices})
     if currency not in known:
         raise HeddleError(
             f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
         )
-    pricing = price_cluster(source.spec, compile_cluster(source.spec, source.catalog), source.catalog, currency)
+    pricing = price_cluster(cluster, currency)
     priced, power, owning = pricing.cost, pricing.power, pricing.owning
     if as_json:
         lines = [asdict(row.line) | {"unit_price": row.unit_price, "included": row.included} for row in priced.lines]
@@ -48,7 +47,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
         owned = owning and owning.to_json()
         print_json({"cost": priced.to_json(), "power": power.to_json(), "owning": owned, "lines": lines})
         return
-    table = Table(title=f"{source.spec.name} in {currency}", title_justify="left", title_style="bold")
+    table = Table(title=f"{cluster.spec.name} in {currency}", title_justify="left", title_style="bold")
     for name in ("part", "item", "place", "count", "each", "all"):
         table.add_column(name, justify="right" if name in ("count", "each", "all") else "left")
     for row in priced.lines:
@@ -87,20 +86,19 @@ def compare(spec: Path, as_json: bool) -> None:
     from costmodel.comparison import compare as systems_of
     from plan.pricing import PUBLISHED
     from plan.render.terminal import console
-    from topo.cluster import read_spec
-    from topo.compile import compile_cluster
+    from topo.cluster import read
     from topo.hardware.catalog import config_root
 
-    source = read_spec(spec)
-    systems = systems_of(compile_cluster(source.spec, source.catalog), source.catalog)
+    cluster = read(spec)
+    systems = systems_of(cluster.fabrics, cluster.catalog)
     published = read_published(config_root() / PUBLISHED)
-    cells = table_ii(source.catalog, published)
-    cells += table_iii(baselines(source.catalog, published), source.catalog, published)
+    cells = table_ii(cluster.catalog, published)
+    cells += table_iii(baselines(cluster.catalog, published), cluster.catalog, published)
     if as_json:
         rows = [asdict(system) | {"total": system.total} for system in systems]
         print_json({"systems": rows, "published": [asdict(cell) | {"difference": cell.difference} for cell in cells]})
         return
-    beside = Table(title=f"{source.spec.name}, GPU for GPU", title_justify="left", title_style="bold")
+    beside = Table(title=f"{cluster.spec.name}, GPU for GPU", title_justify="left", title_style="bold")
     for name in ("", "GPUs", "switches", "network", "servers", "total", "of DGX", "node power"):
         beside.add_column(name, justify="right" if name else "left")
     dgx = systems[-1].total

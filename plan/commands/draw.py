@@ -11,7 +11,7 @@ import click
 
 from plan.commands.spec import as_json, print_json
 from plan.render.progress import progress
-from topo.errors import DesignError, Finding, FormatError, HeddleError, SpecError
+from topo.errors import Finding, FormatError, HeddleError, SpecError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,22 +84,17 @@ def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
     from plan.inputs import SPEC_SUFFIXES, read_fabric_argument, subnet_folders
 
     if path.is_dir():
-        subnets = [(name, read_fabric_argument(path, name or None).fabric) for name in subnet_folders(path)]
+        subnets = [(name, read_fabric_argument(path, name or None)) for name in subnet_folders(path)]
         name = path.absolute().name
         return name, [replace(fabric, name=subnet or name) for subnet, fabric in subnets], None
     if path.suffix not in SPEC_SUFFIXES:
         from topo.formats.fabric_file import read_fabric
-        from topo.levels import find_levels
 
-        return path.name.partition(".")[0], [find_levels(read_fabric(path).fabric)], None
-    from topo.cluster import read_spec
-    from topo.compile import compile_cluster
+        return path.name.partition(".")[0], [read_fabric(path)], None
+    from topo.cluster import read
 
-    source = read_spec(path)
-    try:
-        return source.spec.name, compile_cluster(source.spec, source.catalog), source.spec.network
-    except DesignError as error:
-        raise DesignError(f"{path}: {error}") from None
+    cluster = read(path)
+    return cluster.name, cluster.fabrics, cluster.spec.network
 
 
 def refuse_other_files(path: Path) -> None:

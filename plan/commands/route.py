@@ -82,7 +82,7 @@ def route(
     with progress(quiet=as_json) as step:
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
-        known, more = give_roles(source.fabric, roles, cn_guids, io_guids)
+        known, more = give_roles(source, roles, cn_guids, io_guids)
         import numpy as np
 
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
@@ -117,8 +117,8 @@ def route(
             study = study_failures(known, lambda left: make_tables(left, wanted, lanes)[0], failures, rng, ends)
             document["failures"] = study.summary()
         step("writing")
-        write_folder(output, route_files(routed, source, document))
-        rehearsal = rehearse_subnet(routed, source.traffic, step) if rehearse else None
+        write_folder(output, route_files(routed, document))
+        rehearsal = rehearse_subnet(routed, step) if rehearse else None
         contenders: Sequence[Contender] = ()
         if compare:
             contenders = compare_with_opensm(routed, ends, in_tree_order=True, seed=seed, step=step)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from topo.errors import DesignError, Finding, SpecError
+from topo.errors import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
@@ -33,25 +33,23 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
     PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
     """
+    from topo.cluster import presets
     from topo.hardware.catalog import config_root
     from topo.nearest import did_you_mean
 
-    presets = {path.stem: path for path in sorted(config_root().glob("*.yaml"), key=lambda path: path.stem)}
+    about = presets()
     if only_list:
-        about = {
-            name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in presets.items()
-        }
         if as_json:
             print_json({"presets": about})
         else:
             width = max(map(len, about))
             click.echo("\n".join(f"{name:{width}}  {text}" for name, text in about.items()))
         return
-    if preset not in presets:
-        hint = did_you_mean(preset, presets)
-        raise SpecError([Finding("PRESET", f'"{preset[:60]}"', f"one of {', '.join(presets)}", hint)])
+    if preset not in about:
+        hint = did_you_mean(preset, about)
+        raise SpecError([Finding("PRESET", f'"{preset[:60]}"', f"one of {', '.join(about)}", hint)])
     output = output or Path(f"{preset}.yaml")
-    text = SCHEMA_LINE + presets[preset].read_text(encoding="utf-8")
+    text = SCHEMA_LINE + (config_root() / f"{preset}.yaml").read_text(encoding="utf-8")
     try:
         # O_EXCL: neither a file nor a link that is there is touched, even if it comes between look and write.
         with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as stream:
@@ -80,16 +78,11 @@ def check(spec: Path, as_json: bool) -> int:
     """
     from plan.pricing import exceeded_budgets, price_cluster
     from routing.engines import ENGINES
-    from topo.cluster import read_spec
-    from topo.compile import compile_cluster
+    from topo.cluster import read
     from topo.fabric import Kind
 
-    try:
-        cluster, catalog, _ = read_spec(spec, engines=list(ENGINES))
-        fabrics = compile_cluster(cluster, catalog)
-        exceeded = exceeded_budgets(cluster, price_cluster(cluster, fabrics, catalog))
-    except DesignError as error:
-        raise DesignError(f"{spec}: {error}") from None
+    cluster = read(spec, tuple(ENGINES))
+    exceeded = exceeded_budgets(cluster.spec, price_cluster(cluster))
     subnets = [
         {
             "name": fabric.name,
@@ -98,7 +91,7 @@ def check(spec: Path, as_json: bool) -> int:
             "adapters": int((fabric.kind == Kind.HCA).sum()),
             "links": len(fabric.links),
         }
-        for fabric in fabrics
+        for fabric in cluster.fabrics
     ]
     if as_json:
         print_json({"ok": not exceeded, "name": cluster.name, "subnets": subnets, "exceeded": exceeded})
@@ -130,7 +123,7 @@ def schema(kind: str, as_json: bool) -> None:
 
         found = QueueSpec.model_json_schema()
     else:
-        from topo.cluster import ClusterSpec
+        from topo.spec.cluster import ClusterSpec
 
         found = ClusterSpec.model_json_schema()
     title = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"

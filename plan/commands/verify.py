@@ -73,7 +73,7 @@ def verify(
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
         if lids is not None:
-            source = source._replace(fabric=give_lids(source.fabric, lids))
+            source = give_lids(source, lids)
         from routing.opensm.conf import read_lanes
         from routing.opensm.files import apply_policy
         from routing.opensm.lfts import read_lfts
@@ -82,21 +82,21 @@ def verify(
         from routing.tables import differing_entries
 
         step("reading the tables")
-        read = read_lfts(lfts, source.fabric)
+        read = read_lfts(lfts, source)
         tables = read.tables
         if policy is not None:
-            tables = apply_policy(source.fabric, tables, read_qos_policy(policy))
+            tables = apply_policy(source, tables, read_qos_policy(policy))
         if lanes is not None:
             tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
         count, odd = 0, []
         if expect is not None:
             step("comparing")
-            wanted = read_lfts(expect, source.fabric).tables
-            entries = differing_entries(source.fabric, wanted, tables)
+            wanted = read_lfts(expect, source).tables
+            entries = differing_entries(source, wanted, tables)
             count = len(entries)
-            odd = [describe_entry(source.fabric, wanted, tables, *pair) for pair in entries[:10].tolist()]
+            odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
-        proof = prove(source.fabric, tables, endpoints)  # type: ignore[arg-type]
+        proof = prove(source, tables, endpoints)  # type: ignore[arg-type]
     for note in (*source.notes, *read.notes):
         click.echo(printable(f"plan: {note}"), err=True)
     if not proof.pairs:
@@ -106,9 +106,9 @@ def verify(
         )
     if as_json:
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(proof.summary() | faults_document(source.fabric, proof) | compared)
+        print_json(proof.summary() | faults_document(source, proof) | compared)
     else:
-        show(source.fabric, proof)
+        show(source, proof)
         if expect is not None:
             click.echo(f"{count:,} entries are not as in {expect}")
         for text in odd:

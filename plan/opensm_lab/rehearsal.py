@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,6 @@ import numpy as np
 
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import Subnet
-from routing.lanes.classes import TrafficClass
 from routing.opensm.files import opensm_files
 from routing.opensm.ibdmchk import IbdmchkReport
 from routing.tables import differing_entries
@@ -46,9 +45,7 @@ class Rehearsal:
         return {"holds": self.holds, **asdict(self)}
 
 
-def rehearse(
-    subnet: Subnet, traffic: Sequence[TrafficClass] = (), step: Callable[[str], None] = lambda text: None
-) -> Rehearsal:
+def rehearse(subnet: Subnet, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
     """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
 
     Raises
@@ -59,7 +56,7 @@ def rehearse(
     fabric, tables = subnet.fabric, subnet.tables
     with TemporaryDirectory(prefix="heddle-") as name:
         folder = Path(name)
-        files = opensm_files(as_simulated(fabric), tables, traffic, directory=str(folder / "files"))
+        files = opensm_files(as_simulated(fabric), tables, fabric.traffic, directory=str(folder / "files"))
         step("loading the tables into OpenSM over ibsim")
         with simulated(fabric, folder) as simulation:
             run = simulation.opensm("file", files)

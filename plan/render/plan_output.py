@@ -20,7 +20,6 @@ from plan.folder import Content
 from plan.pipeline import Plan
 from plan.pricing import exceeded_budgets
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
-from routing.lanes.classes import TrafficClass
 from topo.hardware.catalog import Catalog
 
 
@@ -59,10 +58,9 @@ def plan_files(plan: Plan) -> Mapping[str, Content]:
     }
     netbox = netbox_files(fabrics, plan.catalog, plan.spec.name, plan.pricing.layout, plan.pricing.cablings)
     files |= {f"exports/netbox/{name}": text for name, text in netbox.items()}
-    traffic = [TrafficClass(**item.model_dump()) for item in plan.spec.traffic]
     for subnet, folder in zip(plan.subnets, _folders(plan.subnets), strict=True):
         fabric = subnet.fabric
-        files |= {f"{folder}{name}": content for name, content in subnet_files(subnet, traffic).items()}
+        files |= {f"{folder}{name}": content for name, content in subnet_files(subnet).items()}
         files[f"{folder}exports/fabric.topo"] = format_topo(fabric)
         files[f"{folder}exports/fabric.ibdm.topo"] = format_ibdm_topo(fabric)
         files |= {f"{folder}exports/ibnl/{name}": text for name, text in ibnl_files(fabric).items()}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from plan.folder import MARK, Content
-from plan.inputs import FabricInput
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
 from topo.fabric import Fabric, Kind, Role
 
@@ -36,9 +35,9 @@ def route_document(subnet: Subnet, path: Path, seed: int) -> dict[str, Any]:
     }
 
 
-def route_files(subnet: Subnet, source: FabricInput, document: Mapping[str, Any]) -> Mapping[str, Content]:
+def route_files(subnet: Subnet, document: Mapping[str, Any]) -> Mapping[str, Content]:
     """Return the files of the output folder, by path relative to it."""
-    return {"plan.json": json.dumps(document, indent=2) + "\n", **subnet_files(subnet, source.traffic)}
+    return {"plan.json": json.dumps(document, indent=2) + "\n", **subnet_files(subnet)}
 
 
 def count_fabric(fabric: Fabric) -> dict[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topo.errors import DesignError
-from topo.fabric import Role
+from topo.spec.base import TrafficClass
 
 DATA_LANES = 8
 """Data lanes of a Quantum switch, 0 to 7. A higher one would be folded onto these (OpenSM masks it), unseen."""
@@ -22,21 +22,6 @@ MAX_WEIGHT = 255
 
 PACKET_WEIGHT = 64
 """Weight of a packet of 4 KiB. Lanes with less still send one packet a turn."""
-
-
-@dataclass(frozen=True)
-class TrafficClass:
-    """Traffic with a service level and a lane of its own."""
-
-    name: str
-    sl: int
-    """Service level, 0 to 15."""
-    vl: int
-    """Data lane that the service level maps to."""
-    weight: int
-    """Share of the lane in the arbitration, in units of 64 bytes a turn."""
-    roles: tuple[Role, ...] = ()
-    """Hosts whose traffic belongs to the class, whichever end they are; none: applications choose the class."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +58,10 @@ def lanes_of_classes(traffic: Sequence[TrafficClass]) -> LanePlan:
         if times > 1:
             raise DesignError(f"{times} traffic classes have the {what} {value}; each must have its own")
     for item in traffic:
-        if not (0 <= item.sl <= 15 and 0 <= item.vl < DATA_LANES):
+        if item.vl >= DATA_LANES:
             raise DesignError(
-                f"traffic class {item.name} has SL {item.sl} and VL {item.vl}; there are SLs 0 to 15, and switches "
-                f"have the data lanes 0 to {DATA_LANES - 1}"
+                f"traffic class {item.name} has SL {item.sl} and VL {item.vl}; switches have the data lanes 0 to "
+                f"{DATA_LANES - 1}"
             )
     if not traffic:
         return LanePlan((0,) * 16, ((0, PACKET_WEIGHT),))
@@ -86,7 +71,7 @@ def lanes_of_classes(traffic: Sequence[TrafficClass]) -> LanePlan:
     for item in traffic:
         weights[item.vl] += item.weight
     for vl, weight in weights.items():
-        if not 1 <= weight <= MAX_WEIGHT:
+        if weight > MAX_WEIGHT:
             names = ", ".join(item.name for item in traffic if item.vl == vl)
             raise DesignError(f"lane {vl} has the weight {weight} ({names}); an entry can hold 1 to {MAX_WEIGHT}")
     return LanePlan(tuple(lane.get(sl, other) for sl in range(16)), tuple(sorted(weights.items())))

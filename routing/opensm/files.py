@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.lanes.classes import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import lfts_sections
@@ -20,6 +20,7 @@ from routing.tables import RoutingTables, lid_owners
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import format_guid_list
+from topo.spec.base import TrafficClass
 
 DIRECTORY = "/etc/opensm"
 """Where OpenSM's files are on Debian and with NVIDIA's packages."""

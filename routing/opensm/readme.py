@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from routing.lanes.classes import TrafficClass
 from topo.builder import GUID_PREFIX
 from topo.fabric import Fabric
+from topo.spec.base import TrafficClass
 
 PLANNED = """\
 The GUIDs in these files are **planned ones**, which no hardware has: they show how the fabric shall be. Once the cables

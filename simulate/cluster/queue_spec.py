@@ -13,8 +13,7 @@ from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
 from simulate.cluster.training_job import JobPlan
 from topo.errors import Finding, SpecError
 from topo.formats.yaml import Document, Node, read_yaml
-from topo.spec.base import SpecModel
-from topo.spec.names import Name
+from topo.spec.base import Name, SpecModel
 from topo.spec.units import Bytes, Seconds
 from topo.spec.validation import validate
 

@@ -9,8 +9,7 @@ from costmodel.needs import Needs, read_needs, validate_needs
 from costmodel.optimise import Design, judge, least_price, search
 from helpers.clusters import CATALOG, zoned
 from plan.export.spec import format_spec
-from topo.cluster import validate_spec
-from topo.compile import compile_cluster
+from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, SpecError
 from topo.formats.catalog_csv import Source
 from topo.formats.yaml import parse_yaml
@@ -52,7 +51,7 @@ def test_fire_flyer_2_is_found_from_its_needs() -> None:
     winner = found.winner
     assert winner is not None
     assert (winner.switches, winner.price) == (122, 366.0)
-    (fabric,) = compile_cluster(winner.spec, source.catalog)
+    (fabric,) = Cluster(winner.spec, source.catalog).fabrics
     ours = zoned("spread")
     assert (fabric.n_nodes, len(fabric.links)) == (ours.n_nodes, len(ours.links))
     assert (fabric.role == ours.role).all()
@@ -163,12 +162,10 @@ def test_growth_buys_ports_today_and_servers_later() -> None:
     winner = search(asked, CATALOG).winner
     assert winner is not None
     assert winner.spec.nodes["gpu"].count == 100
-    (fabric,) = compile_cluster(winner.spec, CATALOG)
+    (fabric,) = Cluster(winner.spec, CATALOG).fabrics
     assert fabric.n_switches == winner.switches
-    (grown,) = compile_cluster(
-        winner.spec.model_copy(update={"nodes": {"gpu": winner.spec.nodes["gpu"].model_copy(update={"count": 150})}}),
-        CATALOG,
-    )
+    more = {"gpu": winner.spec.nodes["gpu"].model_copy(update={"count": 150})}
+    (grown,) = Cluster(winner.spec.model_copy(update={"nodes": more}), CATALOG).fabrics
     assert grown.n_switches == winner.switches
 
 

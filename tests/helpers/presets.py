@@ -2,8 +2,7 @@
 
 from routing.engines import choose, load_engine
 from routing.tables import RoutingTables
-from topo.cluster import SpecFile, read_spec
-from topo.compile import compile_cluster
+from topo.cluster import Cluster, preset
 from topo.fabric import Fabric
 from topo.hardware.catalog import config_root
 
@@ -13,14 +12,14 @@ ALIKE = {"deepseek-v3-2048", "deepseek-v3-planes", "four-planes-32k"}
 """Those whose subnets are planes of one design: what holds of one holds of all (`test_planes_are_alike`)."""
 
 
-def read_preset(name: str) -> SpecFile:
-    return read_spec(config_root() / f"{name}.yaml")
+def read_preset(name: str) -> Cluster:
+    return preset(name)
 
 
 def subnets(name: str) -> list[Fabric]:
     """The different subnets of a preset."""
     source = read_preset(name)
-    fabrics = compile_cluster(source.spec, source.catalog)
+    fabrics = source.fabrics
     return list(fabrics[:1] if name in ALIKE else fabrics)
 
 

@@ -12,7 +12,7 @@ from plan.opensm_lab.ibsim import simulated
 from topo.builder import FabricBuilder
 from topo.discovery import Discovery
 from topo.fabric import Fabric, Role
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
 from topo.hardware.speeds import LinkSpeed
 
@@ -52,7 +52,7 @@ def found(planned: Fabric, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     with simulated(planned, tmp_path_factory.mktemp("cabling")) as subnet:
         text = subnet.ibnetdiscover()
         run = subnet.opensm("minhop")
-    return {"ibnetdiscover": parse_ibnetdiscover(text), "opensm": read_fabric(run.folder / "opensm-subnet.lst")}
+    return {"ibnetdiscover": parse_ibnetdiscover(text), "opensm": read_dump(run.folder / "opensm-subnet.lst")}
 
 
 def channels(fabric: Fabric) -> set[tuple[int, ...]]:
@@ -88,7 +88,7 @@ def test_names_guids_and_lids_come_back(planned: Fabric, found: dict[str, Discov
 
 @pytest.mark.parametrize("name", ["tartu_fdr10_2014", "kr_dual_cs8500_2021", "cs8500_frame_factory_2019"])
 def test_a_real_fabric_that_is_written_again_comes_back(fabrics_folder: Path, tmp_path: Path, name: str) -> None:
-    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric
+    fabric = read_dump(fabrics_folder / name / "ibnetdiscover.gz").fabric
     with simulated(fabric, tmp_path) as subnet:
         found = parse_ibnetdiscover(subnet.ibnetdiscover())
     assert found.skipped == ()

@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from helpers.opensm_daemon import level_of_path, serving
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
-from routing.lanes.classes import TrafficClass
 from routing.opensm.files import opensm_files
 from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
 from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts
 from topo.errors import ToolError
 from topo.fabric import Fabric, Role
+from topo.spec.base import TrafficClass
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
 
 CLASSES = (
-    TrafficClass("other", 0, 1, 32),
-    TrafficClass("nccl", 2, 2, 128),
-    TrafficClass("storage", 3, 3, 64, (Role.STORAGE,)),
+    TrafficClass(name="other", sl=0, vl=1, weight=32),
+    TrafficClass(name="nccl", sl=2, vl=2, weight=128),
+    TrafficClass(name="storage", sl=3, vl=3, weight=64, roles=(Role.STORAGE,)),
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.opensm.lfts import format_lfts
 from routing.proof import prove
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "us
     ],
 )
 def test_tables_of_real_fabrics_go_both_ways(fabrics_folder, name, loops, tmp_path) -> None:
-    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric
+    fabric = read_dump(fabrics_folder / name / "ibnetdiscover.gz").fabric
     with simulated(fabric, tmp_path) as subnet:
         run = subnet.opensm("minhop")
         back = subnet.opensm("file", {"lfts": format_lfts(as_simulated(fabric), run.tables)})

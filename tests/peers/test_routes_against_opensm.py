@@ -18,7 +18,6 @@ from routing.proof import prove
 from topo.fabric import Fabric
 from topo.formats.fabric_file import read_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
-from topo.levels import find_levels
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
 
@@ -42,7 +41,7 @@ CASES += [(name, engine) for name in SMALL for engine in ENGINES if (name, engin
 
 
 def read(folder: Path, name: str) -> Fabric:
-    return find_levels(read_fabric(folder / FILES[name]).fabric)
+    return read_fabric(folder / FILES[name])
 
 
 @pytest.mark.parametrize(("name", "engine"), CASES)

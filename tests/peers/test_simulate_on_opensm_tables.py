@@ -12,7 +12,7 @@ from routing.endpoints import select_endpoints
 from simulate.engines import fluid
 from simulate.network import Network
 from simulate.traffic.collectives import schedule
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 
@@ -24,11 +24,11 @@ WORKLOAD = "jobs:\n- {name: a, kind: collective, collective: all-to-all, size: 1
 def test_tables_and_links_that_opensm_dumps(
     engine: str, fabrics_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fabric = read_fabric(fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz").fabric
+    fabric = read_dump(fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz").fabric
     swept = run_opensm(fabric, tmp_path, engine)
     ends = select_endpoints(fabric, swept.tables)[:40]
     # ibsim gives ports GUIDs of its own; the LIDs in both files are those of this run.
-    simulated = read_fabric(swept.folder / "opensm-subnet.lst").fabric
+    simulated = read_dump(swept.folder / "opensm-subnet.lst").fabric
     guid_of = dict(zip(simulated.discovered_lid.tolist(), simulated.end_guid.tolist(), strict=True))
     names = [f"0x{guid_of[lid]:016x}" for lid in swept.tables.lid[ends].tolist()]
     workload = tmp_path / "w.yaml"

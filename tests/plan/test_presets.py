@@ -12,7 +12,7 @@ from plan.pipeline import make_plan
 from plan.pricing import exceeded_budgets
 from routing.engines import load_engine
 from routing.proof import check_certificate, prove
-from topo.compile import compile_cluster
+from topo.cluster import Cluster
 
 PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
     "fire-flyer-2": (122, 80, 40, 0, 9_600, 1_640),
@@ -34,7 +34,7 @@ LANES = {"dragonfly": 3, "slim-fly": 2}
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_counts(name):
     source = read_preset(name)
-    counts = count(compile_cluster(source.spec, source.catalog), source.catalog)
+    counts = count(source.fabrics, source.catalog)
     between = counts.links - counts.host_ports
 
     assert (counts.switches, counts.leaf, counts.spine, counts.core, counts.gpus, between) == PUBLISHED[name]
@@ -53,7 +53,7 @@ def test_every_preset_is_routed_completely_and_without_credit_loops(name):
 @pytest.mark.parametrize("name", sorted(ALIKE))
 def test_planes_are_alike(name):
     source = read_preset(name)
-    first, *others = compile_cluster(source.spec, source.catalog)
+    first, *others = source.fabrics
 
     for other in others:
         for field in ("kind", "role", "level", "port_offset", "peer", "width", "speed"):
@@ -64,7 +64,7 @@ def test_others_are_not_alike():
     alike = []
     for name in PRESETS:
         source = read_preset(name)
-        fabrics = compile_cluster(source.spec, source.catalog)
+        fabrics = source.fabrics
         if len(fabrics) > 1 and len({fabric.peer.tobytes() for fabric in fabrics}) == 1:
             alike.append(name)
 
@@ -88,7 +88,7 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     source = read_preset("dgx-baseline")
     plain = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"cores": None})})
 
-    assert compile_cluster(plain, source.catalog)[0].n_switches == 1_250
+    assert Cluster(plain, source.catalog).fabrics[0].n_switches == 1_250
 
 
 @pytest.mark.parametrize("name", ["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers.fluids import routed
 from helpers.strategies import tree
-from routing.lanes.classes import TrafficClass, lanes_of_classes
+from routing.lanes.classes import lanes_of_classes
 from routing.lanes.policy import ASK, levels_of_pairs
 from routing.opensm.files import policy_of_classes
 from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy
@@ -16,14 +16,15 @@ from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
+from topo.spec.base import TrafficClass
 
 FABRIC = tree(3, storage=1).fabric
 ENDS = np.arange(FABRIC.n_switches, FABRIC.n_end_ports, dtype=np.int32)
 IS_STORAGE = FABRIC.role[FABRIC.end_node] == Role.STORAGE
 CLASSES = (
-    TrafficClass("compute", sl=0, vl=0, weight=64),
-    TrafficClass("bulk", sl=1, vl=1, weight=32),
-    TrafficClass("storage", sl=5, vl=2, weight=16, roles=(Role.STORAGE,)),
+    TrafficClass(name="compute", sl=0, vl=0, weight=64),
+    TrafficClass(name="bulk", sl=1, vl=1, weight=32),
+    TrafficClass(name="storage", sl=5, vl=2, weight=16, roles=(Role.STORAGE,)),
 )
 
 

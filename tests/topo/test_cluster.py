@@ -1,263 +1,94 @@
-from io import StringIO
-from pathlib import Path
+"""A cluster out of a file, a text, a mapping and a model."""
+
+import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from topo.cluster import ClusterSpec, read_spec, validate_spec
-from topo.compile import compile_cluster
-from topo.errors import DesignError, SpecError
-from topo.fabric import Fabric, Role
-from topo.formats.yaml import parse_yaml
-from topo.hardware.catalog import Catalog, config_root, load_catalog
+import topo
+from topo.hardware.catalog import config_root
 
-PILOT = """\
-name: pilot
-nodes:
-  gpu: {model: pcie-a100, count: 16}
-network: {shape: fat-tree, switch: QM8700}
-"""
+PILOT: dict[str, Any] = {
+    "name": "pilot",
+    "nodes": {"gpu": {"model": "pcie-a100", "count": 16}},
+    "network": {"shape": "fat-tree", "switch": "QM8700"},
+}
 
 
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return load_catalog()
+@pytest.mark.parametrize("name", topo.presets())
+def test_a_spec_is_the_same_from_a_file_a_text_and_a_mapping(name: str) -> None:
+    path = config_root() / f"{name}.yaml"
+    text = path.read_text(encoding="utf-8")
+    cluster = topo.read(path)
+
+    assert topo.preset(name).spec == topo.parse(text).spec == cluster.spec
+    assert topo.parse(YAML(typ="safe", pure=True).load(text)).spec == cluster.spec
+    assert cluster.sha256 == topo.parse(text).sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
-def findings(text: str, catalog: Catalog, engines: list[str] | None = None) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        validate_spec(parse_yaml(text, "f"), catalog, engines)
-    return [str(finding) for finding in caught.value.findings]
+def test_a_cluster_answers_for_what_follows_from_its_spec() -> None:
+    cluster = topo.preset("lab-20")
+
+    assert cluster.fabric is cluster.fabrics[0]
+    assert cluster.name == cluster.fabric.name == "lab-20"
+    assert cluster.layout is not None
+    assert cluster.cablings is not None
+    assert len(cluster.cablings) == 1
+    plain = topo.parse(PILOT)
+    assert (plain.layout, plain.cablings, plain.sha256) == (None, None, None)
 
 
-def test_fire_flyer_2() -> None:
-    spec, catalog, document = read_spec(config_root() / "fire-flyer-2.yaml")
-    assert spec.name == "fire-flyer-2"
-    assert {name: group.count for name, group in spec.nodes.items()} == {"gpu": 1200, "storage": 180}
-    assert [item.name for item in spec.traffic] == ["hfreduce", "nccl", "storage", "other"]
-    assert spec.traffic[2].roles == (Role.STORAGE,)
-    assert spec.budget.power == 4e6
-    assert catalog.node(spec.nodes["gpu"].model).gpus == 8
-    assert document.value["network"]["joints"]["placement"] == "border"
+def test_a_fabric_knows_what_its_spec_asks_for() -> None:
+    spec = PILOT | {"routing": {"engine": "dfsssp"}, "traffic": [{"name": "all", "sl": 0, "vl": 1, "weight": 64}]}
+    fabric = topo.parse(spec).fabric
+
+    assert fabric.engine == "dfsssp"
+    assert fabric.traffic == (topo.TrafficClass(name="all", sl=0, vl=1, weight=64),)
 
 
-def test_defaults(catalog: Catalog) -> None:
-    spec = validate_spec(parse_yaml(PILOT, "f"), catalog)
-    assert (spec.routing.engine, spec.traffic, spec.budget.power, spec.budget.switches) == ("auto", (), None, None)
-    assert spec.nodes["gpu"].role is None
+def test_one_of_several_subnets_must_be_chosen() -> None:
+    with pytest.raises(topo.DesignError, match="has 4 subnets .*: choose one of its `fabrics`"):
+        _ = topo.preset("four-planes-32k").fabric
 
 
-def test_a_role_may_be_overridden(catalog: Catalog) -> None:
-    text = PILOT.replace("pcie-a100, count: 16", "storage-3fs, count: 16, role: compute")
-    spec = validate_spec(parse_yaml(text, "f"), catalog)
-    assert spec.nodes["gpu"].role == Role.COMPUTE
-    (fabric,) = compile_cluster(spec, catalog)
-    assert Role.STORAGE not in fabric.role
-
-
-def test_specs_are_frozen(catalog: Catalog) -> None:
-    spec = validate_spec(parse_yaml(PILOT, "f"), catalog)
-    with pytest.raises(ValidationError):
-        spec.name = "other"  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("preset", sorted(path.stem for path in config_root().glob("*.yaml")))
-def test_what_is_written_reads_the_same(preset: str, tmp_path: Path) -> None:
-    spec = read_spec(config_root() / f"{preset}.yaml").spec
-    file = tmp_path / "again.yaml"
-    with file.open("w", encoding="utf-8") as stream:
-        YAML(typ="safe", pure=True).dump(spec.model_dump(mode="json", exclude_none=True), stream)
-    assert read_spec(file).spec == spec
-
-
-def test_unknown_engine(catalog: Catalog) -> None:
-    text = PILOT + "routing: {engine: zonde}\n"
-    (said,) = findings(text, catalog, ["zoned", "min-hop"])
-    assert said == 'f:5:19: found the text "zonde"; expected the name of a routing engine. Did you mean `zoned`?'
-    assert validate_spec(parse_yaml(text, "f"), catalog).routing.engine == "zonde"
+def test_a_design_that_cannot_be_built_names_its_file(tmp_path) -> None:
+    spec = PILOT | {"nodes": {"gpu": {"model": "pcie-a100", "count": 49_000}}}
+    with pytest.raises(topo.DesignError, match="^[^/]"):
+        topo.compile(topo.parse(spec).spec)
+    path = tmp_path / "pilot.yaml"
+    with path.open("w", encoding="utf-8") as stream:
+        YAML(typ="safe", pure=True).dump(spec, stream)
+    with pytest.raises(topo.DesignError, match=f"^{path}: [^/]"):
+        _ = topo.read(path).fabrics
 
 
 @pytest.mark.parametrize(
-    ("network", "where", "says"),
+    ("change", "says"),
     [
-        ("{shape: fat-three, switch: QM8700}", "f:4:18", "Did you mean `fat-tree`?"),
-        ("{switch: QM8700}", "f:4:1", "found no `shape`; expected `shape`: one of "),
-        ("{shape: [zones]}", "f:4:18", "found a list of 1; expected one of "),
-        ("{shape: fat-tree}", "f:4:1", "found no `switch`; expected the key `switch`"),
-        ("{shape: fat-tree, switch: QM8700, leafs: 4}", "f:4:44", "Did you mean `leaves`?"),
-        (
-            "{shape: fat-tree, switch: QM8700, oversubscription: yes}",
-            "f:4:62",
-            'found the text "yes"; expected a number',
-        ),
-        ("{shape: fat-tree, switch: QM8700, leaves: true}", "f:4:52", "found true; expected a whole number"),
-        ("", "f:4:1", "found nothing; expected a mapping"),
+        ({"nodes": {"gpu": {"model": "pcie-a100", "count": "x"}}}, 'nodes.gpu.count: found the text "x"; expected a '),
+        ({"nodes": {"gpu": {"model": "pcie-a10", "count": 1}}}, "nodes.gpu.model: .* Did you mean `pcie-a100`?"),
+        ({"network": {"shape": "fat-tree", "switsh": "QM8700"}}, "network.switsh: found the unknown key `switsh`"),
+        ({"traffic": [{"name": "all", "sl": 0}]}, r"traffic\[0\]: found no `vl`; expected the key `vl`"),
+        ({"nodes": {3: {}}}, "nodes: found the key 3; expected a name as the key"),
+        ({"catalog": "nowhere"}, 'catalog: found the text "nowhere"; expected a folder of catalog tables'),
+        ({"name": {1, 2}}, "name: found a value of the type set; expected text"),
     ],
 )
-def test_network(network: str, where: str, says: str, catalog: Catalog) -> None:
-    (said,) = findings(PILOT.replace("{shape: fat-tree, switch: QM8700}", network), catalog)
-    assert said.startswith(f"{where}: ")
-    assert says in said
+def test_errors_of_a_mapping_name_the_path_of_keys(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(topo.SpecError, match=f"^{says}"):
+        topo.parse(PILOT | change)
 
 
-def test_the_tag_of_a_shape_is_not_mistaken_for_its_key(catalog: Catalog) -> None:
-    """`zones` is a shape and a key of it: pydantic's path holds the shape, the document the key."""
-    text = PILOT.replace(
-        "{shape: fat-tree, switch: QM8700}",
-        "\n  shape: zones\n  zones: 1\n  tree:\n    swich: QM8700\n  joints: {switch: QM8700, count: 2, ports: 0}",
-    )
-    assert [said.partition(": ")[0] for said in findings(text, catalog)] == ["f:6:10", "f:7:3", "f:8:5", "f:9:45"]
+def test_a_mapping_without_end_is_refused() -> None:
+    spec: dict[str, Any] = dict(PILOT)
+    spec["network"] = spec
+    with pytest.raises(topo.SpecError, match="found one more level of nesting; expected at most 32 levels"):
+        topo.parse(spec)
+    with pytest.raises(topo.SpecError, match="found more than 20,000 values"):
+        topo.parse({"list": [0] * 30_000})
 
 
-def test_many_errors_are_counted(catalog: Catalog) -> None:
-    said = findings(PILOT + "".join(f"key{number}: 1\n" for number in range(50)), catalog)
-    assert len(said) == 21
-    assert said[-1] == "f: found 30 more errors; expected none"
-
-
-def test_places_inside_an_alias_are_those_of_its_anchor(catalog: Catalog) -> None:
-    text = PILOT.replace("{model: pcie-a100, count: 16}", "&group {model: pcie-a100, count: 0}\n  more: *group")
-    assert [said.partition(": ")[0] for said in findings(text, catalog)] == ["f:3:41", "f:3:41"]
-
-
-def test_own_catalog(tmp_path: Path) -> None:
-    (tmp_path / "parts").mkdir()
-    table = tmp_path / "parts" / "switches.csv"
-    head = "model,radix,speed,source,date,confidence\n"
-    table.write_text(f"{head}mine,36,EDR,quote,2026,own\n", encoding="utf-8")
-    file = tmp_path / "spec.yaml"
-    file.write_text(PILOT.replace("QM8700", "mine") + "catalog: parts/\n", encoding="utf-8")
-    spec, catalog, _ = read_spec(file)
-    assert catalog.switch("mine").radix == 36
-    (fabric,) = compile_cluster(spec, catalog)
-    assert "mine" in fabric.models
-
-    table.write_text(f"{head}mine,thirty,EDR,quote,2026,own\n", encoding="utf-8")
-    with pytest.raises(SpecError) as caught:
-        read_spec(file)
-    assert str(caught.value).startswith(f"{table}:2, column radix: found ")
-
-    file.write_text(PILOT + 'catalog: "spec.yaml"\n', encoding="utf-8")
-    with pytest.raises(SpecError, match=r"5:10: found the text .*; expected a folder"):
-        read_spec(file)
-
-
-@pytest.mark.parametrize(
-    ("folder", "says"),
-    [
-        ("x" * 5000, "5:10: found the text .*; expected a folder"),
-        ("spec.yaml/x", "5:10: found the text .*; expected a folder"),
-        ("''", "5:10: found the text .*; expected a folder"),
-        (".", "found a folder without tables; expected one with any of switches.csv"),
-    ],
-    ids=["too long", "below a file", "empty", "no tables"],
-)
-def test_a_catalog_that_cannot_be_one(folder: str, says: str, tmp_path: Path) -> None:
-    file = tmp_path / "spec.yaml"
-    file.write_text(f"{PILOT}catalog: {folder}\n", encoding="utf-8")
-    with pytest.raises(SpecError, match=says):
-        read_spec(file)
-
-
-def junk() -> st.SearchStrategy[Any]:
-    keys = [
-        "name",
-        "nodes",
-        "gpu",
-        "count",
-        "model",
-        "network",
-        "shape",
-        "zones",
-        "tree",
-        "switch",
-        "joints",
-        "traffic",
-    ]
-    words = st.sampled_from([*keys, "traffic", "sl", "roles", "pcie-a100", "fat-tree", "QM8700"])
-    scalars = words | st.none() | st.booleans() | st.integers(-5, 50_000) | st.floats() | st.text(max_size=5)
-    return st.recursive(
-        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=5), max_leaves=20
-    )
-
-
-def mostly(good: Any) -> st.SearchStrategy[Any]:
-    return st.just(good) | st.just(good) | junk()
-
-
-SPECS = st.fixed_dictionaries(
-    {
-        "name": mostly("pilot"),
-        "nodes": mostly({"gpu": {"model": "pcie-a100", "count": 16}})
-        | st.fixed_dictionaries({"gpu": st.fixed_dictionaries({"model": mostly("pcie-a100"), "count": mostly(3)})}),
-        "network": mostly({"shape": "fat-tree", "switch": "QM8700"})
-        | st.fixed_dictionaries(
-            {
-                "shape": mostly("zones"),
-                "zones": mostly(2),
-                "tree": mostly({"switch": "QM8700"}) | st.fixed_dictionaries({"switch": mostly("QM8700")}),
-                "joints": mostly({"switch": "QM8700", "count": 2, "ports": 4}),
-            }
-        ),
-    },
-    optional={"traffic": junk(), "budget": junk(), "routing": junk(), "catalog": st.none(), "extra": junk()},
-)
-
-
-@given(SPECS | junk())
-def test_junk_is_a_spec_or_refused_with_places(catalog: Catalog, value: Any) -> None:
-    stream = StringIO()
-    YAML(typ="safe", pure=True).dump(value, stream)
-    try:
-        spec = validate_spec(parse_yaml(stream.getvalue(), "f"), catalog)
-    except SpecError as error:
-        assert all(finding.where.startswith("f") for finding in error.findings)
-        assert all(finding.found and finding.expected for finding in error.findings)
-    else:
-        assert isinstance(spec, ClusterSpec)
-
-
-@given(
-    gpus=st.integers(1, 2000),
-    storage=st.integers(1, 300),
-    zones=st.integers(2, 4),
-    ports=st.integers(1, 60),
-    joints=st.integers(1, 6),
-    placement=st.sampled_from(["border", "spread"]),
-    switch=st.sampled_from(["QM8700", "SB7800", "QM9700"]),
-)
-def test_random_specs_compile_or_are_refused_with_numbers(
-    catalog: Catalog, gpus: int, storage: int, zones: int, ports: int, joints: int, placement: str, switch: str
-) -> None:
-    text = f"""\
-name: random
-nodes:
-  gpu: {{model: pcie-a100, count: {gpus}}}
-  storage: {{model: storage-3fs, count: {storage}}}
-network:
-  shape: zones
-  zones: {zones}
-  tree: {{switch: {switch}}}
-  shared: {"[storage]" if zones == 2 else "[]"}
-  joints: {{switch: {switch}, count: {joints}, ports: {ports}, placement: {placement}}}
-"""
-    spec = validate_spec(parse_yaml(text, "f"), catalog)
-    try:
-        (fabric,) = compile_cluster(spec, catalog)
-    except DesignError as error:
-        assert any(character.isdigit() for character in str(error))
-        return
-    assert_ports_consistent(fabric)
-    assert len(fabric.hosts) == gpus + storage
-
-
-def assert_ports_consistent(fabric: Fabric) -> None:
-    for port, peer in enumerate(fabric.peer.tolist()):
-        if peer >= 0:
-            assert fabric.peer[peer] == port
-            assert fabric.speed[peer] == fabric.speed[port]
-            assert fabric.width[peer] == fabric.width[port]
+def test_an_unknown_preset_is_told_the_nearest() -> None:
+    with pytest.raises(topo.SpecError, match="Did you mean `lab-20`?"):
+        topo.preset("lab-2")

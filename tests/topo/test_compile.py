@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG
-from topo.cluster import validate_spec
-from topo.compile import compile_cluster
+import topo
+from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError
 from topo.fabric import Kind, Role
 from topo.formats.yaml import parse_yaml
@@ -95,7 +95,7 @@ SPECS = st.fixed_dictionaries(
 
 def compiled(spec):
     document = parse_yaml(json.dumps(spec), "spec.yaml")
-    return compile_cluster(validate_spec(document, CATALOG), CATALOG)
+    return Cluster(validate_spec(document, CATALOG), CATALOG).fabrics
 
 
 @given(SPECS)
@@ -164,4 +164,4 @@ def test_more_than_a_subnet_has_lids_is_refused_before_it_fills_the_memory(text)
     document = parse_yaml(f"name: big\nnodes: {groups}\nnetwork: {text}\n", "big.yaml")
 
     with pytest.raises(DesignError, match="more than 49,151 switches and adapter ports"):
-        compile_cluster(validate_spec(document, CATALOG), CATALOG)
+        topo.compile(validate_spec(document, CATALOG), CATALOG)

@@ -147,7 +147,7 @@ TRUTH = {
 
 @pytest.mark.parametrize("name", TRUTH)
 def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) -> None:
-    fabric = find_levels(read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric)
+    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz")
     for pattern, level, count in TRUTH[name]:
         named = [i for i in range(fabric.n_switches) if re.search(pattern, fabric.names[i])]
         assert len(named) == count
@@ -157,7 +157,7 @@ def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) 
 
 
 def test_a_bare_frame_shows_its_chips(fabrics_folder: Path) -> None:
-    fabric = find_levels(read_fabric(fabrics_folder / "cs8500_frame_factory_2019/ibnetdiscover.gz").fabric)
+    fabric = read_fabric(fabrics_folder / "cs8500_frame_factory_2019/ibnetdiscover.gz")
     assert np.bincount(fabric.level[:60]).tolist() == [0, 40, 20]
     assert np.bincount(find_levels(fabric.without(np.arange(fabric.first_adapter_port, fabric.n_ports))).level[:60])[
         1:
@@ -166,7 +166,7 @@ def test_a_bare_frame_shows_its_chips(fabrics_folder: Path) -> None:
 
 def test_the_two_zone_model(fabrics_folder: Path) -> None:
     path = fabrics_folder / "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz"
-    fabric = find_levels(read_fabric(path).fabric)
+    fabric = read_fabric(path)
     wanted = {"leaf": Role.LEAF, "spin": Role.SPINE, "join": Role.JOINT}
     for name, role, zone in zip(fabric.names[:122], fabric.role, fabric.zone, strict=False):
         assert role == wanted[name.removeprefix("zA-").removeprefix("zB-")[:4]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from helpers.clusters import zoned
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 from topo.formats.guid_list import format_guid_list, parse_guid_list, read_guid_list
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
 from topo.roles import RoleRule, apply_guids, apply_rules, parse_role_rules, read_role_rules
@@ -61,7 +61,7 @@ def test_guid_lists_give_back_the_planned_roles(planned: Fabric, discovered: Fab
 
 def test_the_lists_that_come_with_the_two_zone_model(fabrics_folder: Path) -> None:
     folder = fabrics_folder / "fireflyer_models"
-    fabric = read_fabric(folder / "twozone_1560hca_122sw.ibnetdiscover.txt.gz").fabric
+    fabric = read_dump(folder / "twozone_1560hca_122sw.ibnetdiscover.txt.gz").fabric
     listed = read_guid_list(folder / "twozone.cns.guids")
     _, unknown = apply_guids(fabric, {Role.COMPUTE: listed})
     assert len(listed) == 1560

@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
 from topo.discovery import Discovery
 from topo.errors import FormatError
+from topo.fabric import Fabric
 from topo.formats import ibnetdiscover, subnet_lst
 from topo.formats.lines import read_lines
+from topo.levels import find_levels
+
+NOTED = 5
+"""Skipped lines that are spelled out; the others are counted."""
 
 SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
 
 
-def read_fabric(path: str | Path) -> Discovery:
-    """Read a fabric as ``ibnetdiscover`` prints it or as OpenSM and ibdiagnet list it (``.lst``), packed or not.
+def read_fabric(path: str | Path) -> Fabric:
+    """Read a real fabric as ``ibnetdiscover`` prints it or as OpenSM and ibdiagnet list it (``.lst``), packed or not.
+
+    Levels and roles of the switches, and zones, are found from the cabling.
+
+    Parameters
+    ----------
+    path : str or Path
+        The dump.
+
+    Returns
+    -------
+    Fabric
+        Its `notes` say what was skipped.
+
+    Raises
+    ------
+    FormatError
+        When the file is of neither format, or broken.
+
+    Examples
+    --------
+    >>> import tempfile, topo
+    >>> from topo.formats.ibnetdiscover import format_ibnetdiscover
+    >>> path = Path(tempfile.mkdtemp()) / "lab-20.ibnetdiscover"
+    >>> _ = path.write_text(format_ibnetdiscover(topo.preset("lab-20").fabric))
+    >>> fabric = topo.read_fabric(path)
+    >>> fabric.n_switches, fabric.notes
+    (3, ())
+    """
+    discovery = read_dump(path)
+    skipped = discovery.skipped
+    notes = [f"{path}{f':{line}' if line else ''}: skipped, {reason}" for line, reason in skipped[:NOTED]]
+    if len(skipped) > NOTED:
+        notes.append(f"{path}: {len(skipped) - NOTED:,} more lines skipped")
+    return replace(find_levels(discovery.fabric), notes=tuple(notes))
+
+
+def read_dump(path: str | Path) -> Discovery:
+    """Read a dump as `read_fabric` does, without looking for levels.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +70,8 @@ class Node:
     """The keys of a mapping as nodes, for their places."""
     size: int = 1
     """Values in it, itself and all that its aliases stand for included."""
+    keys_to: str = ""
+    """Path of keys that leads to it, ``nodes.gpu.count``, where it stands in no text."""
 
     @property
     def plain(self) -> Any:
@@ -95,8 +97,8 @@ class Document:
         return self.root.plain
 
     def where(self, node: Node) -> str:
-        """Return ``file:line:column`` of a node."""
-        return f"{self.path}:{node.line}:{node.column}"
+        """Return ``file:line:column`` of a node, or its path of keys where there is no text."""
+        return node.keys_to or f"{self.path}:{node.line}:{node.column}"
 
 
 def read_yaml(path: Path) -> Document:
@@ -114,6 +116,42 @@ def parse_yaml(text: str, path: str) -> Document:
         that is not text, a tag, an alias without anchor, or more depth or values than a spec may have.
     """
     return Document(path, text, _Composer(text, path).compose())
+
+
+def mapping_document(value: Mapping[str, Any]) -> Document:
+    """Return a mapping of plain values as a document; messages name the path of keys in place of line and column.
+
+    Raises
+    ------
+    SpecError
+        With one finding: a key that is not text, or more depth or values than a spec may have.
+    """
+    count = 0
+
+    def refusal(where: str, found: str, expected: str) -> SpecError:
+        return SpecError([Finding(where, found, expected)])
+
+    def node(value: Any, where: str, depth: int) -> Node:
+        nonlocal count
+        count += 1
+        if depth > MAX_DEPTH:
+            raise refusal(where, "one more level of nesting", f"at most {MAX_DEPTH} levels")
+        if count > MAX_VALUES:
+            raise refusal(where, f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
+        line = count
+        if isinstance(value, Mapping):
+            prefix = f"{where}." if where != "spec" else ""
+            if strange := [key for key in value if not isinstance(key, str)]:
+                raise refusal(where, f"the key {strange[0]!r:.60}", "a name as the key")
+            keys = {key: Node(key, line, 1, keys_to=prefix + key) for key in value}
+            children = {key: node(child, prefix + key, depth + 1) for key, child in value.items()}
+            return Node(children, line, 1, keys, keys_to=where)
+        if isinstance(value, (list, tuple)):
+            entries = [node(child, f"{where}[{index}]", depth + 1) for index, child in enumerate(value)]
+            return Node(entries, line, 1, keys_to=where)
+        return Node(value, line, 1, keys_to=where)
+
+    return Document("spec", "", node(value, "spec", 1))
 
 
 class _Composer:
@@ -305,7 +343,7 @@ def describe(node: Node) -> str:
         return f"the text {json.dumps(value[:60] + '...' * (len(value) > 60), ensure_ascii=False)}"
     if isinstance(value, dict):
         return "a mapping"
-    return f"a list of {len(value)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"a value of the type {type(value).__name__}"
 
 
 def place(text: str, offset: int) -> tuple[int, int]:

@@ -18,8 +18,7 @@ from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import SwitchName
+from topo.spec.base import SpecModel, SwitchName
 
 
 class BiGraph(SpecModel):

@@ -20,8 +20,7 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed
 from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import SwitchName
+from topo.spec.base import SpecModel, SwitchName
 
 Count = Annotated[int, Field(ge=1, le=1_000)]
 

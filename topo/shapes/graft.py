@@ -34,8 +34,7 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
 from topo.shapes.hosts import HostGroup
 from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, seat, switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import GroupName, SwitchName
+from topo.spec.base import GroupName, SpecModel, SwitchName
 
 
 class Graft(SpecModel):

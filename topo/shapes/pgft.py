@@ -22,8 +22,7 @@ from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import SwitchName
+from topo.spec.base import SpecModel, SwitchName
 
 Arity = Annotated[int, Field(ge=1, le=254)]
 Arities = Annotated[tuple[Arity, ...], Field(min_length=1, max_length=6, strict=False)]

@@ -21,8 +21,7 @@ from topo.hardware.catalog import Catalog
 from topo.shapes.galois import FiniteField, prime_powers
 from topo.shapes.hosts import HostGroup, each_adapter
 from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import SwitchName
+from topo.spec.base import SpecModel, SwitchName
 
 
 class SlimFly(SpecModel):

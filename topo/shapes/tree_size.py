@@ -13,8 +13,7 @@ from topo.errors import DesignError
 from topo.hardware.catalog import Catalog
 from topo.shapes.graft import Graft
 from topo.shapes.seating import switch_ports
-from topo.spec.base import SpecModel
-from topo.spec.names import SwitchName
+from topo.spec.base import SpecModel, SwitchName
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
 Ratio = Annotated[float, Field(ge=1.0, le=100.0)]

@@ -32,8 +32,7 @@ from topo.shapes.graft import links_onto, size_grafts
 from topo.shapes.hosts import HostGroup, deal, each_adapter
 from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, switch_ports
 from topo.shapes.tree_size import FatTree, TreeSize, size_tree
-from topo.spec.base import SpecModel
-from topo.spec.names import GroupName, SwitchName
+from topo.spec.base import GroupName, SpecModel, SwitchName
 
 Placement = Literal["border", "spread"]
 

@@ -1,8 +1,30 @@
-"""The base of everything that a YAML file may say: strict, closed and frozen."""
+"""What specs are made of: the closed base model, names, roles of servers, classes of traffic.
+
+What may be named elsewhere (a switch of the catalog, a group of nodes, a routing engine) is known only when a spec is
+read, so it comes as the validation's context, such as ``{"switch": ["QM8700", ...]}``. Without a context any name
+passes, and whoever looks it up refuses it.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import re
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from topo.fabric import HOST_ROLES, Role
+from topo.nearest import did_you_mean
 
 
 class SpecModel(BaseModel):
@@ -11,3 +33,77 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+def known(kind: str) -> AfterValidator:
+    """Refuse a name that the context does not have among its names of this kind."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        names = (info.context or {}).get(kind)
+        if names is not None and name not in names:
+            hint = did_you_mean(name, names) or f"There is {', '.join(names) or 'none'}."
+            context = {"expected": f"the name of a {kind}", "hint": hint}
+            raise PydanticCustomError("unknown_name", "{expected}. {hint}", context)
+        return name
+
+    return AfterValidator(check)
+
+
+def spelled(pattern: str, expected: str) -> tuple[AfterValidator, FieldInfo]:
+    """Refuse a name that does not match, and tell editors the pattern."""
+
+    def check(name: str) -> str:
+        if not re.fullmatch(pattern, name):
+            raise PydanticCustomError("name", "{expected}", {"expected": expected})
+        return name
+
+    return AfterValidator(check), Field(json_schema_extra={"pattern": f"^{pattern}$"})
+
+
+Name = Annotated[str, *spelled("[a-z]([a-z0-9-]{0,30}[a-z0-9])?", "lower-case letters, digits and dashes, at most 32")]
+"""What servers, switches and exports can be called after."""
+GroupKey = Annotated[
+    str, *spelled("[a-z]([a-z0-9-]{0,30}[a-z])?", "lower-case letters, digits and dashes, at most 32, a letter last")
+]
+"""As `Name`; a letter is last, since the number of a server follows."""
+SwitchName = Annotated[str, known("switch")]
+"""A switch of the catalog."""
+NodeName = Annotated[str, known("node model")]
+"""A server of the catalog."""
+GroupName = Annotated[str, known("node group")]
+"""A group under the spec's ``nodes``."""
+EngineName = Annotated[str, known("routing engine")]
+"""``auto``, or a routing engine."""
+
+
+def _role(value: Any) -> Role:
+    if isinstance(value, Role):
+        return value
+    if not isinstance(value, str) or value not in HOST_ROLES:
+        context = {"expected": f"one of {', '.join(HOST_ROLES)}", "hint": did_you_mean(str(value), HOST_ROLES)}
+        raise PydanticCustomError("role", "{expected}", context)
+    return HOST_ROLES[value]
+
+
+ServerRole = Annotated[
+    Role,
+    BeforeValidator(_role),
+    PlainSerializer(lambda role: role.name.lower(), when_used="json"),
+    WithJsonSchema({"enum": list(HOST_ROLES)}),
+]
+"""What servers are for: ``compute``, ``storage`` or ``management``."""
+
+
+class TrafficClass(SpecModel):
+    """Traffic with a service level and a virtual lane of its own."""
+
+    name: Name
+    """Name of the class."""
+    sl: Annotated[int, Field(ge=0, le=15)]
+    """Service level."""
+    vl: Annotated[int, Field(ge=0, le=14)]
+    """Data lane that the service level maps to; lane 15 is management's."""
+    weight: Annotated[int, Field(ge=1, le=255)]
+    """Share of the lane in the arbitration, in units of 64 bytes a turn."""
+    roles: tuple[ServerRole, ...] = Field(default=(), strict=False)
+    """Servers whose traffic belongs to the class, whichever end they are; none: applications choose the class."""

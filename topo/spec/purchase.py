@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from topo.spec.base import SpecModel
-from topo.spec.names import spelled
+from topo.spec.base import SpecModel, spelled
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 

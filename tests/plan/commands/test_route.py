@@ -21,7 +21,7 @@ from routing.engines import ENGINES
 from routing.opensm.guid2lid import read_guid2lid
 from topo.errors import RoutingError
 from topo.fabric import Fabric
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 from topo.hardware.catalog import config_root
 
@@ -293,7 +293,7 @@ def test_every_real_fabric_routes_completely_on_one_lane(name, fabrics_folder, t
     status, told = route(capsys, path, "-o", tmp_path / "out", "--endpoints", "all")
     assert status == 0
     assert (told["proof"]["missing"], told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, 1)
-    fabric = read_fabric(path).fabric
+    fabric = read_dump(path).fabric
     given = read_guid2lid(tmp_path / "out" / "opensm" / "guid2lid")
     known = np.flatnonzero((fabric.discovered_lid > 0) & (fabric.end_switch >= 0))
     assert [given[int(fabric.end_guid[end])][0] for end in known] == fabric.discovered_lid[known].tolist()

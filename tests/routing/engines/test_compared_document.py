@@ -8,7 +8,6 @@ import pytest
 
 from plan.subnet import route_subnet
 from topo.formats.fabric_file import read_fabric
-from topo.levels import find_levels
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "routing-compared.md").read_text(encoding="utf-8")
@@ -28,7 +27,7 @@ def test_every_fabric_has_its_section() -> None:
 
 @pytest.mark.parametrize("name", [*benchmark.REAL, *benchmark.OWN])
 def test_our_row_is_what_we_make_of_it_now(name: str, fabrics_folder: Path) -> None:
-    make = benchmark.OWN.get(name) or (lambda: find_levels(read_fabric(fabrics_folder / benchmark.REAL[name]).fabric))
+    make = benchmark.OWN.get(name) or (lambda: read_fabric(fabrics_folder / benchmark.REAL[name]))
     subnet = route_subnet(make(), in_tree_order=True)
     proof, quality = subnet.proof, subnet.quality
     row = [cell.strip() for cell in re.findall(r"^\| (\S+, ours \|.*)\|$", SECTIONS[name], re.MULTILINE)[0].split("|")]

@@ -14,7 +14,6 @@ from routing.quality import bisections, congestion, measure
 from topo.errors import HeddleError
 from topo.fabric import Role
 from topo.formats.fabric_file import read_fabric
-from topo.levels import find_levels
 
 # Effective bisection bandwidth and most loaded link of the best complete engine in each respect, whether its tables
 # have credit loops on one lane or not: OpenSM 3.3.23 over ibsim, HCAs as endpoints (docs/routing-compared.md).
@@ -32,7 +31,7 @@ BARS = {
 @pytest.mark.parametrize("name", BARS)
 def test_a_real_machine_is_routed_better_than_by_opensm_and_on_one_lane(name: str, fabrics_folder: Path) -> None:
     ebb, load = BARS[name]
-    fabric = find_levels(read_fabric(fabrics_folder / name / "ibnetdiscover.gz").fabric)
+    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz")
     tables, _ = make_tables(fabric, "auto")
     proof = prove(fabric, tables)
     assert proof.missing == 0
@@ -55,7 +54,7 @@ def test_what_is_too_small_to_compare_is_complete_and_free_of_loops(name: str, f
     routed = 0
     for path in sorted((fabrics_folder / name).iterdir()):
         try:
-            fabric = find_levels(read_fabric(path).fabric)
+            fabric = read_fabric(path)
         except HeddleError:
             continue
         tables, _ = make_tables(fabric, "auto")
@@ -69,7 +68,7 @@ def test_what_is_too_small_to_compare_is_complete_and_free_of_loops(name: str, f
 
 @pytest.mark.parametrize("name", ["zone1_800hca_60sw", "twozone_1560hca_122sw"])
 def test_the_models_of_fire_flyer(name: str, fabrics_folder: Path) -> None:
-    fabric = find_levels(read_fabric(fabrics_folder / "fireflyer_models" / f"{name}.ibnetdiscover.txt.gz").fabric)
+    fabric = read_fabric(fabrics_folder / "fireflyer_models" / f"{name}.ibnetdiscover.txt.gz")
     tables, _ = make_tables(fabric, "auto")
     proof = prove(fabric, tables)
     assert proof.holds
@@ -80,7 +79,7 @@ def test_the_models_of_fire_flyer(name: str, fabrics_folder: Path) -> None:
 def test_two_zones_are_each_as_good_as_one_and_every_role_is_spread_by_itself(fabrics_folder: Path) -> None:
     """Storage hangs on the last ports of the leaves, 9 destinations an uplink; minhop makes 1 to 26 of them."""
     name = "twozone_1560hca_122sw.ibnetdiscover.txt.gz"
-    fabric = find_levels(read_fabric(fabrics_folder / "fireflyer_models" / name).fabric)
+    fabric = read_fabric(fabrics_folder / "fireflyer_models" / name)
     role = fabric.role.copy()
     role[[node for node, label in enumerate(fabric.names) if label.startswith("st")]] = Role.STORAGE
     fabric = replace(fabric, role=role)

@@ -10,11 +10,8 @@ from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.quality import bisections, congestion, shifts
 from routing.tables import RoutingTables
-from topo.cluster import validate_spec
-from topo.compile import compile_cluster
+from topo.cluster import parse
 from topo.fabric import Fabric, Kind
-from topo.formats.yaml import parse_yaml
-from topo.hardware.catalog import load_catalog
 
 FAST = r"(gpu|storage)\d"
 
@@ -33,8 +30,7 @@ def bare(repository) -> tuple[Fabric, RoutingTables]:
 
 
 def routed(text: str) -> tuple[Fabric, RoutingTables]:
-    catalog = load_catalog()
-    (fabric,) = compile_cluster(validate_spec(parse_yaml(text, "spec"), catalog), catalog)
+    (fabric,) = parse(text).fabrics
     return fabric, make_tables(fabric, "auto")[0]
 
 

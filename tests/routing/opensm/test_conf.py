@@ -1,14 +1,21 @@
 import pytest
 
-from routing.lanes.classes import LanePlan, TrafficClass, lanes_of_classes, lanes_of_levels
+from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.opensm.conf import format_opensm_conf, parse_lanes, qos_options
 from topo.errors import FormatError
+from topo.spec.base import TrafficClass
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        lanes_of_classes([TrafficClass("a", 0, 0, 96), TrafficClass("b", 2, 2, 16), TrafficClass("c", 3, 2, 8)]),
+        lanes_of_classes(
+            [
+                TrafficClass(name="a", sl=0, vl=0, weight=96),
+                TrafficClass(name="b", sl=2, vl=2, weight=16),
+                TrafficClass(name="c", sl=3, vl=2, weight=8),
+            ]
+        ),
         lanes_of_levels((0, 1, 2, *[0] * 13)),
     ],
 )

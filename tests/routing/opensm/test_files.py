@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
 from helpers.trees import grow_tree
-from routing.lanes.classes import TrafficClass
 from routing.opensm.files import apply_policy, opensm_files
 from routing.opensm.guid2lid import parse_guid2lid
 from routing.opensm.node_name_map import parse_node_name_map
@@ -20,6 +19,7 @@ from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import parse_guid_list
 from topo.hardware.speeds import LinkSpeed
+from topo.spec.base import TrafficClass
 
 NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
@@ -121,8 +121,8 @@ def test_a_lone_leaf_is_its_own_root() -> None:
 
 # Service levels
 
-STORAGE = TrafficClass("storage", 3, 2, 64, (Role.STORAGE,))
-OTHER = TrafficClass("other", 0, 1, 32)
+STORAGE = TrafficClass(name="storage", sl=3, vl=2, weight=64, roles=(Role.STORAGE,))
+OTHER = TrafficClass(name="other", sl=0, vl=1, weight=32)
 
 
 def answer(policy: str, source: int, dest: int) -> int:

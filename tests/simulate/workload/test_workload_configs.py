@@ -7,16 +7,15 @@ import pytest
 
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.workload.place import Workload, read_workload
-from topo.cluster import read_spec
-from topo.compile import compile_cluster
+from topo.cluster import read
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
 
 @pytest.fixture(scope="module")
 def three_jobs() -> tuple[Workload, list[np.ndarray], list[np.ndarray]]:
-    cluster = read_spec(CONFIGS / "fire-flyer-2.yaml")
-    (fabric,) = compile_cluster(cluster.spec, cluster.catalog)
+    cluster = read(CONFIGS / "fire-flyer-2.yaml")
+    (fabric,) = cluster.fabrics
     workload = read_workload(CONFIGS / "workloads" / "three-jobs.yaml", fabric, np.random.default_rng(0))
     zones = [zone_of(fabric, job.ends) for job in workload.jobs]
     return workload, zones, [leaf_of(fabric, job.ends) for job in workload.jobs]

@@ -16,7 +16,6 @@ from plan.cli import run
 from routing.engines.zoned import route
 from routing.proof import prove
 from topo.builder import FabricBuilder
-from topo.compile import compile_cluster
 from topo.drawing import format_drawing
 from topo.drawing.layouts import lay_out
 from topo.drawing.scene import Scene, cable_pairs
@@ -30,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def drawn(name: str, **more: object) -> str:
     source = read_preset(name)
-    return format_drawing(name, compile_cluster(source.spec, source.catalog), source.spec.network, **more)
+    return format_drawing(name, source.fabrics, source.spec.network, **more)
 
 
 def texts(drawing: str, kind: str) -> list[str]:
@@ -131,7 +130,7 @@ def test_planes_that_are_alike_are_drawn_once(name):
 
 def test_planes_of_different_load_are_drawn_apart():
     source = read_preset("deepseek-v3-2048")
-    planes = compile_cluster(source.spec, source.catalog)
+    planes = source.fabrics
     loads = [np.full(plane.n_ports, 1 + (number == 3), np.int64) for number, plane in enumerate(planes)]
     words = texts(format_drawing("x", planes, source.spec.network, loads), "text")
 

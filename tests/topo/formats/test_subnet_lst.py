@@ -10,7 +10,7 @@ import pytest
 
 from topo.errors import FormatError
 from topo.fabric import Kind
-from topo.formats.fabric_file import read_fabric
+from topo.formats.fabric_file import read_dump
 from topo.formats.subnet_lst import parse_subnet_lst
 from topo.hardware.speeds import SPEEDS
 
@@ -92,10 +92,10 @@ def test_the_format_of_a_fabric_shows_in_its_text(tmp_path: Path) -> None:
         'Switch 40 "S-0000000000000010" # "leaf" base port 0 lid 1 lmc 0\n'
         '[1] "S-0000000000000010"[2] # "leaf" lid 1 4xEDR\n'
     )
-    assert read_fabric(lst).fabric.n_nodes == 3
-    assert np.array_equal(read_fabric(text).fabric.links, [[0, 1]])
+    assert read_dump(lst).fabric.n_nodes == 3
+    assert np.array_equal(read_dump(text).fabric.links, [[0, 1]])
     for content in (b"", b"name: a-spec\nversion: 1\n", b"Unicast lids [0x0-0x1] of switch guid 0x1\n", b"\x7fELF"):
         other = tmp_path / "other"
         other.write_bytes(content)
         with pytest.raises(FormatError, match="expected the output of ibnetdiscover"):
-            read_fabric(other)
+            read_dump(other)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from helpers.clusters import CATALOG, HDR, gpus, storage
-from topo.compile import COMPILERS
+from topo.cluster import COMPILERS
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import parse_link_speed

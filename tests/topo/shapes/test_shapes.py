@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, gpus, nodes, storage, tree, zoned
-from topo.compile import COMPILERS
+from topo.cluster import COMPILERS
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
 from topo.shapes.bigraph import BiGraph

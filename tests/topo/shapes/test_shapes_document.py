@@ -7,8 +7,7 @@ from typing import get_args
 import pytest
 
 from helpers.clusters import CATALOG
-from topo.cluster import validate_spec
-from topo.compile import compile_cluster
+from topo.cluster import Cluster, validate_spec
 from topo.formats.yaml import parse_yaml
 from topo.shapes import Shape
 
@@ -20,7 +19,7 @@ BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 def test_every_block_compiles(number):
     spec = validate_spec(parse_yaml(f"name: documented\n{BLOCKS[number]}", "docs/shapes.md"), CATALOG)
 
-    assert compile_cluster(spec, CATALOG)
+    assert Cluster(spec, CATALOG).fabrics
 
 
 def test_every_family_has_a_block():

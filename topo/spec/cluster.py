@@ -1,0 +1,83 @@
+"""What a cluster's spec may say: its servers, its network, how it is routed, what it may take.
+
+A spec says what is wanted; it holds no derived number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from topo.room.racks import FloorPlan
+from topo.shapes import Shape
+from topo.spec.base import EngineName, GroupKey, Name, NodeName, ServerRole, SpecModel, TrafficClass
+from topo.spec.purchase import Owning, Spares
+from topo.spec.units import Watts
+
+
+class NodeGroup(SpecModel):
+    """Servers of one model."""
+
+    model: NodeName
+    """Model of the server, as the catalog calls it."""
+    count: Annotated[int, Field(ge=1, le=49_151)]
+    """Number of servers; a subnet has 49,151 unicast LIDs."""
+    role: ServerRole | None = None
+    """What they are for, where it is not what the model is made for."""
+
+
+class Routing(SpecModel):
+    """How the fabric is routed."""
+
+    engine: EngineName = "auto"
+    """Routing engine; ``auto`` takes the one that fits the shape."""
+
+
+class Budget(SpecModel):
+    """What the plan may take at most; a plan that takes more is refused."""
+
+    power: Watts | None = None
+    """Power of servers and network, such as ``4 MW``."""
+    switches: Annotated[int, Field(ge=1)] | None = None
+    """Switches, as the subnet manager counts them."""
+
+
+class ClusterSpec(SpecModel):
+    """A cluster: its servers, its network, how it is routed, what it may take."""
+
+    name: Name
+    """Name of the cluster."""
+    catalog: str | None = None
+    """Folder with catalog tables of your own, relative to this file; its rows extend or override those that ship."""
+    nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
+    """Groups of servers; a server is called after its group: ``gpu0042``."""
+    network: Shape
+    """Shape of the network."""
+    floor: FloorPlan | None = None
+    """The room; without one there are no racks, and cables have no lengths."""
+    routing: Routing = Routing()
+    """How it is routed."""
+    traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
+    """Classes of traffic; without any, everything travels on one lane."""
+    budget: Budget = Budget()
+    """What the plan may take at most."""
+    spares: Spares = Spares()
+    """Spare parts to buy with the rest."""
+    owning: Owning | None = None
+    """Years, energy and its price, where the cost of owning is asked for."""
+
+    @field_validator("traffic")
+    @classmethod
+    def _each_class_once(cls, traffic: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
+        for what in ("name", "sl"):
+            value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
+            if times > 1:
+                context = {
+                    "found": f"{times} classes with {what} {value}",
+                    "expected": f"another {what} for each class",
+                }
+                raise PydanticCustomError("twice", "{found}; expected {expected}", context)
+        return traffic
