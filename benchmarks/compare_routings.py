@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("fabrics", nargs="*", metavar="FABRIC", help=", ".join(FABRICS))
     found: dict[str, dict[str, Row | None]] = {}
     for name in parser.parse_args().fabrics or list(FABRICS):
-        fabric = read_fabric_argument(FABRICS[name]).fabric
+        fabric = read_fabric_argument(FABRICS[name])
         found[name] = {engine: figures(name, fabric, engine) for engine in ("ours", *ENGINES)}
     print("\n".join([*each_fabric(found), "", *over_all(found)]))
 

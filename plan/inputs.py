@@ -23,7 +23,7 @@ FABRIC_FILE = "fabric.ibnetdiscover"
 
 
 class RoutedInput(NamedTuple):
-    """A fabric with tables and lanes, and what was passed over when they were read."""
+    """A fabric with tables and lanes, and what was skipped when they were read."""
 
     fabric: Fabric
     tables: RoutingTables

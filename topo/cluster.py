@@ -63,7 +63,7 @@ class Cluster:
     >>> import topo
     >>> cluster = topo.preset("lab-20")
     >>> cluster.name, len(cluster.fabrics), cluster.fabric.n_switches
-    ('lab-20', 1, 3)
+    ('lab-20', 1, 4)
     """
 
     spec: ClusterSpec
@@ -192,7 +192,7 @@ def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequ
     >>> network = {"shape": "fat-tree", "switch": "QM8700"}
     >>> nodes = {"gpu": {"model": "pcie-a100", "count": 100}}
     >>> topo.parse({"name": "pilot", "nodes": nodes, "network": network}).fabric.n_switches
-    8
+    9
     >>> topo.parse({"name": "pilot", "nodes": {"gpu": {"model": "pcie-a100", "count": "100"}}, "network": network})
     Traceback (most recent call last):
     topo.errors.SpecError: nodes.gpu.count: found the text "100"; expected a whole number

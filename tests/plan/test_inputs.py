@@ -52,7 +52,7 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and (path / "fabric.ibnetdiscover").exists())
     for source in (spec, folder):
         for subnet in names:
-            assert read_fabric_argument(source, subnet).fabric.n_switches == 3
+            assert read_fabric_argument(source, subnet).n_switches == 3
         for subnet in (None, "../out", "no"):
             with pytest.raises(HeddleError, match=f"--subnet with one of {', '.join(names)}"):
                 read_fabric_argument(source, subnet)
@@ -61,7 +61,7 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
 def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
     folder = built(tmp_path, LAB)
     (folder / "opensm" / "io_guids").write_text("")
-    fabric = read_fabric_argument(folder).fabric
+    fabric = read_fabric_argument(folder)
     roles = {fabric.names[node]: Role(fabric.role[node]) for node in range(fabric.n_switches, fabric.n_nodes)}
 
     assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}
@@ -83,5 +83,5 @@ def test_a_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
 def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:
     rules = tmp_path / "roles"
     rules.write_text("storage storage*\nmanagement mgnt*\n")
-    notes = give_roles(read_fabric_argument(LAB).fabric, rules)[1]
+    notes = give_roles(read_fabric_argument(LAB), rules)[1]
     assert notes == (f"{rules}: no adapter has its role from the pattern 'mgnt*'",)

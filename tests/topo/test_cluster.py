@@ -32,9 +32,10 @@ def test_a_cluster_answers_for_what_follows_from_its_spec() -> None:
 
     assert cluster.fabric is cluster.fabrics[0]
     assert cluster.name == cluster.fabric.name == "lab-20"
-    assert cluster.layout is not None
-    assert cluster.cablings is not None
-    assert len(cluster.cablings) == 1
+    placed = topo.preset("fire-flyer-2")
+    assert placed.layout is not None
+    assert placed.cablings is not None
+    assert len(placed.cablings) == 1
     plain = topo.parse(PILOT)
     assert (plain.layout, plain.cablings, plain.sha256) == (None, None, None)
 
@@ -68,7 +69,7 @@ def test_a_design_that_cannot_be_built_names_its_file(tmp_path) -> None:
     [
         ({"nodes": {"gpu": {"model": "pcie-a100", "count": "x"}}}, 'nodes.gpu.count: found the text "x"; expected a '),
         ({"nodes": {"gpu": {"model": "pcie-a10", "count": 1}}}, "nodes.gpu.model: .* Did you mean `pcie-a100`?"),
-        ({"network": {"shape": "fat-tree", "switsh": "QM8700"}}, "network.switsh: found the unknown key `switsh`"),
+        ({"network": PILOT["network"] | {"levls": 2}}, "network.levls: found the unknown key `levls`"),
         ({"traffic": [{"name": "all", "sl": 0}]}, r"traffic\[0\]: found no `vl`; expected the key `vl`"),
         ({"nodes": {3: {}}}, "nodes: found the key 3; expected a name as the key"),
         ({"catalog": "nowhere"}, 'catalog: found the text "nowhere"; expected a folder of catalog tables'),

@@ -48,7 +48,7 @@ def read_fabric(path: str | Path) -> Fabric:
     >>> _ = path.write_text(format_ibnetdiscover(topo.preset("lab-20").fabric))
     >>> fabric = topo.read_fabric(path)
     >>> fabric.n_switches, fabric.notes
-    (3, ())
+    (4, ())
     """
     discovery = read_dump(path)
     skipped = discovery.skipped

@@ -172,7 +172,7 @@ def test_a_built_folder_keeps_roles(lab: Path, tmp_path: Path, capsys: Captured)
 
 def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
     fabric = fabrics_folder / "fireflyer_models" / "zone1_800hca_60sw.ibnetdiscover.txt.gz"
-    found, _ = read_fabric_argument(fabric)[:2]
+    found = read_fabric_argument(fabric)
     tables = tmp_path / "lfts"
     tables.write_bytes(format_lfts(found, load_engine("fat-tree")(found, None)))
     result = simulate(capsys, fabric, "--tables", tables, "-w", collective(tmp_path, mapping="by-leaf"))
@@ -184,7 +184,7 @@ def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path
 def test_bare_flows_on_a_real_fabric(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
     """Four hosts on one switch of the University of Tartu, at 4xQDR: 32 Gb/s of data, 4 GB/s."""
     fabric = fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz"
-    found, _ = read_fabric_argument(fabric)[:2]
+    found = read_fabric_argument(fabric)
     tables = written(tmp_path / "lfts", format_lfts(found, load_engine("balanced")(found, None)).decode())
     # Two flows move half of their bytes to stage114 until a third joins them; then each has a third of the link for the
     # 2 GB that they all have left: 1.5 s. What stage114 sends meets nobody.
