@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.clusters import CATALOG
 import topo
+from helpers.clusters import CATALOG
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError
 from topo.fabric import Kind, Role
