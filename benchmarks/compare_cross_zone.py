@@ -13,8 +13,7 @@ from plan.inputs import read_routed_argument
 from plan.simulation import make_network
 from simulate.engines import fluid
 from simulate.network import Network
-from simulate.traffic.bandwidth import algorithm_gbytes_per_s, bus_gbytes_per_s
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_gbytes_per_s, schedule
 from simulate.traffic.placement import zone_of
 from topo.fabric import Role
 

@@ -12,7 +12,7 @@ from costmodel.baselines import read_published
 from routing.engines import load_engine
 from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.node import Servers
 from topo.cluster import read

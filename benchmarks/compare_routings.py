@@ -29,7 +29,7 @@ from routing.proof import prove
 from routing.tables import RoutingTables, assign_lids
 from simulate.engines import fluid
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Kind, Role

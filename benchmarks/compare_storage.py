@@ -13,7 +13,7 @@ from plan.inputs import read_routed_argument
 from plan.simulation import make_network
 from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.workload.steady_reads import SteadyReads, steady_reads
 from simulate.workload.storage import StorageOptions

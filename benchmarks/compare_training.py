@@ -11,7 +11,7 @@ from compare_hfreduce import Cluster
 from costmodel.baselines import Published, read_published
 from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.traffic.collectives.ring import ring_all_gather, ring_reduce_scatter
+from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
 from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import nccl_ring, ring_latency_s

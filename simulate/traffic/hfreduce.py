@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.tree import tree_allreduce
-from simulate.traffic.collectives.trees import Tree, double_binary_tree
+from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.nccl import CHUNK_BYTES
 from simulate.traffic.node import Servers

@@ -11,10 +11,9 @@ from math import ceil
 
 import numpy as np
 
-from simulate.traffic.collectives import MAX_MESSAGES
-from simulate.traffic.collectives.ring import ring_allreduce
-from simulate.traffic.collectives.tree import tree_allreduce
-from simulate.traffic.collectives.trees import Tree, double_binary_tree
+from simulate.traffic.collectives.algorithms import MAX_MESSAGES
+from simulate.traffic.collectives.steps import ring_allreduce
+from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.collectives import ALGORITHMS, schedule
+from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import Flows
 from simulate.traffic.kernels.order import find_cycle

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
 from simulate.network import NO_DEVICES, Devices
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import nccl_ring, nccl_tree
@@ -183,7 +183,7 @@ def place_workload(
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(number, job, size, rng)
-            flows = placer.flows(number, job, ends, traces).placed(ends)
+            flows = placer.flows(number, job, ends, traces)
         place = placer.finding(number, (), "", "").where
         if isinstance(job, FlowsJob):
             place = str(Path(document.path).parent / job.file)
@@ -323,14 +323,14 @@ class _Placer:
             raise SpecError([self.finding(number, ("nodes",), found, f"all in zone {job.zone}")])
 
     def flows(self, number: int, job: PlacedJob, ends: NDArray[np.int32], traces: Mapping[str, Flows]) -> Flows:
-        """Return the flows of a job between its ranks; none of storage, which come about as it is played."""
+        """Return the flows of a job between its end ports; none of storage, which come about as it is played."""
         if isinstance(job, CollectiveJob):
             return self.collective(number, job, ends)
         if isinstance(job, TrainingJob):
             return self.training(number, job, ends)
         if isinstance(job, StorageJob):
             return Flows.of([], [], [])
-        return traces[job.name]
+        return traces[job.name].placed(ends)
 
     def gpu_allreduce(
         self, number: int, job: GpuAllreduceJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
@@ -360,33 +360,29 @@ class _Placer:
         return servers, repeated(once.waiting_first(job.compute), job.repeat)
 
     def training(self, number: int, job: TrainingJob, ends: NDArray[np.int32]) -> Flows:
-        """Return the flows of a training job between its ranks."""
+        """Return the flows of a training job between its end ports."""
         try:
-            return flows_of_training(job, len(ends), self.groups(job, ends))
+            return flows_of_training(job, len(ends), groups_of(self.fabric, ends, job.algorithm, job.group)).placed(
+                ends
+            )
         except HeddleError as error:
             found = f"{job.parallel} parallel training of {len(ends):,} ranks"
             finding = self.finding(number, ("parallel",), found, "what the ranks can do", f"{error}.")
             raise SpecError([finding]) from None
 
-    def groups(
-        self, job: CollectiveJob | TrainingJob, ends: NDArray[np.int32]
-    ) -> NDArray[np.int32] | NDArray[np.int16]:
-        """Return the zone or leaf of each rank, whichever the job's algorithm has its groups by."""
-        by_leaf = (job.group or ("leaf" if job.algorithm == "hierarchical" else "zone")) == "leaf"
-        return leaf_of(self.fabric, ends) if by_leaf else zone_of(self.fabric, ends)
-
     def collective(self, number: int, job: CollectiveJob, ends: NDArray[np.int32]) -> Flows:
-        """Return the flows of a collective job between its ranks."""
+        """Return the flows of a collective job between its end ports."""
+        task = Collective(
+            job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat, compute_s=job.compute
+        )
         try:
-            groups = self.groups(job, ends)
-            plan = schedule(job.collective, job.algorithm, len(ends), chunks=job.chunks, groups=groups)
+            messages = task.schedule(self.fabric)
         except HeddleError as error:
             found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"
             finding = self.finding(number, ("algorithm",), found, "what the algorithm can take", f"{error}.")
             raise SpecError([finding]) from None
-        self.check_repeat(number, job, len(plan))
-        once = plan.flows(job.size).waiting_first(job.compute)
-        return repeated(once, job.repeat) if len(once) else once
+        self.check_repeat(number, job, len(messages))
+        return task.flows(self.fabric, messages)
 
     def check_repeat(self, number: int, job: CollectiveJob | GpuAllreduceJob, messages: int) -> None:
         """Refuse more flows than there may be."""

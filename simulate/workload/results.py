@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulate.outcome.outcome import Outcome
-from simulate.traffic.bandwidth import algorithm_gbytes_per_s, bus_factor
+from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_factor
 from simulate.workload.place import Workload
 from simulate.workload.spec import CollectiveJob, GpuAllreduceJob
 

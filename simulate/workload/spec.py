@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from simulate.traffic.collectives import ALGORITHMS
+from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
 from topo.nearest import did_you_mean
@@ -17,11 +17,7 @@ from topo.spec.base import Name, ServerRole, SpecModel
 from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
 from topo.spec.validation import validate
 
-Group = Literal["leaf", "zone"]
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
-
-GROUPED = ("zone-tree", "hierarchical")
-"""Algorithms that need to know where the ranks are, which a trace is read without."""
 
 
 class JobBase(SpecModel):

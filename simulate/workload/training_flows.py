@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulate.traffic.collectives import MAX_MESSAGES, schedule
+from simulate.traffic.collectives.algorithms import MAX_MESSAGES, schedule
 from simulate.traffic.flows import Flows, chain
 from simulate.traffic.parameter_server import flat_parameter_servers, hierarchical_parameter_servers
 from simulate.traffic.training import (

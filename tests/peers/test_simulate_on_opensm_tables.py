@@ -11,7 +11,7 @@ from plan.opensm_lab.ibsim import run_opensm
 from routing.endpoints import select_endpoints
 from simulate.engines import fluid
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")

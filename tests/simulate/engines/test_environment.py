@@ -9,7 +9,7 @@ from helpers.trees import grow_tree
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.servers import PCIE_A100, binding, ends, model, network_of, outcome_of, routed_tree
-from simulate.traffic.collectives.hierarchical import hierarchical_allreduce
+from simulate.traffic.collectives.steps import hierarchical_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.placement import MAPPINGS, leaf_of, zone_of
 from topo.builder import FabricBuilder
 from topo.errors import HeddleError

@@ -7,7 +7,7 @@ from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from simulate.engines.fluid import play
 from simulate.network import Network
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.parameter_server import flat_parameter_servers, hierarchical_parameter_servers
 from simulate.traffic.training import (

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.workload.goal import Goal, Op, format_goal, parse_goal, read_goal
 from simulate.workload.goal_flows import flows_of_goal, goal_of_flows

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.traffic.training import data_parallel, even_layers

@@ -6,8 +6,7 @@ import pytest
 from routing.tables import RoutingTables, assign_lids
 from simulate.engines import fluid
 from simulate.network import Network
-from simulate.traffic.bandwidth import bus_gbytes_per_s
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import bus_gbytes_per_s, schedule
 from topo.builder import FabricBuilder
 from topo.fabric import Role
 from topo.hardware.speeds import LinkSpeed

@@ -6,7 +6,7 @@ import pytest
 from helpers.clusters import CATALOG, gpus
 from routing.engines import choose, load_engine
 from routing.tables import RoutingTables
-from simulate.traffic.collectives import Schedule, schedule
+from simulate.traffic.collectives.algorithms import Schedule, schedule
 from simulate.traffic.placement import MAPPINGS
 from topo.fabric import Fabric
 from topo.shapes.bigraph import BiGraph, compile_bigraph

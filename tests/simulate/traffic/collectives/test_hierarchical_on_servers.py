@@ -9,7 +9,7 @@ from helpers.servers import PCIE_A100, ends, model, routed_tree
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
-from simulate.traffic.collectives import schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.node import Servers
 
 SIZE = 100 * 2.0**20

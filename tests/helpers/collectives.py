@@ -1,11 +1,14 @@
-"""Plays a schedule on real numbers: what its messages mean, without a network."""
+"""Plays a schedule on real numbers, and counts what trees cross: for tests of collectives."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.collectives.trees import Tree
 
 
 def play(schedule: Schedule, buffers: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -64,3 +67,9 @@ def play(schedule: Schedule, buffers: ArrayLike, rng: np.random.Generator) -> ND
     if ended < len(schedule):
         raise ValueError(f"{len(schedule) - ended} messages wait for each other in a circle")
     return held
+
+
+def crossings(trees: Sequence[Tree], groups: ArrayLike) -> list[int]:
+    """Return how many edges of each tree join ranks of different groups (zones, leaves)."""
+    group = np.asarray(groups)
+    return [int(np.count_nonzero((tree >= 0) & (group != group[tree]))) for tree in trees]

@@ -2,18 +2,21 @@
 
 import numpy as np
 import pytest
+from helpers.collectives import crossings, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulate.traffic.collectives import ALGORITHMS, _most_messages_of_a_rank, schedule
-from simulate.traffic.collectives.halving_doubling import halving_doubling_allreduce
-from simulate.traffic.collectives.hierarchical import hierarchical_allreduce
-from simulate.traffic.collectives.pipeline import pipeline
-from simulate.traffic.collectives.play import play
-from simulate.traffic.collectives.ring import ring_all_gather, ring_allreduce, ring_reduce_scatter
+from simulate.traffic.collectives.algorithms import ALGORITHMS, _most_messages_of_a_rank, schedule
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.collectives.tree import tree_allreduce
-from simulate.traffic.collectives.trees import crossings, depths, double_binary_tree, rerooted, zone_trees
+from simulate.traffic.collectives.steps import (
+    halving_doubling_allreduce,
+    hierarchical_allreduce,
+    pipeline,
+    ring_all_gather,
+    ring_allreduce,
+    ring_reduce_scatter,
+)
+from simulate.traffic.collectives.trees import depths, double_binary_tree, rerooted, tree_allreduce, zone_trees
 from topo.errors import HeddleError
 
 PAIRS = [(collective, algorithm) for collective, by in ALGORITHMS.items() for algorithm in by]

@@ -1,7 +1,12 @@
 import pytest
 
-from simulate.traffic.bandwidth import algorithm_gbytes_per_s, bus_factor, bus_gbytes_per_s
-from simulate.traffic.collectives import ALGORITHMS, schedule
+from simulate.traffic.collectives.algorithms import (
+    ALGORITHMS,
+    algorithm_gbytes_per_s,
+    bus_factor,
+    bus_gbytes_per_s,
+    schedule,
+)
 from topo.errors import HeddleError
 
 

@@ -1,0 +1,312 @@
+"""Collectives by name: the algorithms that there are, and the flows of one among hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simulate.traffic.collectives import steps
+from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.collectives.trees import (
+    chain_tree,
+    double_binary_tree,
+    tree_allreduce,
+    tree_broadcast,
+    tree_reduce,
+    two_trees_below,
+    zone_trees,
+)
+from simulate.traffic.flows import Flows, repeated
+from simulate.traffic.placement import leaf_of, zone_of
+from topo.errors import HeddleError
+from topo.fabric import Fabric, frozen
+from topo.spec.units import BYTES, parse_quantity
+
+ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
+    "allreduce": {
+        "ring": lambda n, chunks, groups: steps.ring_allreduce(n, chunks),
+        "halving-doubling": lambda n, chunks, groups: steps.halving_doubling_allreduce(n),
+        "double-binary-tree": lambda n, chunks, groups: tree_allreduce(double_binary_tree(n), chunks),
+        "zone-tree": lambda n, chunks, groups: tree_allreduce(zone_trees(groups), chunks),
+        "hierarchical": lambda n, chunks, groups: steps.hierarchical_allreduce(groups, chunks),
+    },
+    "reduce-scatter": {
+        "ring": lambda n, chunks, groups: steps.ring_reduce_scatter(n, chunks),
+        "recursive-halving": lambda n, chunks, groups: steps.recursive_halving_reduce_scatter(n),
+    },
+    "all-gather": {
+        "ring": lambda n, chunks, groups: steps.ring_all_gather(n, chunks),
+        "recursive-doubling": lambda n, chunks, groups: steps.recursive_doubling_all_gather(n),
+    },
+    "broadcast": {
+        "ring": lambda n, chunks, groups: tree_broadcast([chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: tree_broadcast(two_trees_below(n, 0), chunks),
+    },
+    "reduce": {
+        "ring": lambda n, chunks, groups: tree_reduce([chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: tree_reduce(two_trees_below(n, 0), chunks),
+    },
+    "all-to-all": {"shift": lambda n, chunks, groups: steps.shift_all_to_all(n)},
+    "pipeline": {
+        "forward": lambda n, chunks, groups: steps.pipeline(n, chunks, backward=False),
+        "forward-backward": lambda n, chunks, groups: steps.pipeline(n, chunks),
+    },
+}
+"""Schedules by collective and algorithm, made of ranks, chunks and groups; the first algorithm is the default."""
+
+GROUPED = ("zone-tree", "hierarchical")
+"""Algorithms that need to know the zone, leaf or host of each rank."""
+
+MAX_MESSAGES = 2**26
+"""Messages of one schedule; some 4 GB of arrays. A ring of 5,000 ranks has 50 million."""
+
+TREE_CHUNKS = 64
+"""Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
+
+Group = Literal["leaf", "zone"]
+
+
+def schedule(
+    collective: str, algorithm: str, n_ranks: int, *, chunks: int = 1, groups: ArrayLike | None = None
+) -> Schedule:
+    """Return the schedule of a collective by an algorithm of `ALGORITHMS`.
+
+    Parameters
+    ----------
+    chunks
+        Pieces in which a block travels, so that a rank passes on the first while it receives the second; micro-batches
+        of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks.
+    groups : (n_ranks,)
+        Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such algorithm, or it cannot take this number of ranks.
+    """
+    if algorithm not in ALGORITHMS.get(collective, {}):
+        raise HeddleError(
+            f"found the algorithm {algorithm!r} for {collective!r}; expected one of "
+            + "; ".join(f"{name}: {', '.join(by)}" for name, by in ALGORITHMS.items())
+        )
+    if n_ranks < 1 or chunks < 1:
+        raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
+    most = n_ranks * _most_messages_of_a_rank(collective, algorithm, n_ranks, chunks)
+    if most > MAX_MESSAGES:
+        raise HeddleError(
+            f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
+            f"expected at most {MAX_MESSAGES:,}"
+        )
+    return ALGORITHMS[collective][algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
+
+
+def _most_messages_of_a_rank(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
+    if algorithm in ("halving-doubling", "recursive-halving", "recursive-doubling"):
+        return 2 * n_ranks.bit_length()
+    if algorithm.endswith("tree") or collective in ("broadcast", "reduce", "pipeline"):
+        return 4 * chunks
+    return 2 * n_ranks * chunks
+
+
+def groups_of(fabric: Fabric, ends: ArrayLike, algorithm: str, group: Group | None = None) -> NDArray[np.integer]:
+    """Return the zone or leaf of each end port: leaves for ``hierarchical`` and zones for others, unless asked for."""
+    by_leaf = (group or ("leaf" if algorithm == "hierarchical" else "zone")) == "leaf"
+    return leaf_of(fabric, ends) if by_leaf else zone_of(fabric, ends)
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """A collective among hosts. It becomes flows on a fabric, which knows the zones and leaves of the hosts."""
+
+    kind: str
+    """``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or ``pipeline``."""
+    hosts: NDArray[np.int32]
+    """(n_ranks,) end port of each rank."""
+    size_bytes: float
+    """Largest buffer that a rank holds."""
+    algorithm: str
+    chunks: int = 1
+    group: Group | None = None
+    repeat: int = 1
+    compute_s: float = 0.0
+    """What each rank computes before it begins, each time."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
+
+    def schedule(self, fabric: Fabric) -> Schedule:
+        """Return the messages between ranks, once."""
+        groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
+        return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
+
+    def flows(self, fabric: Fabric, messages: Schedule | None = None) -> Flows:
+        """Return the flows between the end ports of a fabric, all repetitions one after another.
+
+        Parameters
+        ----------
+        messages
+            What `schedule` returns, where it is at hand.
+        """
+        once = (messages or self.schedule(fabric)).flows(self.size_bytes).waiting_first(self.compute_s)
+        return (repeated(once, self.repeat) if len(once) else once).placed(self.hosts)
+
+
+def collective(
+    kind: str,
+    hosts: ArrayLike,
+    size: float | str,
+    algorithm: str | None = None,
+    *,
+    chunks: int | None = None,
+    group: Group | None = None,
+    repeat: int = 1,
+) -> Collective:
+    """Return a collective among hosts, to be played on a network.
+
+    Parameters
+    ----------
+    kind
+        ``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or ``pipeline``.
+    hosts : (n_ranks,)
+        End port of each rank, such as ``fabric.ends(role="compute")``.
+    size
+        Largest buffer that a rank holds: a number of bytes, or text such as ``"186 MiB"``.
+    algorithm
+        One of the collective's; the first of them by default, which is the ring where there is one.
+    chunks
+        Pieces in which a block travels; by default 64 for trees, and 1 for others.
+    group
+        Groups of ``zone-tree`` and ``hierarchical``: ``"zone"`` or ``"leaf"``. By default zones for the one, leaves
+        for the other.
+    repeat
+        How many times, one after another.
+
+    Returns
+    -------
+    Collective
+        Its method ``flows(fabric)`` returns the flows; `simulate.play` does so.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such algorithm, or the size is none.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> gather = simulate.collective("all-gather", hosts, "8 MiB")
+    >>> gather.algorithm, len(gather.flows(fabric))
+    ('ring', 240)
+    """
+    algorithms = ALGORITHMS.get(kind, {})
+    algorithm = algorithm or next(iter(algorithms), "")
+    if algorithm not in algorithms:
+        schedule(kind, algorithm, 1)  # which names those that there are
+    if isinstance(size, str):
+        try:
+            size = parse_quantity(size, BYTES)
+        except ValueError as error:
+            raise HeddleError(f"found the size {size!r}; expected {error}") from None
+    if not (np.isfinite(size) and size >= 0 and repeat >= 1):
+        raise HeddleError(f"found {size} bytes, {repeat} times; expected 0 or more bytes, at least once")
+    chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") else 1)
+    return Collective(kind, np.asarray(hosts, np.int32), size, algorithm, chunks, group, repeat)
+
+
+def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:
+    """Return an allreduce among hosts, to be played on a network: the sum of all buffers at every rank.
+
+    Parameters
+    ----------
+    hosts, size, chunks
+        As of `collective`.
+    algorithm
+        ``ring``, ``halving-doubling``, ``double-binary-tree``, ``zone-tree`` (one pair of ranks joins each zone to the
+        next) or ``hierarchical`` (within leaves, across them, within again).
+
+    Returns
+    -------
+    Collective
+
+    Raises
+    ------
+    HeddleError
+        As `collective`.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> len(simulate.allreduce(hosts, "186 MiB", "zone-tree").flows(fabric))
+    3840
+    """
+    return collective("allreduce", hosts, size, algorithm, chunks=chunks)
+
+
+def all_to_all(hosts: ArrayLike, size: float | str) -> Collective:
+    """Return an all-to-all among hosts: every rank sends a different part of its buffer to every other rank.
+
+    Parameters
+    ----------
+    hosts, size
+        As of `collective`.
+
+    Returns
+    -------
+    Collective
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.all_to_all([20, 21, 22], "3 MB").size_bytes
+    3000000
+    """
+    return collective("all-to-all", hosts, size)
+
+
+def algorithm_gbytes_per_s(size_bytes: float, time_s: float) -> float:
+    """Return size over time in GB/s (10^9 bytes), the ``algbw`` of nccl-tests.
+
+    Parameters
+    ----------
+    size_bytes
+        The largest buffer that a rank holds: the data of one rank for allreduce, reduce, broadcast and all-to-all, the
+        input of reduce-scatter, the result of all-gather (nccl-tests counts so too).
+    """
+    if time_s <= 0:
+        raise HeddleError(f"found a time of {time_s} s; bandwidth needs a time above 0")
+    return size_bytes / time_s / 1e9
+
+
+def bus_factor(collective: str, n_ranks: int) -> float:
+    """Return what turns algorithm bandwidth into bus bandwidth (nccl-tests, ``doc/PERFORMANCE.md``).
+
+    Bus bandwidth is the same for any number of ranks when each link carries what it can: an allreduce must move
+    ``2 (n - 1) / n`` of the buffer through each rank's link, the other collectives ``(n - 1) / n`` or all of it. A
+    pipeline counts as nccl-tests count ``sendrecv``.
+
+    Raises
+    ------
+    HeddleError
+        When the collective has no such factor.
+    """
+    if n_ranks < 1:
+        raise HeddleError(f"found {n_ranks} ranks; expected at least one")
+    part = (n_ranks - 1) / n_ranks
+    factors = {"allreduce": 2 * part} | dict.fromkeys(("reduce-scatter", "all-gather", "all-to-all"), part)
+    factors |= dict.fromkeys(("broadcast", "reduce", "pipeline"), 1.0)
+    if collective not in factors:
+        raise HeddleError(f"found the collective {collective!r}; bus bandwidth is defined for {', '.join(factors)}")
+    return factors[collective]
+
+
+def bus_gbytes_per_s(collective: str, n_ranks: int, size_bytes: float, time_s: float) -> float:
+    """Return the ``busbw`` of nccl-tests in GB/s: what a link carries, to compare with its rate."""
+    return algorithm_gbytes_per_s(size_bytes, time_s) * bus_factor(collective, n_ranks)
