@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from helpers.servers import PCIE_A100, binding, ends, outcome_of, routed_tree
 from helpers.collectives import play as play_numbers
-from simulate.traffic.collectives.trees import tree_allreduce
-from simulate.traffic.collectives.trees import depths
+from helpers.servers import PCIE_A100, binding, ends, outcome_of, routed_tree
+from simulate.traffic.collectives.trees import depths, tree_allreduce
 from simulate.traffic.nccl import nccl_ring, nccl_tree, nccl_trees, ring_latency_s
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError

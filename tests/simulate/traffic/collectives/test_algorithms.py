@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.collectives import crossings, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.collectives import crossings, play
 from simulate.traffic.collectives.algorithms import ALGORITHMS, _most_messages_of_a_rank, schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.steps import (
