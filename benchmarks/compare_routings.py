@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plan.inputs import read_fabric_argument
-from plan.opensm_lab.ibsim import as_simulated, run_opensm
+from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.endpoints import select_endpoints, tree_order
 from routing.engines import choose, load_engine
 from routing.proof import prove
@@ -97,8 +97,8 @@ def milliseconds(network: Network, draws: list[Flows]) -> float | None:
 def tables_of(fabric: Fabric, engine: str) -> RoutingTables:
     if engine == "ours":
         return load_engine(choose(fabric)[0])(fabric, assign_lids(fabric))
-    with TemporaryDirectory() as folder:
-        return run_opensm(fabric, Path(folder), engine, as_a_tree(fabric) if engine == "ftree" else None).tables
+    with TemporaryDirectory() as folder, simulated(fabric, Path(folder)) as subnet:
+        return subnet.opensm(engine, as_a_tree(fabric) if engine == "ftree" else None).tables
 
 
 def as_a_tree(fabric: Fabric) -> dict[str, bytes]:

@@ -19,15 +19,14 @@ import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any
+from threading import Thread
+from typing import IO, Any
 
 import numpy as np
 
@@ -151,21 +150,10 @@ def simulated(fabric: Fabric, folder: Path, *, timeout_s: float = 120.0) -> Iter
         "IBSIM_SOCKNAME": f"heddle-{os.getpid()}-{next(SOCKET)}",
     }
     log = folder / "ibsim.log"
-    with log.open("wb") as output:
-        simulator = subprocess.Popen(
-            ["stdbuf", "-oL", "ibsim", "-n", "-s", *options, "fabric.ibnetdiscover"],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
+    command = ["stdbuf", "-oL", "ibsim", "-n", "-s", *options, "fabric.ibnetdiscover"]
+    with log.open("wb") as output, _started(command, folder, environment, output) as simulator:
         _await_ready(simulator, log, timeout_s)
         yield SimulatedSubnet(fabric, folder, {**environment, "LD_PRELOAD": str(_umad2sim())})
-    finally:
-        _end(simulator)
 
 
 def _await_ready(simulator: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
@@ -177,10 +165,27 @@ def _await_ready(simulator: subprocess.Popen[bytes], log: Path, timeout_s: float
         time.sleep(0.02)
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
-    """Kill a process with all that it started; it holds nothing worth saving."""
-    _kill(process.pid)
-    process.wait()
+@contextmanager
+def _started(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], output: int | IO[bytes]
+) -> Iterator[subprocess.Popen[Any]]:
+    """Start a program in a process group of its own; at the end kill the group, which holds nothing worth saving."""
+    process = subprocess.Popen(
+        list(command),
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        _kill(process.pid)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def _kill(group: int) -> None:
@@ -271,48 +276,51 @@ def _run(
     folder: Path,
     environment: Mapping[str, str],
     timeout_s: float,
+    *,
     stop: Callable[[], bool] = lambda: False,
+    keep: Callable[[bytes], bool] = lambda line: True,
+    any_status: bool = False,
 ) -> str:
-    """Run a program for a bounded time, or until ``stop``; return what it prints."""
-    with TemporaryFile() as output:
-        process = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        limit, stopped = time.monotonic() + timeout_s, False
-        try:
-            while process.poll() is None and not (stopped := stop()):
-                if time.monotonic() > limit:
-                    raise ToolError(f"{command[0]} has not finished after {timeout_s:g} s")
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(0.05)
-        finally:
-            _end(process)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    if process.returncode != 0 and not stopped:
+    """Run a program and return what it prints.
+
+    Parameters
+    ----------
+    timeout_s
+        How long it may take.
+    stop
+        Polled while the program runs; it is ended early once this is true.
+    keep
+        Says which lines of its output to keep.
+    any_status
+        Whether to accept every exit status; otherwise only 0.
+
+    Raises
+    ------
+    ToolError
+        When the program takes too long, or leaves with another status.
+    """
+    end = ""
+
+    def watch() -> None:
+        nonlocal end
+        limit = time.monotonic() + timeout_s
+        while process.poll() is None and not end:
+            end = "stopped" if stop() else "late" if time.monotonic() > limit else ""
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        _kill(process.pid)
+
+    with _started(command, folder, environment, subprocess.PIPE) as process:
+        watcher = Thread(target=watch, daemon=True)
+        watcher.start()
+        text = b"".join(line for line in process.stdout or () if keep(line)).decode(errors="replace")
+        watcher.join()
+    if end == "late":
+        raise ToolError(f"{command[0]} has not finished after {timeout_s:g} s")
+    if process.returncode != 0 and not (end or any_status):
         last = " / ".join(text.strip().splitlines()[-3:])
         raise ToolError(f"{command[0]} left with status {process.returncode}: {last}")
     return text
-
-
-def run_opensm(
-    fabric: Fabric,
-    folder: Path,
-    engine: str = "minhop",
-    files: Mapping[str, bytes | Iterable[bytes]] | None = None,
-    *,
-    options: Sequence[str] = (),
-    timeout_s: float = 600.0,
-) -> OpensmRun:
-    """Simulate a fabric, sweep it once with OpenSM, and take both down again; see `SimulatedSubnet.opensm`."""
-    with simulated(fabric, folder) as subnet:
-        return subnet.opensm(engine, files, options=options, timeout_s=timeout_s)
 
 
 def _routing_seconds(log: str, engine: str) -> float:
@@ -348,37 +356,14 @@ def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> IbdmchkReport:
     """
     names = {"-s": "opensm-subnet.lst", "-f": "opensm.fdbs", "-m": "opensm.mcfdbs"}
     command = ["ibdmchk", *(text for option, name in names.items() for text in (option, str(run.folder / name)))]
-    process = subprocess.Popen(
-        command,
-        cwd=run.folder,
-        env={**os.environ, "PATH": SEARCH},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    deadline = threading.Timer(timeout_s, _kill, [process.pid])
-    deadline.start()
+    missing = count()
+
+    def keep(line: bytes) -> bool:
+        """Keep a few of the two lines for every missing path, which can be gigabytes."""
+        return not line.startswith((b"-E- Unassigned", b"-E- Fail to find")) or next(missing) < 10
+
+    environment = {**os.environ, "PATH": SEARCH}
     try:
-        # It writes two lines for every missing path: gigabytes, of which the first few say enough.
-        told, report = 0, []
-        for line in process.stdout or ():
-            lost = line.startswith(("-E- Unassigned", "-E- Fail to find"))
-            told += lost
-            if not lost or told <= 10:
-                report.append(line)
-        process.wait()
-    finally:
-        late = not deadline.is_alive()
-        deadline.cancel()
-        _end(process)
-        if process.stdout:
-            process.stdout.close()
-    if late:
-        raise ToolError(f"ibdmchk has not finished after {timeout_s:g} s")
-    try:
-        return parse_report("".join(report))
+        return parse_report(_run(command, run.folder, environment, timeout_s, keep=keep, any_status=True))
     except ValueError as error:
         raise ToolError(str(error)) from None

@@ -1,14 +1,30 @@
-"""A real OpenSM that stays and answers queries, for tests of what it answers."""
+"""A real OpenSM over ibsim: one that sweeps once, and one that stays and answers queries."""
 
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from plan.opensm_lab.ibsim import SimulatedSubnet
+from plan.opensm_lab.ibsim import OpensmRun, SimulatedSubnet, simulated
+from topo.fabric import Fabric
+
+
+def run_opensm(
+    fabric: Fabric,
+    folder: Path,
+    engine: str = "minhop",
+    files: Mapping[str, bytes | Iterable[bytes]] | None = None,
+    *,
+    options: Sequence[str] = (),
+    timeout_s: float = 600.0,
+) -> OpensmRun:
+    """Simulate a fabric, sweep it once with OpenSM, and take both down again; see `SimulatedSubnet.opensm`."""
+    with simulated(fabric, folder) as subnet:
+        return subnet.opensm(engine, files, options=options, timeout_s=timeout_s)
 
 
 @contextmanager

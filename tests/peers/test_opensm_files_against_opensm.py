@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from helpers.opensm_daemon import level_of_path, serving
+from helpers.opensm_daemon import level_of_path, run_opensm, serving
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
-from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, run_opensm, simulated
+from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, simulated
 from routing.opensm.files import opensm_files
 from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
 from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.opensm_daemon import run_opensm
 
 from plan.cli import run
-from plan.opensm_lab.ibsim import run_opensm
 from routing.endpoints import select_endpoints
 from simulate.engines import fluid
 from simulate.network import Network
