@@ -7,10 +7,11 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from plan.files import Content, chunks
 from topo.errors import HeddleError
 
 MARK = "SHA256SUMS"
@@ -18,9 +19,6 @@ MARK = "SHA256SUMS"
 
 WORKSHOP = ".heddle-workshop-"
 """What the names of hidden folders begin with, in which a plan is made before it is put in its place."""
-
-Content = bytes | str | Iterable[bytes]
-"""Whole, or in chunks where it is large."""
 
 
 def check_replaceable(folder: Path) -> None:
@@ -134,11 +132,9 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
 def _write(path: Path, content: Content) -> str:
     """Write a file and return its SHA-256 in hexadecimal."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, str):
-        content = content.encode()
     digest = hashlib.sha256()
     with path.open("wb") as file:
-        for chunk in [content] if isinstance(content, bytes) else content:
+        for chunk in chunks(content):
             digest.update(chunk)
             file.write(chunk)
     return digest.hexdigest()

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from plan.render.progress import Step
 from simulate.cluster.run import ClusterRun
-from simulate.cluster.saved_run import format_saved_run
 from simulate.cluster.training_job import JobRecord
-from topo.errors import HeddleError
 
 
 @dataclass(frozen=True)
@@ -69,38 +64,3 @@ def stopping() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def check_state(path: Path) -> None:
-    """Refuse a place for a saved run before any long work begins; what is there is looked at when it is read.
-
-    Raises
-    ------
-    HeddleError
-        When nothing can be written there.
-    """
-    folder = path.absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise HeddleError(f"{path}: nothing can be written there; name another file with --state")
-
-
-def write_state(run: ClusterRun, path: Path) -> None:
-    """Write what is needed to go on, in place of what was there before: whole, or not at all.
-
-    Raises
-    ------
-    HeddleError
-        When it cannot be written.
-    """
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as stream:
-            try:
-                stream.write(format_saved_run(run.save()))
-                stream.flush()
-                os.fsync(stream.fileno())
-                Path(stream.name).replace(path)
-            except BaseException:
-                Path(stream.name).unlink()
-                raise
-    except OSError as error:
-        raise HeddleError(f"{path}: cannot be written ({error.strerror or error}); name another file") from None

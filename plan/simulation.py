@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from plan.folder import Content
+from plan.files import Content
 from plan.inputs import RoutedInput
 from plan.render.charts import draw_link_load, draw_timeline
 from plan.render.progress import Step

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plan.folder import Content
+from plan.files import Content
 from plan.render.verdict import faults_document
 from routing.endpoints import EndpointSet, select_endpoints, tree_order
 from routing.engines import choose, load_engine

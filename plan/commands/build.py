@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import as_json, output_folder, print_json, seed_option, spec_argument
 from plan.render.progress import progress
 
 if TYPE_CHECKING:
@@ -15,15 +15,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the random traffic that quality is measured with.",
-)
+@spec_argument
+@output_folder
+@seed_option("Seed of the random traffic that quality is measured with.")
 @as_json
 def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """Compile, route, prove, measure, price and export a cluster.

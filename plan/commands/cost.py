@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo.errors import HeddleError
+from topo.errors import Finding, HeddleError, SpecError
 
 if TYPE_CHECKING:
     from costmodel.optimise import Design, Search
@@ -20,7 +20,7 @@ SHOWN = 12
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@spec_argument
 @click.option("--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units.")
 @as_json
 def cost(spec: Path, currency: str, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@spec_argument
 @as_json
 def compare(spec: Path, as_json: bool) -> None:
     """Set a cluster beside three levels, DGX A100 and the paper.
@@ -120,8 +120,8 @@ def compare(spec: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("needs", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the winner's spec to.")
+@click.argument("needs", type=FILE)
+@click.option("-o", "--output", type=FILE, help="File to write the winner's spec to.")
 @as_json
 def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     """Find the cheapest network that does what NEEDS states.
@@ -131,9 +131,10 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     from costmodel.needs import read_needs
     from costmodel.optimise import search
     from plan.export.spec import format_spec
+    from plan.files import write_file
 
     if output is not None and output.exists():
-        raise HeddleError(f"{output}: found a file; name another place with -o, or remove it")
+        raise SpecError([Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
         source = read_needs(needs)
         found = search(source.needs, source.catalog, step)
@@ -146,10 +147,7 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
     if output is not None:
         comment = f"The cheapest of {len(found.designs)} designs for {needs.name}: {winner.name}"
-        try:
-            output.write_text(format_spec(winner.spec, comment), encoding="utf-8")
-        except OSError as error:
-            raise HeddleError(f"{output}: cannot be written ({error.strerror}); name another place with -o") from None
+        write_file(output, format_spec(winner.spec, comment), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
 
 

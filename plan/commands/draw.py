@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo.errors import Finding, FormatError, HeddleError, SpecError
+from topo.errors import FormatError, HeddleError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,16 +25,16 @@ MAX_LINKS_BYTES = 100_000_000
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; NAME.svg when left out.")
+@spec_argument
+@click.option("-o", "--output", type=FILE, help="File to write; NAME.svg when left out.")
 @click.option(
     "--tables",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Forwarding tables, or the folder of a `plan build`: links are coloured by their load.",
 )
 @click.option(
     "--simulation",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Folder that `plan simulate -o` wrote: links are coloured by the bytes they carried.",
 )
 @as_json
@@ -48,6 +48,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
+    from plan.files import check_writable, write_file
     from topo.drawing import format_drawing
 
     with progress(quiet=as_json) as step:
@@ -56,7 +57,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         output = output or Path(f"{name}.svg")
         if spec.is_dir() and simulation is None:
             tables = tables or spec
-        refuse_other_files(output)
+        check_writable(output, kind="SVG", magic=b"<svg")
         loads = None
         if tables is not None:
             step("tracing loads")
@@ -66,11 +67,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
             loads = read_simulated_loads(simulation, fabrics)
         step("drawing")
         drawing = format_drawing(name, fabrics, network, loads, "bytes" if simulation else "pairs")
-    try:
-        output.write_text(drawing, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError([Finding(str(output), f"no way to write there ({reason})", "a writable path")]) from None
+    write_file(output, drawing)
     if as_json:
         print_json(
             {"file": str(output), "subnets": [fabric.name for fabric in fabrics], "bytes": len(drawing.encode())}
@@ -95,19 +92,6 @@ def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
 
     cluster = read(path)
     return cluster.name, cluster.fabrics, cluster.spec.network
-
-
-def refuse_other_files(path: Path) -> None:
-    """Refuse to write over anything but a drawing."""
-    if path.is_file() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(4) == b"<svg":
-                return
-    elif not path.exists() or path.is_file():
-        return
-    raise SpecError(
-        [Finding(str(path), "something that is no SVG", "a new name, or an older drawing", "Choose with -o.")]
-    )
 
 
 def find_tables(path: Path, fabric: Fabric, subnets: int) -> Path:

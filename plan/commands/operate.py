@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.simulate import routing_options
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options, seed_option
 from plan.render.progress import progress
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ STOPPED = 130
 
 
 @click.command()
-@click.argument("fabric", type=click.Path(path_type=Path))
+@fabric_argument
 @click.option("--queue", "-q", default="day", show_default=True, help="Jobs that come: a YAML file, or a preset.")
 @click.option(
     "--hours",
@@ -31,11 +30,9 @@ STOPPED = 130
 @click.option(
     "--anywhere", is_flag=True, help="Draw nodes from all that are free, instead of the queue's rule on zones."
 )
-@click.option(
-    "--state", type=click.Path(path_type=Path), help="File to go on from, if it is there, and to leave off in."
-)
+@click.option("--state", type=FILE, help="File to go on from, if it is there, and to leave off in.")
 @routing_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of draws and failures.")
+@seed_option("Of draws and failures.")
 @as_json
 def operate(
     fabric: Path,
@@ -62,15 +59,16 @@ def operate(
     with progress(quiet=as_json) as step:
         from dataclasses import replace
 
+        from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument
-        from plan.operation import check_state, operate_until, write_state
+        from plan.operation import operate_until
         from plan.simulation import make_network
         from simulate.cluster.queue_spec import read_queue
         from simulate.cluster.run import ClusterRun
-        from simulate.cluster.saved_run import read_saved_run
+        from simulate.cluster.saved_run import format_saved_run, read_saved_run
 
-        if state is not None:
-            check_state(state)
+        if state is not None and not state.is_dir():
+            check_writable(state)
         plan = read_queue(find_preset("queues", queue, "--queue"), seed)
         if anywhere:
             plan = replace(plan, cross_zone_jobs=None)
@@ -80,9 +78,8 @@ def operate(
         operation = operate_until(run, hours * 3600.0, step)
         if state is not None and not run.env.replaying:  # else the file has gone further
             step("writing")
-            write_state(run, state)
-    for note in source.notes:
-        click.echo(f"plan: {note}", err=True)
+            write_file(state, format_saved_run(run.save()))
+    print_notes(source.notes)
     if as_json:
         print_json(operation.document())
     else:

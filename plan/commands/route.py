@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.spec import as_json, print_json
-from plan.commands.verify import endpoints_option
+from plan.commands.options import (
+    FILE,
+    as_json,
+    endpoints_option,
+    fabric_argument,
+    output_folder,
+    print_json,
+    print_notes,
+    roles_option,
+    seed_option,
+    subnet_option,
+)
 from plan.render.progress import progress
 from plan.render.route_view import show_comparison, show_failures, show_rehearsal, show_subnet
-from plan.render.terminal import printable
 from topo.errors import HeddleError, RoutingError
 from topo.nearest import did_you_mean
 
@@ -23,12 +32,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
-@click.argument("fabric", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@fabric_argument
+@output_folder
 @click.option("--engine", help="fat-tree, zoned, balanced, ... or auto, which picks and says why.")
-@click.option("--roles", type=click.Path(path_type=Path), help="Lines such as `storage st*`: what hosts are for.")
-@click.option("--cn-guids", type=click.Path(path_type=Path), help="Port GUIDs of the hosts that compute, one a line.")
-@click.option("--io-guids", type=click.Path(path_type=Path), help="Port GUIDs of the hosts that store, one a line.")
+@roles_option
+@click.option("--cn-guids", type=FILE, help="Port GUIDs of the hosts that compute, one a line.")
+@click.option("--io-guids", type=FILE, help="Port GUIDs of the hosts that store, one a line.")
 @click.option(
     "--lanes",
     type=click.IntRange(1, 8),
@@ -46,10 +55,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="Let so many links between switches fail at random, route what is left, and say what it still holds.",
 )
-@click.option("--subnet", help="Which subnet, when FABRIC has several.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random traffic and failures."
-)
+@subnet_option
+@seed_option("Seed of random traffic and failures.")
 @as_json
 def route(
     fabric: Path,
@@ -122,8 +129,7 @@ def route(
         contenders: Sequence[Contender] = ()
         if compare:
             contenders = compare_with_opensm(routed, ends, in_tree_order=True, seed=seed, step=step)
-    for note in (*source.notes, *more):
-        click.echo(printable(f"plan: {note}"), err=True)
+    print_notes((*source.notes, *more))
     if as_json:
         judged = {"rehearsal": rehearsal.summary()} if rehearsal else {}
         print_json(document | judged | ({"opensm": [row.summary() for row in contenders]} if compare else {}))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options, seed_option
 from plan.render.progress import progress
 from topo.errors import HeddleError
 
@@ -23,26 +21,10 @@ SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
 
 
-def routing_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Add the options that say how FABRIC is routed: those of `plan.inputs.read_routed_argument`."""
-    file = click.Path(path_type=Path)
-    for option in (  # click shows first what is added last
-        click.option("--subnet", help="Which subnet, when FABRIC has several."),
-        click.option("--roles", type=file, help="Lines such as `storage st*`: what hosts are for."),
-        click.option("--policy", type=file, help="qos-policy.conf, which says the level of each path."),
-        click.option("--lanes", type=file, help="opensm.conf with service levels, lanes and weights."),
-        click.option("--tables", type=file, help="Forwarding tables, as `plan verify` takes them."),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command()
-@click.argument("fabric", type=click.Path(path_type=Path))
+@fabric_argument
 @click.option("--workload", "-w", help="Jobs to play: a YAML file, or a preset such as allreduce or three-jobs.")
-@click.option(
-    "--flows", type=click.Path(path_type=Path), help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl]."
-)
+@click.option("--flows", type=FILE, help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
 @click.option("--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each message.")
@@ -54,13 +36,13 @@ def routing_options(command: Callable[..., object]) -> Callable[..., object]:
     help="Of each link on its way, besides.",
 )
 @click.option("--host-gbps", type=click.FloatRange(1e-3, 1e6), help="Most that a port of a host can send.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random mappings.")
-@click.option("--trace", type=click.Path(path_type=Path), help="Write every flow to a .csv or .parquet file.")
-@click.option("--goal", type=click.Path(path_type=Path), help="Write the traffic as a GOAL schedule, for LogGOPSim.")
+@seed_option("Seed of random mappings.")
+@click.option("--trace", type=FILE, help="Write every flow to a .csv or .parquet file.")
+@click.option("--goal", type=FILE, help="Write the traffic as a GOAL schedule, for LogGOPSim.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Folder for figures and charts of a workload; CSV file for bare flows, each with its finish_s.",
 )
 @as_json
@@ -99,6 +81,8 @@ def simulate(
         from simulate.workload.flow_trace import check_parquet
 
         check_parquet()
+    from plan.files import check_writable, write_file
+
     given = [path for path in (fabric, flows, tables, lanes, policy, roles) if path is not None]
     written = [path for path in (trace, goal, output if flows is not None else None) if path is not None]
     for path in written:
@@ -132,7 +116,7 @@ def simulate(
             named = [path.parent / file for job in traffic.jobs if (file := getattr(job.spec, "file", None))]
             for target in written:
                 check_writable(target, [path, *named])
-        as_goal = None if goal is None else format_as_goal(traffic, source.fabric).encode()
+        as_goal = None if goal is None else format_as_goal(traffic, source.fabric)
         simulation = play_workload(network, traffic, alone=alone, step=step)
         options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}
         inputs = {"fabric": fabric.name, "traffic": path.name, **options}
@@ -140,15 +124,14 @@ def simulate(
         if trace is not None:
             write_trace(simulation, trace)
         if goal is not None and as_goal is not None:
-            write_file(goal, [as_goal])
+            write_file(goal, as_goal)
         if output is not None and flows is None:
             from plan.folder import write_folder
 
             write_folder(output, simulation_files(simulation, inputs))
         elif output is not None:
-            write_file(output, [format_flows_csv(source.fabric, traffic.flows, simulation.outcome.finish_s).encode()])
-    for note in source.notes:
-        click.echo(f"plan: {note}", err=True)
+            write_file(output, format_flows_csv(source.fabric, traffic.flows, simulation.outcome.finish_s))
+    print_notes(source.notes)
     if as_json:
         from plan.simulation import simulation_document
 
@@ -160,37 +143,13 @@ def simulate(
                 click.echo(f"written to {place}")
 
 
-def check_writable(path: Path, given: Iterable[Path]) -> None:
-    """Refuse a place for a file before any long work begins.
-
-    Raises
-    ------
-    HeddleError
-        When nothing can be written there, or one of the inputs is.
-    """
-    if path.is_dir():
-        raise HeddleError(f"{path}: found a folder; expected the name of a file to write")
-    if path.exists() and any(other.exists() and path.samefile(other) for other in given):
-        raise HeddleError(f"{path}: found an input of the simulation; name another file to write")
-    if not path.absolute().parent.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise HeddleError(f"{path}: nothing can be written there; name another file")
-
-
-def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file, over an older one."""
-    try:
-        with path.open("wb") as file:
-            file.writelines(chunks)
-    except OSError as error:
-        raise HeddleError(f"{path}: cannot be written ({error.strerror or error}); name another file") from None
-
-
 def write_trace(simulation: Simulation, path: Path) -> None:
     """Write every flow, in the format that the file's name asks for."""
+    from plan.files import write_file
     from simulate.workload.flow_trace import format_trace_csv, format_trace_parquet
 
     if path.suffix == ".parquet":
-        write_file(path, [format_trace_parquet(simulation.workload, simulation.outcome)])
+        write_file(path, format_trace_parquet(simulation.workload, simulation.outcome))
     else:
         write_file(path, format_trace_csv(simulation.workload, simulation.outcome))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import click
 
+from plan.commands.options import FILE, as_json, print_json, spec_argument
 from topo.errors import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
@@ -15,17 +14,10 @@ SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
 """What editors with a YAML language server look for on the first line."""
 DEFAULT_PRESET = "lab-20"
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
-
-
-def print_json(value: object) -> None:
-    """Print one object, keys in the order they come."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
 
 @click.command()
 @click.argument("preset", default=DEFAULT_PRESET)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; PRESET.yaml when left out.")
+@click.option("-o", "--output", type=FILE, help="File to write; PRESET.yaml when left out.")
 @click.option("--list", "only_list", is_flag=True, help="List the presets.")
 @as_json
 def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> None:
@@ -33,6 +25,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
     PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
     """
+    from plan.files import write_file
     from topo.cluster import presets
     from topo.hardware.catalog import config_root
     from topo.nearest import did_you_mean
@@ -50,16 +43,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
         raise SpecError([Finding("PRESET", f'"{preset[:60]}"', f"one of {', '.join(about)}", hint)])
     output = output or Path(f"{preset}.yaml")
     text = SCHEMA_LINE + (config_root() / f"{preset}.yaml").read_text(encoding="utf-8")
-    try:
-        # O_EXCL: neither a file nor a link that is there is touched, even if it comes between look and write.
-        with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        finding = Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")
-        raise SpecError([finding]) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError([Finding(str(output), f"no way to write there ({reason})", "a writable path")]) from None
+    write_file(output, text, new=True)
     if as_json:
         print_json({"preset": preset, "file": str(output)})
     else:
@@ -68,7 +52,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@spec_argument
 @as_json
 def check(spec: Path, as_json: bool) -> int:
     """Validate a spec, and count what it compiles into.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.spec import as_json, print_json
+from plan.commands.options import FILE, as_json, endpoints_option, fabric_argument, print_json, print_notes
 from plan.render.progress import progress
 from plan.render.terminal import console, printable
 from plan.render.verdict import faults_document, load_table, print_faults
@@ -19,29 +19,15 @@ if TYPE_CHECKING:
     from routing.tables import RoutingTables
     from topo.fabric import Fabric
 
-endpoints_option = click.option(
-    "--endpoints",
-    type=click.Choice(["hca", "adapters", "all"]),
-    default="hca",
-    show_default=True,
-    help="Who talks to whom: HCAs; SHARP aggregation nodes and routers too; port 0 of switches too.",
-)
-
 
 @click.command(short_help="Prove anybody's forwarding tables on any fabric.")
-@click.argument("fabric", type=click.Path(path_type=Path))
-@click.argument("lfts", type=click.Path(path_type=Path))
+@fabric_argument
+@click.argument("lfts", type=FILE)
 @endpoints_option
-@click.option(
-    "--lids", type=click.Path(path_type=Path), help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs."
-)
-@click.option(
-    "--lanes", type=click.Path(path_type=Path), help="opensm.conf, which says the lane of each service level."
-)
-@click.option("--policy", type=click.Path(path_type=Path), help="qos-policy.conf, which says the level of each path.")
-@click.option(
-    "--expect", type=click.Path(path_type=Path), help="Tables that LFTS should be: entries that differ are faults."
-)
+@click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
+@click.option("--lanes", type=FILE, help="opensm.conf, which says the lane of each service level.")
+@click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path.")
+@click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
 @as_json
 def verify(
@@ -97,8 +83,7 @@ def verify(
             odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
         proof = prove(source, tables, endpoints)  # type: ignore[arg-type]
-    for note in (*source.notes, *read.notes):
-        click.echo(printable(f"plan: {note}"), err=True)
+    print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
             f"{fabric}: found {len(proof.ends):,} end ports ({endpoints}); expected two at least, or there is nothing "

@@ -16,7 +16,7 @@ from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
-from plan.folder import Content
+from plan.files import Content
 from plan.pipeline import Plan
 from plan.pricing import exceeded_budgets
 from plan.subnet import Subnet, subnet_files, subnets_document, versions

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from plan.folder import MARK, Content
+from plan.files import Content
+from plan.folder import MARK
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
 from topo.fabric import Fabric, Kind, Role
 

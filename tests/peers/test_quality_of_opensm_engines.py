@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.opensm_daemon import run_opensm
 
+from helpers.opensm_daemon import run_opensm
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import measure

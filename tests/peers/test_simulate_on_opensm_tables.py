@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.opensm_daemon import run_opensm
 
+from helpers.opensm_daemon import run_opensm
 from plan.cli import run
 from routing.endpoints import select_endpoints
 from simulate.engines import fluid

@@ -1,0 +1,59 @@
+"""Options and arguments that several commands share, and how a result is printed for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+FILE = click.Path(path_type=Path)
+
+spec_argument = click.argument("spec", type=FILE)
+fabric_argument = click.argument("fabric", type=FILE)
+output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
+subnet_option = click.option("--subnet", help="Which subnet, when FABRIC has several.")
+roles_option = click.option("--roles", type=FILE, help="Lines such as `storage st*`: what hosts are for.")
+endpoints_option = click.option(
+    "--endpoints",
+    type=click.Choice(["hca", "adapters", "all"]),
+    default="hca",
+    show_default=True,
+    help="Who talks to whom: HCAs; SHARP aggregation nodes and routers too; port 0 of switches too.",
+)
+
+
+def seed_option(what: str) -> Callable[[Command], Command]:
+    """Return the option ``--seed``; ``what`` says of what."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=what)
+
+
+def routing_options(command: Command) -> Command:
+    """Add the options that say how FABRIC is routed: those of `plan.inputs.read_routed_argument`."""
+    for option in (  # click shows first what is added last
+        subnet_option,
+        roles_option,
+        click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path."),
+        click.option("--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights."),
+        click.option("--tables", type=FILE, help="Forwarding tables, as `plan verify` takes them."),
+    ):
+        command = option(command)
+    return command
+
+
+def print_json(value: object) -> None:
+    """Print one object, keys in the order they come."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_notes(notes: tuple[str, ...]) -> None:
+    """Tell a person what was skipped in what was read."""
+    from plan.render.terminal import printable
+
+    for note in notes:
+        click.echo(printable(f"plan: {note}"), err=True)

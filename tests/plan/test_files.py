@@ -1,0 +1,75 @@
+"""One file is written whole or not at all, and nothing that must stay is written over."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plan.files import check_writable, write_file
+from topo.errors import HeddleError
+
+
+def failing() -> Iterator[bytes]:
+    yield b"half"
+    raise OSError(28, "No space left on device")
+
+
+def test_an_older_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    write_file(path, "one\n")
+    path.chmod(0o640)
+    with pytest.raises(HeddleError, match="No space left"):
+        write_file(path, failing())
+    assert path.read_text() == "one\n"
+    write_file(path, iter([b"two", b"\n"]))
+
+    assert path.read_text() == "two\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
+
+
+def test_a_new_file_is_as_open_as_the_user_wants(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        write_file(tmp_path / "a", b"x")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_file(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    reading, writing = os.pipe()
+    write_file(Path(f"/dev/fd/{writing}"), "through")
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        assert stream.read() == "through"
+
+
+def test_what_is_there_is_not_touched_where_a_new_file_is_asked_for(tmp_path: Path) -> None:
+    for name in ("file", "link"):
+        path = tmp_path / name
+        path.write_text("mine") if name == "file" else path.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(HeddleError, match="a file that exists"):
+            write_file(path, "new", new=True)
+    assert (tmp_path / "file").read_text() == "mine"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_only_an_older_file_of_the_same_kind_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    for text, able in (("", True), ("<svg>", True), ("mine", False)):
+        path.write_text(text)
+        if able:
+            check_writable(path, kind="SVG", magic=b"<svg")
+        else:
+            with pytest.raises(HeddleError, match="no SVG"):
+                check_writable(path, kind="SVG", magic=b"<svg")
+    with pytest.raises(HeddleError, match="an input"):
+        check_writable(path, [path])
