@@ -53,27 +53,27 @@ def follow(commands: str, folder: Path, subnet: SimulatedSubnet) -> str:
 
 def test_every_command_runs_and_says_what_the_text_says(fabric, tmp_path) -> None:
     assert [title for title, _ in STEPS] == [
-        "Take down what is there",
-        "See what the present tables are worth",
-        "Say what hosts are for",
+        "Record the present state",
+        "Judge the present tables",
+        "Assign roles to hosts",
         "Route",
-        "Set it beside OpenSM's own engines, and let links fail",
-        "Check what was written",
+        "Compare with OpenSM's engines, and simulate link failures",
+        "Verify what was written",
         "Rehearse",
-        "Check what is loaded",
+        "Verify what is loaded",
     ]
     said = {}
     with simulated(fabric, tmp_path / "subnet") as subnet:
         subnet.opensm("minhop")
         for title, commands in STEPS:
-            if title == "Check what is loaded":  # by now somebody has installed it
+            if title == "Verify what is loaded":  # by now somebody has installed it
                 files = {path.name: path.read_bytes() for path in (tmp_path / "out" / "opensm").iterdir()}
                 del files["opensm.conf"]  # it names the folders of a real host
                 subnet.opensm("file", files)
             said[title] = follow(commands, tmp_path, subnet)
-    assert "holds" in said["See what the present tables are worth"]
+    assert "holds" in said["Judge the present tables"]
     assert "90 compute, 10 storage" in said["Route"]
-    assert "nue" in said["Set it beside OpenSM's own engines, and let links fail"]
-    assert "when 10 links fail" in said["Set it beside OpenSM's own engines, and let links fail"]
+    assert "nue" in said["Compare with OpenSM's engines, and simulate link failures"]
+    assert "when 10 links fail" in said["Compare with OpenSM's engines, and simulate link failures"]
     assert "as planned, 0 of" in said["Rehearse"]
-    assert "0 entries are not as in out/opensm/lfts" in said["Check what is loaded"]
+    assert "0 entries are not as in out/opensm/lfts" in said["Verify what is loaded"]
