@@ -101,7 +101,7 @@ def prepare(
 
 def table(points: list[Point], published: Published) -> str:
     """Computed beside published bandwidths, each with its error, and their mean."""
-    lines = ["| | GPUs | computed GB/s | published GB/s | error | held back most by |", "|---|---|---|---|---|---|"]
+    lines = ["| | GPUs | computed GB/s | published GB/s | error | bottleneck, share of the time |", "|---|---|---|---|---|---|"]
     for system in dict.fromkeys(point.system for point in points):
         errors = []
         for point in (point for point in points if point.system == system):
@@ -125,7 +125,7 @@ if __name__ == "__main__":
     slow = [point for point in points if point.system == "nccl"][-1]
     latency = ring_latency_s(slow.gpus // 8, 8)
     computed = table(points, published) + (
-        f"\nWith chunks of {', '.join(f'{chunk:g}' for chunk in chunks)} MiB, HFReduce has "
+        f"\nWith chunks of {', '.join(f'{chunk:g}' for chunk in chunks)} MiB, HFReduce reaches "
         f"{', '.join(f'{point.gbyte_per_s:.2f}' for point in by_chunk)} GB/s on {GPUS[-1]} GPUs.\n"
         f"\nWith the {latency * 1e3:.1f} ms that NCCL's tuner adds for the steps of a ring of {slow.gpus} GPUs, its "
         f"{slow.gbyte_per_s:.2f} GB/s would be {size_bytes / (slow.time_s + latency) / 1e9:.2f}.\n"

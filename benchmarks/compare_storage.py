@@ -73,9 +73,9 @@ def reads_table(found: dict[int | None, SteadyReads], clients: int) -> str:
     rows = (
         ("read, TB/s", lambda it: f"{it.bytes_s / 1e12:.2f}", f"{measured:g}; {later:.1f} later, beside training"),
         (f"of the servers' {most:g} TB/s", lambda it: f"{it.bytes_s / most / 1e12:.0%}", f"{measured / most:.0%}"),
-        ("servers that send to a client at a time", lambda it: f"{it.senders:.1f}", "-"),
+        ("servers sending to a client at once", lambda it: f"{it.senders:.1f}", "-"),
         ("a read of 1 MiB, first byte to last", lambda it: f"{it.read_s * 1e3:.2f} ms", "-"),
-        ("from asking to the first byte", lambda it: f"{it.waited_s * 1e3:.2f} ms", "-"),
+        ("from request to first byte", lambda it: f"{it.waited_s * 1e3:.2f} ms", "-"),
     )
     for label, text, beside in rows:
         lines.append(f"| {label} | " + " | ".join(text(it) for it in found.values()) + f" | {beside} |")

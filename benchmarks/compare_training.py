@@ -112,7 +112,7 @@ def bucket_curve(cluster: Cluster) -> str:
     best = min(steps, key=lambda size: steps[size])
     default = data_parallel_s(cluster, layers, "nccl", 64)
     lines = [
-        "The best bucket, found by a search: 161 even layers with the 25.6 million parameters of ResNet-50 on 64 GPUs,",
+        "The best bucket, found by a search: 161 equal layers with the 25.6 million parameters of ResNet-50 on 64 GPUs,",
         f"{RESNET50_S * 1e3:g} ms of computation (an assumption), over NCCL's ring with its latency for each bucket.",
         "",
         "| bucket MiB | step ms |",
@@ -136,29 +136,29 @@ if __name__ == "__main__":
     vgg = {
         "HFReduce, overlapped": {n: data_parallel_s(cluster, vgg16(VGG16_S), "hfreduce", n) for n in gpus},
         "NCCL, overlapped": {n: data_parallel_s(cluster, vgg16(VGG16_S), "nccl", n) for n in gpus},
-        "NCCL, after it": {n: data_parallel_s(cluster, vgg16(VGG16_S), "nccl", n, overlap=False) for n in gpus},
+        "NCCL, not overlapped": {n: data_parallel_s(cluster, vgg16(VGG16_S), "nccl", n, overlap=False) for n in gpus},
     }
     gpus = (16, 32, 64, 128)
     gpt2 = {
         "overlapped": {n: fsdp_s(cluster, n, overlap=True) for n in gpus},
-        "in turns": {n: fsdp_s(cluster, n, overlap=False) for n in gpus},
+        "not overlapped": {n: fsdp_s(cluster, n, overlap=False) for n in gpus},
     }
     rates = f"{VGG16_FLOP / VGG16_S / 107e12:.0%} and {GPT2_FLOP / GPT2_S / 220e12:.0%}"
     computed = (
         table(
-            "VGG16, data parallel, batch 50 a GPU: computed / published seconds a step.",
+            "VGG16, data parallel, batch 50 per GPU: computed / published seconds per step.",
             vgg,
             published,
             "Fig. 8a",
-            {"HFReduce, overlapped": "hfreduce", "NCCL, overlapped": "torch-ddp", "NCCL, after it": "torch-ddp"},
+            {"HFReduce, overlapped": "hfreduce", "NCCL, overlapped": "torch-ddp", "NCCL, not overlapped": "torch-ddp"},
         )
         + "\n"
         + table(
-            "GPT2-medium, fully sharded, 32 sequences of 1,024 tokens a GPU: computed / published seconds a step.",
+            "GPT2-medium, fully sharded, 32 sequences of 1,024 tokens per GPU: computed / published seconds per step.",
             gpt2,
             published,
             "Fig. 8b",
-            {"overlapped": "haiscale", "in turns": "torch-fsdp"},
+            {"overlapped": "haiscale", "not overlapped": "torch-fsdp"},
         )
         + f"\nThe compute times, {VGG16_S * 1e3:g} and {GPT2_S * 1e3:g} ms, amount to {rates} of the measured GEMM "
         + "rates (Table II).\n\n"
