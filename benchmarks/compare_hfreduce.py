@@ -101,7 +101,10 @@ def prepare(
 
 def table(points: list[Point], published: Published) -> str:
     """Computed beside published bandwidths, each with its error, and their mean."""
-    lines = ["| | GPUs | computed GB/s | published GB/s | error | bottleneck, share of the time |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| | GPUs | computed GB/s | published GB/s | error | bottleneck, share of the time |",
+        "|---|---|---|---|---|---|",
+    ]
     for system in dict.fromkeys(point.system for point in points):
         errors = []
         for point in (point for point in points if point.system == system):
