@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.bill import Bill, make_bill
-from costmodel.counts import count
 from costmodel.designs import size_fat_tree
 from costmodel.power import power_of
 from costmodel.price import UNITS, price_bill
+from topo.counts import count
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hardware.catalog import Catalog
@@ -56,6 +56,8 @@ class System:
 def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
     """Set a design beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU."""
     counts = count(fabrics, catalog)
+    if counts.gpus is None:
+        raise DesignError("the model of a server is unknown, and so the number of GPUs to compare")
     bill = make_bill(fabrics, catalog)
     nodes = Bill(tuple(line for line in bill.of("node") if line.place == "compute"))
     switches = Bill(bill.of("switch"))

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from costmodel.baselines import Published
-from costmodel.counts import Counts
 from costmodel.power import Power
 from costmodel.price import Cost, Range
+from topo.counts import Counts
+from topo.errors import DesignError
 from topo.spec.purchase import Owning
 
 HOURS_PER_YEAR = 8_766.0
@@ -78,6 +79,8 @@ def expected_failures(counts: Counts, published: Published) -> Failures:
         events = published.value(table, SYSTEM, figure) / published.value(table, SYSTEM, per)
         return events * periods_per_year / published.value(table, SYSTEM, period)
 
+    if counts.gpus is None:
+        raise DesignError("the model of a server is unknown, and so the number of GPUs that can fail")
     return Failures(
         gpu=counts.gpus * rate("VII", "gpu_failures", "gpus", "months", 12.0),
         main_memory=counts.gpus * rate("VII", "main_memory_failures", "gpus", "months", 12.0),

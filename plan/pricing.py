@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from costmodel.baselines import read_published
 from costmodel.bill import Bill, make_bill, with_spares
-from costmodel.counts import Counts, count
 from costmodel.owning import CostOfOwning, expected_failures, own
 from costmodel.power import Power, power_of
 from costmodel.price import UNITS, Cost, price_bill
 from topo.cluster import Cluster
+from topo.counts import Counts
 from topo.hardware.catalog import config_root
 from topo.room.cables import Cabling
 from topo.room.racks import Layout
@@ -50,7 +50,7 @@ def price_cluster(cluster: Cluster, currency: str = UNITS, step: Callable[[str],
         step("placing")
     layout, cablings = cluster.layout, cluster.cablings
     step("pricing")
-    counts = count(fabrics, catalog)
+    counts = cluster.counts
     bill = with_spares(make_bill(fabrics, catalog, layout, cablings), spec.spares)
     power = power_of(bill, catalog)
     owning = None

@@ -15,6 +15,8 @@ Fabrics
     ``Fabric``  one subnet: nodes, ports and links as arrays, and the questions that they answer
     ``Kind``  what a node is: switch, adapter, aggregation node, router
     ``Role``  what a node is for: compute, storage, leaf, spine, ...
+    ``count``  how many of everything several subnets have together
+    ``Counts``  that, with one list of keys for every command
     ``read_fabric``  a real fabric, as ibnetdiscover prints it or OpenSM lists it
 
 Results

@@ -4,6 +4,8 @@ from .cluster import parse as parse
 from .cluster import preset as preset
 from .cluster import presets as presets
 from .cluster import read as read
+from .counts import Counts as Counts
+from .counts import count as count
 from .errors import DesignError as DesignError
 from .errors import FormatError as FormatError
 from .errors import HeddleError as HeddleError

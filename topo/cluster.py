@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from topo.counts import Counts, count
 from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
 from topo.formats.yaml import Document, describe, mapping_document, parse_yaml, read_yaml
@@ -133,6 +134,11 @@ class Cluster:
         """
         with self._named():
             return choose_cables(self.fabrics, self.layout, self.catalog) if self.layout else None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How many of everything it has."""
+        return count(self.fabrics, self.catalog)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ from topo.hardware.speeds import LANE_GBPS
 if TYPE_CHECKING:
     import networkx as nx
 
+    from topo.counts import Counts
     from topo.spec.base import TrafficClass
 
 MAX_UNICAST_LID = 0xBFFF
@@ -269,6 +270,19 @@ class Fabric:
         port = np.asarray(port)
         own = self.n_switches + port - self.first_adapter_port
         return np.where(port < self.first_adapter_port, self.port_node[port], own).astype(np.int32)
+
+    def counts(self) -> Counts:
+        """Count switches, servers, ports and links; see `topo.count`, which counts several subnets, GPUs and cables.
+
+        Examples
+        --------
+        >>> import topo
+        >>> topo.preset("lab-20").fabric.counts().links
+        62
+        """
+        from topo.counts import count
+
+        return count([self])
 
     def without(self, ports: NDArray[np.integer]) -> Fabric:
         """Return the fabric without the cables in some ports; levels, zones and roles stay.

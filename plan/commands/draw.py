@@ -49,6 +49,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
     from plan.files import check_writable, write_file
+    from topo.counts import count
     from topo.drawing import format_drawing
 
     with progress(quiet=as_json) as step:
@@ -70,8 +71,9 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     write_file(output, drawing)
     if as_json:
         print_json(
-            {"file": str(output), "subnets": [fabric.name for fabric in fabrics], "bytes": len(drawing.encode())}
-        )
+            {"file": str(output), "subnets": [fabric.name for fabric in fabrics], "counts": count(fabrics).to_dict(),
+             "bytes": len(drawing.encode())}
+        )  # fmt: skip
     else:
         click.echo(f"wrote {output}; open it in a browser", err=True)
 

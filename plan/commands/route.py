@@ -134,7 +134,7 @@ def route(
         judged = {"rehearsal": rehearsal.summary()} if rehearsal else {}
         print_json(document | judged | ({"opensm": [row.summary() for row in contenders]} if compare else {}))
     else:
-        show_subnet(routed, document["counts"])
+        show_subnet(routed)
         if failures:
             show_failures(document["failures"])
         if rehearsal:

@@ -63,26 +63,18 @@ def check(spec: Path, as_json: bool) -> int:
     from plan.pricing import exceeded_budgets, price_cluster
     from routing.engines import ENGINES
     from topo.cluster import read
-    from topo.fabric import Kind
+    from topo.counts import count
 
     cluster = read(spec, tuple(ENGINES))
     exceeded = exceeded_budgets(cluster.spec, price_cluster(cluster))
-    subnets = [
-        {
-            "name": fabric.name,
-            "switches": fabric.n_switches,
-            "servers": len(fabric.hosts),
-            "adapters": int((fabric.kind == Kind.HCA).sum()),
-            "links": len(fabric.links),
-        }
-        for fabric in cluster.fabrics
-    ]
+    subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
     if as_json:
-        print_json({"ok": not exceeded, "name": cluster.name, "subnets": subnets, "exceeded": exceeded})
+        found = {"ok": not exceeded, "name": cluster.name, "counts": cluster.counts.to_dict(), "subnets": subnets}
+        print_json(found | {"exceeded": exceeded})
         return int(bool(exceeded))
     click.echo(f"{spec}: {cluster.name} {'does not hold' if exceeded else 'holds'}")
     for subnet in subnets:
-        counts = ", ".join(f"{value:,} {what}" for what, value in subnet.items() if isinstance(value, int))
+        counts = ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in subnet.items() if isinstance(n, int) and n)
         click.echo(f"  subnet {subnet['name']}: {counts}")
     for excess in exceeded:
         click.echo(f"REFUSED, over budget: {excess}", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from plan.export.bom_csv import format_bom_csv
@@ -29,7 +28,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "name": plan.spec.name,
         "holds": plan.holds,
         "exceeded": exceeded_budgets(plan.spec, plan.pricing),
-        "counts": asdict(plan.pricing.counts),
+        "counts": plan.pricing.counts.to_dict(),
         **subnets_document(plan.subnets),
         "cost": plan.pricing.cost.to_json(),
         "power": plan.pricing.power.to_json(),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from routing.quality import Quality
 
 
-def show_subnet(subnet: Subnet, counts: dict[str, int]) -> None:
+def show_subnet(subnet: Subnet) -> None:
     """Print what a person wants to know of a routed fabric."""
     from rich.markup import escape
     from rich.table import Table
@@ -27,13 +27,19 @@ def show_subnet(subnet: Subnet, counts: dict[str, int]) -> None:
     table = Table(title=escape(printable(fabric.name)) or "the fabric", show_header=False, title_justify="left")
     table.add_column(style="dim")
     table.add_column()
-    places = ", ".join(f"{counts[name]:,} {name}" for name in ("leaf", "spine", "core", "joint") if counts[name])
-    zones = f" in {counts['zones']} zones" if counts["zones"] > 1 else ""
-    table.add_row("switches", f"{counts['switches']:,} ({places or 'no tree'}){zones}, {counts['links']:,} links")
-    nodes = ((counts[f"{name}_nodes"], name) for name in ("compute", "storage", "management"))
+    counts = fabric.counts()
+    tiers = ((counts.leaf, "leaf"), (counts.spine, "spine"), (counts.core, "core"), (counts.joint, "joint"))
+    places = ", ".join(f"{count:,} {name}" for count, name in tiers if count)
+    zones = f" in {counts.zones} zones" if counts.zones > 1 else ""
+    table.add_row("switches", f"{counts.switches:,} ({places or 'no tree'}){zones}, {counts.links:,} links")
+    nodes = (
+        (counts.gpu_nodes, "compute"),
+        (counts.storage_nodes, "storage"),
+        (counts.management_nodes, "management"),
+    )
     hosts = ", ".join(f"{count:,} {name}" for count, name in nodes if count)
-    sharp = f", {counts['aggregation_nodes']:,} aggregation nodes" if counts["aggregation_nodes"] else ""
-    table.add_row("hosts", f"{hosts}; {counts['host_ports']:,} ports{sharp}")
+    sharp = f", {counts.aggregation_nodes:,} aggregation nodes" if counts.aggregation_nodes else ""
+    table.add_row("hosts", f"{hosts}; {counts.host_ports:,} ports{sharp}")
     table.add_row("engine", f"{subnet.tables.engine}: {escape(printable(subnet.why))}")
     verdict = "[red]REFUSED[/]" if subnet.lost or proof.credit_loops else "[green]proven[/]"
     apart = f", {proof.disconnected:,} have no path of cables" if proof.disconnected else ""

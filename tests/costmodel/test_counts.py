@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.bill import make_bill
-from costmodel.counts import count
 from costmodel.designs import size_fat_tree, size_zones
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
+from topo.counts import count
 from topo.fabric import Fabric, Kind
 from topo.hardware.catalog import Catalog
 from topo.shapes.tree_size import FatTree

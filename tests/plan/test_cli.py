@@ -86,9 +86,12 @@ def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.Capture
 
 def test_check_counts_fire_flyer_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", str(config_root() / "fire-flyer-2.yaml"), "--json"]) == 0
-    (subnet,) = json.loads(capsys.readouterr().out)["subnets"]
+    told = json.loads(capsys.readouterr().out)
+    (subnet,) = told["subnets"]
     # 2 x (40 + 20) + 2 switches; 1,200 + 2 x 180 adapters; 2 x 40 x 20 links to spines, 2 x 20 to joints.
-    assert subnet == {"name": "fire-flyer-2", "switches": 122, "servers": 1380, "adapters": 1560, "links": 3200}
+    counts = {"switches": 122, "gpu_nodes": 1200, "storage_nodes": 180, "host_ports": 1560, "links": 3200}
+    assert {name: subnet[name] for name in counts} == counts
+    assert subnet == {"name": "fire-flyer-2"} | told["counts"]
 
 
 def test_check_json_lists_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.counts import count
 from topo.drawing.layouts import lay_out
 from topo.drawing.legend import format_legend
 from topo.drawing.shades import Shades
@@ -115,16 +116,16 @@ def _rates(fabric: Fabric) -> list[float]:
 
 def _sum_up(fabrics: Sequence[Fabric]) -> str:
     """Say what there is: ``122 switches (80 leaves, 40 spines, 2 joints), 1,380 servers, 3,200 links``."""
-    roles = np.sum([np.bincount(fabric.role[: fabric.n_switches], minlength=len(Role)) for fabric in fabrics], axis=0)
-    named = [(Role.LEAF, "leaves"), (Role.SPINE, "spines"), (Role.CORE, "cores"), (Role.JOINT, "joints")]
-    kinds = [f"{roles[role]:,} {word if roles[role] > 1 else role.name.lower()}" for role, word in named if roles[role]]
-    servers = len({host for fabric in fabrics for host in fabric.hosts})
-    ports = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
-    links = sum(len(fabric.links) for fabric in fabrics)
+    counts = count(fabrics)
+    tiers = {"leaf": "leaves", "spine": "spines", "core": "cores", "joint": "joints"}
+    found = {name: getattr(counts, name) for name in tiers}
+    kinds = [f"{number:,} {tiers[name] if number > 1 else name}" for name, number in found.items() if number]
+    servers = counts.gpu_nodes + counts.storage_nodes + counts.management_nodes
+    adapters = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
     subnets = f"{len(fabrics)} subnets, " if len(fabrics) > 1 else ""
     return (
-        f"{subnets}{int(roles.sum()):,} switches{_in_brackets(kinds)}, {servers:,} servers, "
-        f"{ports:,} adapters, {links:,} links"
+        f"{subnets}{counts.switches:,} switches{_in_brackets(kinds)}, {servers:,} servers, "
+        f"{adapters:,} adapters, {counts.links:,} links"
     )
 
 

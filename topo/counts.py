@@ -1,0 +1,127 @@
+"""How many of everything a cluster or a real fabric has: one way of counting for every command and every file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, Kind, Role
+from topo.hardware.catalog import Catalog
+from topo.table import Column, Table
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts over all subnets of a cluster; None is unknown.
+
+    A server with adapters in several subnets is one server. One whose adapters have several roles counts once, by the
+    first of compute, storage and management.
+    """
+
+    switches: int
+    """Switches as a subnet manager sees them: each chip of a frame is one."""
+    leaf: int
+    spine: int
+    core: int
+    joint: int
+    zones: int
+    """Zones of switches, subnet by subnet."""
+    gpu_nodes: int
+    """Servers that compute."""
+    gpus: int | None
+    """None where the model of a server is unknown: a dump of a real fabric names none."""
+    storage_nodes: int
+    management_nodes: int
+    aggregation_nodes: int
+    """SHARP aggregation nodes; each is inside a switch."""
+    host_ports: int
+    """Ports of adapters that are linked to a switch."""
+    links: int
+    """Links, the backplanes of frames included. A link between a switch and its own aggregation node is inside the
+    switch and is not counted. A cable that leads from a switch to itself is a link, although no path uses it."""
+    cables: int | None
+    """Links that are not in the backplane of a frame; None where the model of a switch or server is unknown."""
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the counts by name, as ``plan.json`` has them."""
+        return asdict(self)
+
+    @property
+    def table(self) -> Table:
+        """The counts as a table."""
+        names = [name.replace("_", " ") for name in self.to_dict()]
+        return Table("counts", (Column("of", names), Column("count", list(self.to_dict().values()))))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
+    """Count what stands in all subnets of a cluster.
+
+    Parameters
+    ----------
+    fabrics : iterable of Fabric
+        The subnets.
+    catalog : Catalog, optional
+        Hardware of the cluster. Without it, GPUs and cables are unknown.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("lab-20")
+    >>> counts = topo.count(cluster.fabrics, cluster.catalog)
+    >>> counts.switches, counts.gpu_nodes, counts.gpus, counts.links
+    (4, 16, 128, 62)
+    """
+    from topo.room.cables import backplane
+
+    fabrics = list(fabrics)
+    roles = np.sum([np.bincount(f.role[: f.n_switches], minlength=len(Role)) for f in fabrics], axis=0).tolist()
+    server_roles, server_models = _servers(fabrics)
+    gpus = cables = None
+    if catalog is not None:
+        switch_models = {f.models[m] if m >= 0 else "" for f in fabrics for m in set(f.model[: f.n_switches].tolist())}
+        if set(server_models) <= set(catalog.nodes):
+            gpus = sum(catalog.nodes[model].gpus for model in server_models)
+            if switch_models <= set(catalog.switches):
+                cables = sum(int(np.count_nonzero(~backplane(fabric, catalog))) for fabric in fabrics)
+    return Counts(
+        switches=sum(fabric.n_switches for fabric in fabrics),
+        leaf=roles[Role.LEAF],
+        spine=roles[Role.SPINE],
+        core=roles[Role.CORE],
+        joint=roles[Role.JOINT],
+        zones=sum(len(set(fabric.zone[: fabric.n_switches].tolist()) - {-1}) for fabric in fabrics),
+        gpu_nodes=server_roles.count(Role.COMPUTE),
+        gpus=gpus,
+        storage_nodes=server_roles.count(Role.STORAGE),
+        management_nodes=server_roles.count(Role.MANAGEMENT),
+        aggregation_nodes=sum(int(np.count_nonzero(fabric.kind == Kind.AGGREGATION)) for fabric in fabrics),
+        host_ports=sum(len(fabric.ends()) for fabric in fabrics),
+        links=sum(len(fabric.links) - int(np.count_nonzero(_is_inside(fabric))) for fabric in fabrics),
+        cables=cables,
+    )
+
+
+def _servers(fabrics: list[Fabric]) -> tuple[list[int], list[str]]:
+    """Return role and model of each server that has an adapter; the model of one that is unknown is empty."""
+    servers: dict[str, tuple[int, str]] = {}
+    for fabric in fabrics:
+        adapters = np.flatnonzero((fabric.kind == Kind.HCA) & (fabric.host >= 0))
+        role = np.full(len(fabric.hosts), len(Role))
+        np.minimum.at(role, fabric.host[adapters], fabric.role[adapters])
+        for host in np.flatnonzero(role < len(Role)).tolist():
+            model = int(fabric.host_model[host])
+            found = (int(role[host]), fabric.models[model] if model >= 0 else "")
+            other = servers.setdefault(fabric.hosts[host], found)
+            servers[fabric.hosts[host]] = (min(found[0], other[0]), max(found[1], other[1]))
+    return [role for role, _ in servers.values()], [model for _, model in servers.values()]
+
+
+def _is_inside(fabric: Fabric) -> NDArray[np.bool_]:
+    """(L,) bool, the links that lead to an aggregation node, which is inside its switch."""
+    return np.asarray((fabric.kind[fabric.port_node[fabric.links]] == Kind.AGGREGATION).any(axis=1))
