@@ -1,0 +1,116 @@
+"""One counting: by definition on random fabrics, and the same from every command on every real dump."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topo
+from helpers.clusters import CATALOG, tree
+from helpers.strategies import fabrics
+from plan.cli import run
+from topo.fabric import Fabric, Kind, Role
+
+LINKS = {
+    "azure_sat11_2021": 8_723,
+    "clova_superpod_a100_2022": 3_366,
+    "cs8500_frame_factory_2019": 807,
+    "janus_is5600_2014": 4_168,
+    "kr_dual_cs8500_2021": 3_952,
+    "lassen_cs7500_2019": 3_269,
+    "ndr_dgx_2025": 1_074,
+    "tartu_fdr10_2014": 192,
+}
+"""Links of each real fabric, those to the aggregation nodes inside its switches left out."""
+
+
+def dump_of(folder: Path, name: str) -> Path:
+    return folder / name / "ibnetdiscover.gz"
+
+
+def test_every_real_fabric_is_counted(fabrics_folder: Path) -> None:
+    assert set(LINKS) == {path.parent.name for path in fabrics_folder.glob("*/ibnetdiscover.gz")}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links_of_real_fabrics(name: str, fabrics_folder: Path) -> None:
+    fabric = topo.read_fabric(dump_of(fabrics_folder, name))
+    counts = fabric.counts()
+    plugged = np.count_nonzero(fabric.peer >= 0)
+    inside = np.count_nonzero((fabric.kind[fabric.port_node] == Kind.AGGREGATION) & (fabric.peer >= 0))
+
+    assert counts.links == LINKS[name] == plugged // 2 - inside
+    assert (counts.gpus, counts.cables) == (None, None)
+    assert topo.count([fabric], CATALOG) == counts
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_drawing_counts_the_same(name: str, fabrics_folder: Path, tmp_path: Path, capsys) -> None:
+    dump, out = dump_of(fabrics_folder, name), tmp_path / "fabric.svg"
+    assert run(["draw", str(dump), "-o", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert told["counts"] == topo.read_fabric(dump).counts().to_dict()
+    assert f"{LINKS[name]:,} links" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["tartu_fdr10_2014", "ndr_dgx_2025"])
+def test_a_routed_dump_counts_the_same(name: str, fabrics_folder: Path, tmp_path: Path, capsys) -> None:
+    dump = dump_of(fabrics_folder, name)
+    run(["route", str(dump), "-o", str(tmp_path / "out"), "--json"])
+    told = json.loads(capsys.readouterr().out)
+
+    assert told["counts"] == topo.read_fabric(dump).counts().to_dict()
+
+
+@pytest.mark.parametrize("name", ["lab-20", "direct-zones"])
+def test_every_command_counts_a_spec_alike(name: str, tmp_path: Path, capsys) -> None:
+    spec, out = tmp_path / "spec.yaml", tmp_path / "out"
+    assert run(["init", name, "-o", str(spec)]) == 0
+    counts = []
+    for command in (["check", spec], ["build", spec, "-o", out], ["route", spec, "-o", out]):
+        capsys.readouterr()
+        assert run([*map(str, command), "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["counts"])
+
+    assert counts == [topo.preset(name).counts.to_dict()] * 3
+
+
+@given(fabrics())
+def test_counts_by_definition(fabric: Fabric) -> None:
+    counts = fabric.counts()
+    graph = fabric.to_networkx()
+    roles = {host: set() for host in range(len(fabric.hosts))}
+    for node in range(fabric.n_switches, fabric.n_nodes):
+        roles[int(fabric.host[node])].add(int(fabric.role[node]))
+
+    assert counts.links == graph.number_of_edges(), "a cable from a switch to itself is a link too"
+    assert counts.switches == fabric.n_switches
+    assert counts.gpu_nodes == sum(min(found) == Role.COMPUTE for found in roles.values())
+    assert counts.storage_nodes == sum(min(found) == Role.STORAGE for found in roles.values())
+    assert counts.management_nodes == sum(min(found) == Role.MANAGEMENT for found in roles.values())
+    assert counts.host_ports == sum(a >= fabric.n_switches for edge in graph.edges() for a in edge)
+    assert (counts.gpus, counts.cables) == (None, None)
+
+
+@given(st.integers(1, 3))
+def test_servers_of_several_subnets_count_once(planes: int) -> None:
+    plane = tree(20)
+    one, all_of_them = topo.count([plane], CATALOG), topo.count([plane] * planes, CATALOG)
+
+    assert (all_of_them.gpu_nodes, all_of_them.gpus) == (one.gpu_nodes, one.gpus) == (20, 160)
+    assert (all_of_them.links, all_of_them.host_ports) == (planes * one.links, planes * one.host_ports)
+
+
+def test_counts_show_themselves() -> None:
+    counts = topo.preset("lab-20").counts
+
+    assert list(counts.to_dict()) == [
+        "switches", "leaf", "spine", "core", "joint", "zones", "gpu_nodes", "gpus", "storage_nodes", "management_nodes",
+        "aggregation_nodes", "host_ports", "links", "cables",
+    ]  # fmt: skip
+    assert "<td" in counts._repr_html_()
+    assert counts.table.to_pandas()["count"].sum() == sum(counts.to_dict().values())
