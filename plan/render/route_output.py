@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-
 from plan.files import Content
 from plan.folder import MARK
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
