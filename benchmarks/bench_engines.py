@@ -21,9 +21,10 @@ from trees import three_level_tree
 
 from plan.opensm_lab.comparison import LIMIT_S, LISTS, PEERS
 from plan.opensm_lab.ibsim import as_simulated, simulated
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.opensm.files import opensm_files
 from routing.proof import prove
+from routing.routed import Routed
 from topo.fabric import Fabric
 
 SIZES = {"small": (4, 4, 1), "8,000 hosts": (20, 20, 2), "largest": (32, 44, 1, 255)}
@@ -32,7 +33,7 @@ TURNS = 3
 
 
 def seconds_of(engine: str, fabric: Fabric, turns: int) -> list[float]:
-    route = load_engine(engine)
+    route = ENGINES[engine].route
     times = []
     for _ in range(turns):
         start = time.perf_counter()
@@ -44,7 +45,7 @@ def seconds_of(engine: str, fabric: Fabric, turns: int) -> list[float]:
 def beside_opensm(fabric: Fabric) -> None:
     """Print our seconds, OpenSM's, and how many times as long it takes."""
     twin = as_simulated(fabric)
-    lists = opensm_files(twin, load_engine("fat-tree")(twin, None))
+    lists = opensm_files(twin, ENGINES["fat-tree"].route(twin))
     with TemporaryDirectory(prefix="heddle-") as folder, simulated(fabric, Path(folder)) as subnet:
         for ours, theirs in BESIDE.items():
             times = seconds_of(ours, fabric, TURNS)
@@ -58,9 +59,9 @@ def largest() -> None:
     fabric = three_level_tree(*SIZES["largest"])
     for engine in BESIDE:
         start = time.perf_counter()
-        tables = load_engine(engine)(fabric, None)
+        tables = ENGINES[engine].route(fabric)
         routed = time.perf_counter()
-        proof = prove(fabric, tables)
+        proof = prove(Routed(fabric, tables))
         proven = time.perf_counter()
         print(f"{engine}: {fabric.n_switches:,} switches, {len(proof.ends):,} hosts, {int(tables.lid.max()):,} LIDs")
         print(f"  tables {routed - start:.1f} s, proof of {proof.pairs:,} pairs {proven - routed:.1f} s")
@@ -75,7 +76,7 @@ def main() -> None:
     options = parser.parse_args()
     small = three_level_tree(*SIZES["small"])
     for engine in BESIDE:
-        prove(small, load_engine(engine)(small, None))  # compiled or read from Numba's cache, once a machine
+        prove(Routed(small, ENGINES[engine].route(small)))  # compiled or read from Numba's cache, once a machine
     if options.largest:
         largest()
         return

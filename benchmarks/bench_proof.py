@@ -20,6 +20,7 @@ from trees import modulo_tables, three_level_tree
 
 from routing.opensm.ibdmchk import parse_report, write_ibdmchk_inputs
 from routing.proof import check_certificate, prove
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.fabric import Fabric
 
@@ -53,14 +54,14 @@ def main() -> None:
     parser.add_argument("--largest", action="store_true", help="the largest subnet there can be")
     parser.add_argument("--peer", action="store_true", help="run ibdmchk too")
     options = parser.parse_args()
-    prove(*case("small"))  # compiled or read from Numba's cache, once a machine
+    prove(Routed(*case("small")))  # compiled or read from Numba's cache, once a machine
     name = "largest" if options.largest else "8,000 hosts"
     fabric, tables = case(name)
-    proof, seconds = timed(lambda: prove(fabric, tables))
+    proof, seconds = timed(lambda: prove(Routed(fabric, tables)))
     print(f"{name}: {fabric.n_switches:,} switches, {len(proof.ends):,} hosts, {int(tables.lid.max()):,} LIDs")
     print(f"  {proof.pairs:,} pairs, {proof.missing} missing, {proof.credit_loops} channels in credit loops")
     print(f"  proof: {seconds:.3f} s, {proof.pairs / seconds / 1e6:,.0f} million pairs a second")
-    holds, checked = timed(lambda: check_certificate(fabric, tables, proof))
+    holds, checked = timed(lambda: check_certificate(Routed(fabric, tables), proof))
     print(f"  certificate checked anew: {holds}, {checked:.2f} s")
     print(f"  peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
     if options.peer:

@@ -17,10 +17,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from routing.endpoints import select_endpoints
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.opensm.ibdmchk import write_ibdmchk_inputs
 from routing.opensm.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from routing.quality import congestion, permutations, shifts
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.cluster import parse
 from topo.fabric import Fabric
@@ -35,16 +36,16 @@ REPEAT = 5
 
 def zone() -> tuple[Fabric, RoutingTables]:
     (fabric,) = parse(SPEC).fabrics
-    return fabric, load_engine("fat-tree")(fabric, None)
+    return fabric, ENGINES["fat-tree"].route(fabric)
 
 
 def ours(fabric: Fabric, tables: RoutingTables, ranks: np.ndarray, partners: np.ndarray) -> tuple[np.ndarray, float]:
     """Most loaded channel of each phase, and the best of several times."""
-    congestion(fabric, tables, ranks, partners[:1])  # compiled or read from Numba's cache
+    congestion(Routed(fabric, tables), ranks, partners[:1])  # compiled or read from Numba's cache
     seconds = []
     for _ in range(REPEAT):
         start = time.perf_counter()
-        most, _, _ = congestion(fabric, tables, ranks, partners)
+        most, _, _ = congestion(Routed(fabric, tables), ranks, partners)
         seconds.append(time.perf_counter() - start)
     return most, min(seconds)
 

@@ -25,6 +25,7 @@ from plan.subnet import route_subnet
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import fit_lanes
 from routing.proof import prove
+from routing.routed import Routed
 from topo.cluster import parse, read
 from topo.fabric import Fabric, Kind
 from topo.formats.fabric_file import read_fabric
@@ -152,7 +153,7 @@ def on_lanes(fabric: Fabric) -> list[Contender]:
     wide = route_subnet(fabric, lanes=DATA_LANES, in_tree_order=True)
     if wide.proof.lanes == 1:
         return []
-    on_one = prove(fabric, fit_lanes(fabric, wide.tables, 1))
+    on_one = prove(Routed(fabric, fit_lanes(fabric, wide.tables, 1)))
     return [Contender(f"{wide.tables.engine}, ours, --lanes", None, wide.proof.lanes, on_one, wide.quality)]
 
 

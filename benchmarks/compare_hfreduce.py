@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.baselines import Published, read_published
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.tables import RoutingTables
 from simulate.engines.fluid import play
 from simulate.network import Network
@@ -44,7 +44,7 @@ class Cluster:
         (fabric,) = source.fabrics
         latency_ns = source.catalog.switch("QM8700").latency_ns or 0.0
         model = source.catalog.node("pcie-a100")
-        return cls(fabric, load_engine("zoned")(fabric, None), model, latency_ns * 1e-9)
+        return cls(fabric, ENGINES["zoned"].route(fabric), model, latency_ns * 1e-9)
 
     def ends(self, servers: int) -> np.ndarray:
         """The first servers of zone 0."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.baselines import read_published
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
@@ -30,7 +30,7 @@ def seconds(plan: Schedule, bridged: int) -> float:
     """Play a collective of all GPUs of the first servers of lab-20, with slow adapters; TCP itself costs nothing."""
     source = read(config_root() / "lab-20.yaml")
     (fabric,) = source.fabrics
-    tables = load_engine("fat-tree")(fabric, None)
+    tables = ENGINES["fat-tree"].route(fabric)
     model = replace(source.catalog.node("pcie-a100"), nvlink_gpus=bridged)
     servers = Servers(model, fabric, np.arange(fabric.n_switches, fabric.n_switches + SERVERS), nvlink=bridged > 1)
     network = Network.from_tables(fabric, tables, devices=servers.devices, host_gbps=ADAPTER_GBPS)

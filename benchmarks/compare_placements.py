@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.proof import prove
 from routing.quality import measure
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.cluster import Cluster, read
 from topo.fabric import Fabric, Role
@@ -23,11 +24,11 @@ def figures(placement: str) -> dict[str, str]:
     joints = source.spec.network.joints.model_copy(update={"placement": placement})
     spec = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"joints": joints})})
     fabric = Cluster(spec, source.catalog).fabrics[0]
-    tables = load_engine("zoned")(fabric, None)
-    proof = prove(fabric, tables)
-    quality = measure(fabric, tables, np.random.default_rng(0))
+    tables = ENGINES["zoned"].route(fabric)
+    proof = prove(Routed(fabric, tables))
+    quality = measure(Routed(fabric, tables), seed=0)
     gpus = zone_gpus(fabric, 0)
-    in_zone = measure(fabric, tables, np.random.default_rng(0), ranks=gpus)
+    in_zone = measure(Routed(fabric, tables), gpus, seed=0)
     mean_hops = float((np.arange(len(proof.hops)) * proof.hops).sum() / proof.pairs)
     at_leaf = channels(fabric, (Role.LEAF,), (Role.SPINE,))
     at_spine = channels(fabric, (Role.SPINE,), (Role.LEAF,))

@@ -21,12 +21,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+import routing
 from plan.inputs import read_fabric_argument
 from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.endpoints import select_endpoints, tree_order
-from routing.engines import choose, load_engine
 from routing.proof import prove
-from routing.tables import RoutingTables, assign_lids
+from routing.routed import Routed
+from routing.tables import RoutingTables
 from simulate.engines import fluid
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
@@ -96,7 +97,7 @@ def milliseconds(network: Network, draws: list[Flows]) -> float | None:
 
 def tables_of(fabric: Fabric, engine: str) -> RoutingTables:
     if engine == "ours":
-        return load_engine(choose(fabric)[0])(fabric, assign_lids(fabric))
+        return routing.route(fabric).tables
     with TemporaryDirectory() as folder, simulated(fabric, Path(folder)) as subnet:
         return subnet.opensm(engine, as_a_tree(fabric) if engine == "ftree" else None).tables
 
@@ -118,7 +119,7 @@ def figures(name: str, fabric: Fabric, engine: str) -> Row | None:
     except HeddleError as error:
         print(f"{name}, {engine}: {error}", file=sys.stderr)
         return None
-    proof = prove(fabric, tables)
+    proof = prove(Routed(fabric, tables))
     hosts = select_endpoints(fabric, tables)
     hosts = hosts[(fabric.role[fabric.end_node[hosts]] == Role.COMPUTE) & (fabric.end_switch[hosts] >= 0)]
     network = Network.from_tables(fabric, tables)

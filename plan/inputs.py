@@ -14,7 +14,7 @@ from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from routing.lanes.classes import LanePlan
-    from routing.opensm.qos_policy import QosPolicy
+    from routing.lanes.policy import QosPolicy
     from routing.tables import RoutingTables
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -114,9 +114,10 @@ def read_routed_argument(
         When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
     from routing.lanes.classes import LanePlan
+    from routing.lanes.policy import QosPolicy
     from routing.opensm.conf import read_lanes
     from routing.opensm.lfts import read_lfts
-    from routing.opensm.qos_policy import QosPolicy, read_qos_policy
+    from routing.opensm.qos_policy import read_qos_policy
 
     step("reading the fabric")
     found: RoutingTables | None = None
@@ -125,10 +126,10 @@ def read_routed_argument(
     if path.suffix in SPEC_SUFFIXES:
         fabric = _compile(path, subnet)
         if tables is None:
-            from plan.subnet import make_tables
+            import routing
 
             step("routing")
-            found = make_tables(fabric, fabric.engine)[0]
+            found = routing.route(fabric).tables
         plan, levels = _lanes_of_spec(fabric, found)
     elif path.is_dir():
         folder = _subnet_folder(path, subnet)
@@ -211,7 +212,7 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
 
 
 def _compile(path: Path, subnet: str | None) -> Fabric:
-    from routing.engines import ENGINES
+    from routing.engines.base import ENGINES
     from topo.cluster import read
 
     fabrics = {fabric.name: fabric for fabric in read(path, tuple(ENGINES)).fabrics}
@@ -220,8 +221,7 @@ def _compile(path: Path, subnet: str | None) -> Fabric:
 
 def _lanes_of_spec(fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
     from routing.lanes.classes import lanes_of_classes, lanes_of_levels
-    from routing.opensm.files import policy_of_classes
-    from routing.opensm.qos_policy import QosPolicy
+    from routing.lanes.policy import QosPolicy, policy_of_classes
 
     if tables is not None and tables.path_sl is not None and tables.path_sl.any():
         return lanes_of_levels(tables.sl2vl), QosPolicy()  # the tables say it

@@ -7,23 +7,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-
+import routing
 from plan.files import Content
 from plan.render.verdict import faults_document
-from routing.endpoints import EndpointSet, select_endpoints, tree_order
-from routing.engines import choose, load_engine
-from routing.lanes.fit import fit_lanes
+from routing import EndpointSet, Proof, Quality, RoutingTables
 from routing.opensm.files import opensm_files
-from routing.proof import Proof, prove
-from routing.quality import Quality, measure
-from routing.tables import RoutingTables, assign_lids
-from topo.errors import RoutingError
 from topo.fabric import Fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
-
-ANY = "balanced"
-"""The engine that takes any fabric."""
 
 
 @dataclass(frozen=True)
@@ -81,40 +71,12 @@ def route_subnet(
         When the engine cannot route this fabric, or not on so few lanes.
     """
     step("routing")
-    tables, reason = make_tables(fabric, engine, lanes)
+    routed = routing.route(fabric, engine, lanes=lanes)
     step("proving")
-    proof = prove(fabric, tables, endpoints)
+    proof = routing.prove(routed, endpoints)
     step("measuring")
-    quality = measure_tables(fabric, tables, endpoints, in_tree_order=in_tree_order, seed=seed)
-    return Subnet(fabric, tables, reason or why, proof, quality)
-
-
-def make_tables(fabric: Fabric, engine: str, lanes: int | None = None) -> tuple[RoutingTables, str]:
-    """Return the tables of an engine, or for ``auto`` of the best that takes this fabric, and why that one."""
-    why = ""
-    if engine == "auto":
-        engine, why = choose(fabric)
-    lids = assign_lids(fabric)
-    if engine != ANY:
-        try:
-            tables = load_engine(engine)(fabric, lids)
-        except RoutingError as error:
-            if not why:
-                raise
-            engine, why = ANY, f"`{engine}` does not take it: {error}"
-    if engine == ANY:
-        tables = load_engine(ANY)(fabric, lids, lanes=lanes or 1)
-    return (tables if lanes is None else fit_lanes(fabric, tables, lanes)), why
-
-
-def measure_tables(
-    fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet, *, in_tree_order: bool, seed: int
-) -> Quality:
-    """Measure anybody's tables as `route_subnet` does its own."""
-    ranks = select_endpoints(fabric, tables, endpoints)
-    if in_tree_order:
-        ranks = tree_order(fabric, ranks)
-    return measure(fabric, tables, np.random.default_rng(seed), ranks)
+    quality = routing.measure(routed, endpoints, in_tree_order=in_tree_order, seed=seed)
+    return Subnet(fabric, routed.tables, why if routed.why == "as asked" else routed.why, proof, quality)
 
 
 def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:

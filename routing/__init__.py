@@ -1,1 +1,50 @@
-"""Forwarding tables, and the proof that they are right."""
+"""Forwarding tables: made, proven free of faults, measured, and written for OpenSM.
+
+Verbs
+    ``route``  forwarding tables of a fabric, by the engine that suits it
+    ``prove``  walk every pair, and look for credit loops
+    ``check_certificate``  check a proof by a second implementation
+    ``measure``  how evenly tables spread traffic
+    ``trace``  the path of one pair, and the reason where it ends early
+    ``study_failures``  what random failures of links leave
+    ``fit_lanes``  tables on no more virtual lanes than there are
+
+Results
+    ``Routed``  a fabric with its tables and lanes
+    ``RoutingTables``  LIDs, forwarding tables and service levels
+    ``Proof``  pairs, hops, loads and credit loops, with the certificate
+    ``ChannelClass``  load of the channels between two levels
+    ``Quality``  effective bisection bandwidth, balance and contention
+    ``Congestion``  what phases of simultaneous flows meet
+    ``UplinkShare``  destinations by uplink
+    ``Trace``  one path
+    ``Fault``  why a path does not arrive
+    ``FailureStudy``  a fabric before and after failures
+    ``Diversity``  shortest paths without a cable in common
+    ``LanePlan``  lane of each service level, and how lanes share a cable
+    ``QosPolicy``  service level of each path
+
+Engines
+    ``ENGINES``  engines by name
+    ``Engine``  what an engine owes
+    ``choose``  the engine that suits a fabric, and why
+
+Parts
+    ``EndpointSet``  names of sets of end ports
+    ``select_endpoints``  the end ports of a set that have a LID
+    ``tree_order``  end ports in the order of the tree
+    ``end_label``  name of an end port
+    ``congestion``  flows that meet on a channel, phase by phase
+    ``bisections``  random bisections
+    ``permutations``  random permutations
+    ``shifts``  shift permutations
+    ``halving_doubling``  partners of recursive halving and doubling
+    ``assign_lids``  LIDs of a fabric
+    ``differing_entries``  entries in which two tables differ
+    ``NO_PATH``  entry of a LID that a switch drops
+    ``opensm``  files of OpenSM, both ways
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

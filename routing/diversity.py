@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import dijkstra, maximum_flow
 
 from routing.endpoints import EndpointSet
 from routing.proof import Proof, prove
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind
@@ -153,5 +154,5 @@ def study_failures(
         failed=tuple(fabric.channel_label(port) for port in failed[:, 0].tolist()),
         before=path_diversity(fabric, pairs),
         after=path_diversity(left, pairs),
-        proof=prove(left, reroute(left), endpoints),
+        proof=prove(Routed(left, reroute(left)), endpoints),
     )

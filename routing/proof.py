@@ -18,8 +18,10 @@ from scipy.sparse.csgraph import connected_components
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints
 from routing.kernels.channels import dependency_graph, shortest_cycle, topological_order
 from routing.kernels.pairs import walk_pairs
+from routing.lanes.classes import MAX_DATA_VLS
+from routing.paths import Trace, trace
+from routing.routed import Routed
 from routing.tables import RoutingTables
-from routing.trace import DATA_LANES, Trace, trace
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 
@@ -136,12 +138,14 @@ class Proof:
         }
 
 
-def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
+def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
     """Walk every ordered pair of different end ports, and judge the channel dependencies that those paths make.
+
+    Paths are judged on the lanes that the tables give them.
 
     Parameters
     ----------
-    fabric, tables
+    routed : Routed
         The tables may hold anything, so long as they are of the shape of the fabric.
     endpoints : str or (n,) int32
         A set of `select_endpoints`, or end ports one by one.
@@ -155,7 +159,15 @@ def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArra
     ------
     RoutingError
         When the tables are not of this fabric, or there is no such set.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> proof = routing.prove(routing.route(topo.preset("lab-20").fabric))
+    >>> proof.holds, proof.pairs, proof.missing, proof.credit_loops, proof.max_hops
+    (True, 462, 0, 0, 3)
     """
+    fabric, tables = routed.fabric, routed.tables
     _check_shape(fabric, tables)
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
@@ -184,13 +196,13 @@ def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArra
         first_neighbour,
         neighbour,
         len(roles),
-        1 + max((lane for lane in lanes_of if lane < DATA_LANES), default=0),
+        1 + max((lane for lane in lanes_of if lane < MAX_DATA_VLS), default=0),
         (int(np.diff(fabric.port_offset[: n_switches + 1]).max(initial=0)) >> 6) + 1,
     )
     _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), delivered, own, load)
     pairs = len(ends) * (len(ends) - 1)
     unheard = pairs - len(dests) * (len(senders) - 1)
-    examples = _examples(fabric, tables, ends, dests, fault_dest, fault_source) if missing or unheard else ()
+    examples = _examples(routed, ends, dests, fault_dest, fault_source) if missing or unheard else ()
     virtual_lanes = tuple(lane for lane in range(len(depends)) if lanes >> lane & 1)
     judged = [_judge(fabric, depends[lane]) for lane in virtual_lanes]
     load_by_role = {Role(role): frozen(load[i]) for i, role in enumerate(roles)}
@@ -214,21 +226,29 @@ def prove(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet | NDArra
     )
 
 
-def check_certificate(fabric: Fabric, tables: RoutingTables, proof: Proof) -> bool:
+def check_certificate(routed: Routed, proof: Proof) -> bool:
     """Whether the positions in ``proof.order`` rise along every delivered path, each on its lane.
 
     It walks the paths anew, all switches to a block of destinations at a time, and uses nothing else of the proof:
     when it says yes, no order of events can close a credit loop.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> routing.check_certificate(routed, routing.prove(routed))
+    True
     """
+    fabric, tables = routed.fabric, routed.tables
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
     dests = proof.ends[(home >= 0) & (tables.lid[proof.ends] < top)]
     radix, inner = np.diff(fabric.port_offset), between_switches(fabric)
-    lane_of_level = np.array([*tables.sl2vl, *[DATA_LANES] * 240])
+    lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
-    row_of_lane = np.full(DATA_LANES + 1, len(proof.order))
+    row_of_lane = np.full(MAX_DATA_VLS + 1, len(proof.order))
     row_of_lane[list(proof.virtual_lanes)] = np.arange(len(proof.order))
     for start in range(0, len(dests), 256):
         block = dests[start : start + 256]
@@ -236,7 +256,7 @@ def check_certificate(fabric: Fabric, tables: RoutingTables, proof: Proof) -> bo
         goal, dest_home = delivery_channels(fabric, block), fabric.end_switch[block]
         node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
         lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
-        node, to, row = node[lane < DATA_LANES], to[lane < DATA_LANES], row_of_lane[lane[lane < DATA_LANES]]
+        node, to, row = node[lane < MAX_DATA_VLS], to[lane < MAX_DATA_VLS], row_of_lane[lane[lane < MAX_DATA_VLS]]
         last = np.full(len(node), -1, np.int64)
         rises, arrives = np.ones(len(node), bool), np.zeros(len(node), bool)
         walker = np.arange(len(node))
@@ -312,14 +332,14 @@ def _add_injection(
 
 
 def _examples(
-    fabric: Fabric,
-    tables: RoutingTables,
+    routed: Routed,
     ends: NDArray[np.int32],
     dests: NDArray[np.int32],
     fault_dest: NDArray[np.int32],
     fault_source: NDArray[np.int32],
 ) -> tuple[Trace, ...]:
     """Trace one pair for each place and reason of a fault, and one for each kind of end port that cannot be named."""
+    fabric, tables = routed.fabric, routed.tables
     pairs: list[tuple[int, int]] = []
     for unheard in (fabric.end_switch[ends] < 0, tables.lid[ends] >= tables.lft.shape[1]):
         for end in ends[unheard & np.isin(ends, dests, invert=True)][:1]:
@@ -335,7 +355,7 @@ def _examples(
         dest, at = dests[fault_dest[switch[i], fault[i]]], fault_source[switch[i], fault[i]]
         source = next(other for other in ends if fabric.end_switch[other] == at and other != dest)
         pairs.append((int(source), int(dest)))
-    return tuple(trace(fabric, tables, source, dest) for source, dest in pairs)
+    return tuple(trace(routed, source, dest) for source, dest in pairs)
 
 
 def _judge(fabric: Fabric, depends: NDArray[np.uint64]) -> tuple[int, tuple[int, ...], NDArray[np.int32]]:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.endpoints import delivery_channels, select_endpoints
+from routing.endpoints import EndpointSet, delivery_channels, select_endpoints, tree_order
 from routing.kernels.congestion import NOWHERE, phase_congestion
 from routing.proof import ChannelClass, between_switches, prove
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
 
@@ -97,11 +98,11 @@ class Quality:
 
 
 def measure(
-    fabric: Fabric,
-    tables: RoutingTables,
-    rng: np.random.Generator,
-    ranks: NDArray[np.int32] | None = None,
+    routed: Routed,
+    endpoints: EndpointSet | NDArray[np.int32] = "hca",
     *,
+    in_tree_order: bool = False,
+    seed: int | np.random.Generator = 0,
     samples: int = 200,
     max_shifts: int = 400,
 ) -> Quality:
@@ -109,28 +110,43 @@ def measure(
 
     Parameters
     ----------
-    ranks : (n,) int32, optional
-        End ports in the order of their ranks, which shifts and halving-doubling follow: the GPUs of a zone, or
-        `routing.endpoints.tree_order` of some. By default all ports of hosts' adapters, in the order of the fabric.
-    samples
+    routed : Routed
+    endpoints : str or (n,) int32
+        A set of `select_endpoints`, or end ports in the order of their ranks, which shifts and halving-doubling follow:
+        the GPUs of a zone, for instance.
+    in_tree_order : bool
+        Whether ranks are counted along the tree (`tree_order`): the order of a fabric that was read says nothing.
+    seed : int or numpy.random.Generator
+        Of the random bisections and permutations.
+    samples : int
         Random bisections, and random permutations.
-    max_shifts
+    max_shifts : int
         Shifts to try, evenly spaced where there are more.
 
     Raises
     ------
     RoutingError
-        When the tables are not of this fabric.
+        When the tables are not of this fabric, or there is no such set.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> quality = routing.measure(routing.route(topo.preset("lab-20").fabric))
+    >>> quality.ranks, quality.max_load, quality.shift.max_load_worst
     """
-    ranks = select_endpoints(fabric, tables) if ranks is None else frozen(ranks)
+    fabric, tables = routed.fabric, routed.tables
+    rng = np.random.default_rng(seed)
+    ranks = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
+    if in_tree_order:
+        ranks = tree_order(fabric, ranks)
     n = len(ranks)
-    proof = prove(fabric, tables, ranks)
+    proof = prove(routed, ranks)
     load = proof.load[between_switches(fabric)]
     used = np.count_nonzero(load)
 
     def play(partners: NDArray[np.int32]) -> Congestion:
         partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
-        max_load, bandwidth, lost = congestion(fabric, tables, ranks, partners)
+        max_load, bandwidth, lost = congestion(routed, ranks, partners)
         if not len(max_load):
             return Congestion(0, 0.0, 0.0, 0, 0)
         median = float(np.median(max_load))
@@ -151,7 +167,7 @@ def measure(
 
 
 def congestion(
-    fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int32], partners: NDArray[np.int32]
+    routed: Routed, ranks: NDArray[np.int32], partners: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
     """Play phases of flows between ranks.
 
@@ -170,7 +186,16 @@ def congestion(
         Mean bandwidth of the flows.
     lost : (K,) int64
         Flows that do not arrive.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> ranks = fabric.ends(role="compute")
+    >>> max_load, bandwidth, lost = routing.congestion(routing.route(fabric), ranks, routing.shifts(len(ranks), 3))
+    >>> max_load.tolist(), int(lost.sum())
     """
+    fabric, tables = routed.fabric, routed.tables
     lid, switch = tables.lid[ranks].astype(np.int32), fabric.end_switch[ranks]
     delivery = delivery_channels(fabric, ranks)
     reachable = (switch >= 0) & (lid < tables.lft.shape[1])

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routing.lanes.policy import ASK, levels_of_pairs
-from routing.opensm.qos_policy import QosPolicy
+from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
+from routing.paths import trace
+from routing.routed import Routed
 from routing.tables import RoutingTables
-from routing.trace import trace
 from simulate.engines.kernels import paths
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, freeze_arrays, frozen
@@ -218,7 +218,7 @@ class Network:
         )
         if len(offset) <= len(first):
             bad = len(offset) - 1
-            why = trace(fabric, tables, int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
+            why = trace(Routed(fabric, tables), int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
             raise FlowError(int(first[bad]), f"has no path: {why}")
         n_hops = np.diff(offset)
         use = np.zeros(0)

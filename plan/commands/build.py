@@ -26,7 +26,7 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     refused, so that what is wrong can be looked at; only the exit status is 1 then.
     """
     from plan.folder import check_replaceable, write_folder
-    from routing.engines import ENGINES
+    from routing.engines.base import ENGINES
     from topo.cluster import read
 
     check_replaceable(output)

@@ -142,5 +142,6 @@ def load_of(fabric: Fabric, tables: Path) -> NDArray[np.int64]:
     """Return (P,) pairs of HCAs over each channel, as the tables route them."""
     from routing.opensm.lfts import read_lfts
     from routing.proof import prove
+    from routing.routed import Routed
 
-    return prove(fabric, read_lfts(tables, fabric).tables).load
+    return prove(Routed(fabric, read_lfts(tables, fabric).tables)).load

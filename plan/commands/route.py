@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender
     from plan.subnet import Subnet
     from routing.endpoints import EndpointSet
+    from topo.fabric import Fabric
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -92,12 +93,13 @@ def route(
         known, more = give_roles(source, roles, cn_guids, io_guids)
         import numpy as np
 
+        import routing
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
         from plan.render.route_output import route_document, route_files
-        from plan.subnet import make_tables, route_subnet
+        from plan.subnet import route_subnet
         from routing.diversity import study_failures
-        from routing.engines import ENGINES
+        from routing.engines.base import ENGINES
 
         if compare or rehearse:
             check_tools()
@@ -121,7 +123,11 @@ def route(
         if failures:
             step("failing links")
             rng = np.random.default_rng(seed)
-            study = study_failures(known, lambda left: make_tables(left, wanted, lanes)[0], failures, rng, ends)
+
+            def reroute(left: Fabric) -> routing.RoutingTables:
+                return routing.route(left, wanted, lanes=lanes).tables
+
+            study = study_failures(known, reroute, failures, rng, ends)
             document["failures"] = study.summary()
         step("writing")
         write_folder(output, route_files(routed, document))

@@ -61,7 +61,7 @@ def check(spec: Path, as_json: bool) -> int:
     expected. Exit status 1: the spec asks for more than its own budget allows.
     """
     from plan.pricing import exceeded_budgets, price_cluster
-    from routing.engines import ENGINES
+    from routing.engines.base import ENGINES
     from topo.cluster import read
     from topo.counts import count
 

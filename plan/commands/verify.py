@@ -16,6 +16,7 @@ from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from routing.proof import Proof
+    from routing.routed import Routed
     from routing.tables import RoutingTables
     from topo.fabric import Fabric
 
@@ -82,7 +83,7 @@ def verify(
             count = len(entries)
             odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
-        proof = prove(source, tables, endpoints)  # type: ignore[arg-type]
+        proof = prove(Routed(source, tables), endpoints)  # type: ignore[arg-type]
     print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
@@ -104,8 +105,8 @@ def verify(
 
 def describe_entry(fabric: Fabric, wanted: RoutingTables, found: RoutingTables, switch: int, end: int) -> str:
     """Return one line for an entry that is not as expected."""
+    from routing.paths import end_label
     from routing.tables import NO_PATH
-    from routing.trace import end_label
 
     ports = []
     for tables in (wanted, found):

@@ -10,11 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
-from plan.subnet import Subnet, make_tables, measure_tables
+from plan.subnet import Subnet
 from routing.endpoints import EndpointSet
 from routing.opensm.files import opensm_files
-from routing.proof import Proof, prove
+from routing.proof import Proof
 from routing.quality import Quality
 from topo.errors import ToolError
 
@@ -101,14 +102,15 @@ def compare_with_opensm(
     fabric, tables = subnet.fabric, subnet.tables
     step("timing our own")
     start = time.perf_counter()
-    make_tables(fabric, tables.engine)
+    routing.route(fabric, tables.engine)
     seconds = time.perf_counter() - start
     rows = [Contender(f"{tables.engine}, ours", seconds, subnet.proof.lanes, subnet.proof, subnet.quality)]
 
     def judge(run: OpensmRun) -> Contender:
         needed = re.search(r"Virtual Lanes needed: (\d+)", run.log)
-        proof = prove(fabric, run.tables, endpoints)
-        quality = measure_tables(fabric, run.tables, endpoints, in_tree_order=in_tree_order, seed=seed)
+        found = routing.Routed(fabric, run.tables)
+        proof = routing.prove(found, endpoints)
+        quality = routing.measure(found, endpoints, in_tree_order=in_tree_order, seed=seed)
         return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality)
 
     try:

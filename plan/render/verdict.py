@@ -23,7 +23,7 @@ def faults_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
 
     ``switch`` is where a path ends early, and ``port`` what its entry says there; both are None where there is none.
     """
-    from routing.trace import end_label
+    from routing.paths import end_label
 
     return {
         "examples": [

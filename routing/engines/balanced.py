@@ -30,6 +30,7 @@ from routing.order.channel_order import ChannelOrder, order_channels, switch_lev
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import between_switches, prove
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
@@ -99,14 +100,14 @@ def route(
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
     """Return tables on several lanes where these make detours and a fuller link than those; else these."""
-    proof, inner = prove(fabric, tables), between_switches(fabric)
+    proof, inner = prove(Routed(fabric, tables)), between_switches(fabric)
     if proof.stretch == 0:
         return tables
     try:
         shortest = dfsssp.route(fabric, tables.lid, lanes=lanes)
     except RoutingError:  # so many lanes would not do
         return tables
-    if prove(fabric, shortest).load[inner].max() >= proof.load[inner].max():
+    if prove(Routed(fabric, shortest)).load[inner].max() >= proof.load[inner].max():
         return tables
     return replace(shortest, engine=tables.engine)
 

@@ -1,1 +1,21 @@
-"""The files of OpenSM, read and written."""
+"""The files of OpenSM, read and written.
+
+``opensm_files``  everything that OpenSM needs to load a plan, by name
+``format_lfts``  forwarding tables, as `-R file -U` loads them
+``lfts_sections``  the same, one switch at a time
+``read_lfts``  forwarding tables from a file
+``parse_lfts``  forwarding tables from a text
+``LftsRead``  tables that were read, and notes
+``read_lanes``  lane of each service level, from ``opensm.conf``
+``read_qos_policy``  service level of each path, from ``qos-policy.conf``
+``format_guid2lid``  LID of each port GUID
+``read_guid2lid``  the same from a file
+``apply_policy``  tables with the service levels of a policy
+``policy_of_classes``  the policy of classes of traffic
+``IbdmchkReport``  what ibdmchk found
+``parse_report``  the same from its output
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

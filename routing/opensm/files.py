@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
+from routing.lanes.policy import MatchRule, PortGroup, QosPolicy, ends_of_roles, policy_of_classes
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import lfts_sections
 from routing.opensm.node_name_map import format_node_name_map
 from routing.opensm.partitions_conf import format_partitions
-from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy, format_qos_policy
+from routing.opensm.qos_policy import format_qos_policy
 from routing.opensm.readme import format_readme
 from routing.tables import RoutingTables, lid_owners
 from topo.errors import RoutingError
@@ -71,8 +72,8 @@ def opensm_files(
     with_lid = np.flatnonzero(tables.lid)
     lists = {
         "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
-        "cn_guids": format_guid_list(_end_ports(fabric, Role.COMPUTE)),
-        "io_guids": format_guid_list(_end_ports(fabric, Role.STORAGE)),
+        "cn_guids": _guids(fabric, Role.COMPUTE),
+        "io_guids": _guids(fabric, Role.STORAGE),
     }
     texts = {
         "opensm.conf": _conf(fabric, tables, lanes, directory, [name for name, text in lists.items() if text]),
@@ -127,23 +128,10 @@ def _roots(fabric: Fabric) -> NDArray[np.intp]:
     return np.flatnonzero(in_tree & top & ~covered)
 
 
-def _end_ports(fabric: Fabric, *roles: Role) -> list[tuple[int, str]]:
-    """Return port GUID and name of the plugged-in adapter ports of hosts with any of some roles."""
-    chosen = (fabric.end_switch >= 0) & np.isin(fabric.role[fabric.end_node], [int(role) for role in roles])
-    chosen[: fabric.n_switches] = False
-    ends = np.flatnonzero(chosen).tolist()
-    return [(int(fabric.end_guid[end]), fabric.names[int(fabric.end_node[end])]) for end in ends]
-
-
-def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
-    """Return the policy that answers queries from and to hosts of a role with the level of their class."""
-    groups, rules = [], []
-    for item in traffic:
-        name = f"class-{item.name}"
-        if guids := tuple(guid for guid, _ in _end_ports(fabric, *item.roles)):
-            groups.append(PortGroup(name, guids))
-            rules += [MatchRule(name, destination=(name,)), MatchRule(name, source=(name,))]
-    return QosPolicy(tuple((f"class-{item.name}", item.sl) for item in traffic), tuple(groups), tuple(rules))
+def _guids(fabric: Fabric, role: Role) -> str:
+    """Return the list of port GUIDs of the plugged-in adapters of nodes with a role, and their names."""
+    ends = ends_of_roles(fabric, role)
+    return format_guid_list((int(fabric.end_guid[end]), fabric.names[int(fabric.end_node[end])]) for end in ends)
 
 
 def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
 from topo.errors import FormatError
 from topo.formats.lines import bounded_lines, read_lines
 
@@ -27,33 +27,6 @@ MAX_MEMBERS = 5_000_000
 SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
 
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-
-
-@dataclass(frozen=True)
-class PortGroup:
-    """A named set of end ports."""
-
-    name: str
-    port_guids: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class MatchRule:
-    """Queries for paths from any of some groups to any of some others (none given: from or to anywhere)."""
-
-    level: str
-    source: tuple[str, ...] = ()
-    destination: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class QosPolicy:
-    """A whole policy; the service level ``DEFAULT`` is 0."""
-
-    levels: tuple[tuple[str, int], ...] = ()
-    """Name and service level of each level but ``DEFAULT``."""
-    groups: tuple[PortGroup, ...] = ()
-    rules: tuple[MatchRule, ...] = ()
 
 
 def format_qos_policy(policy: QosPolicy) -> str:

@@ -1,6 +1,6 @@
 """The specs that ship, for tests that hold all of them to something."""
 
-from routing.engines import choose, load_engine
+from routing.engines.base import ENGINES, choose
 from routing.tables import RoutingTables
 from topo.cluster import Cluster, preset
 from topo.fabric import Fabric
@@ -26,4 +26,4 @@ def subnets(name: str) -> list[Fabric]:
 def routed(name: str, fabric: Fabric) -> RoutingTables:
     """The tables of a subnet of a preset, by the engine that its spec asks for."""
     engine = read_preset(name).spec.routing.engine
-    return load_engine(choose(fabric)[0] if engine == "auto" else engine)(fabric, None)
+    return ENGINES[choose(fabric)[0] if engine == "auto" else engine].route(fabric)

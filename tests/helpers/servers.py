@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from helpers.clusters import CATALOG, tree
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.tables import RoutingTables
 from simulate.engines.fluid import play
 from simulate.network import Network
@@ -24,7 +24,7 @@ PCIE_A100 = CATALOG.node("pcie-a100")
 def routed_tree() -> tuple[Fabric, RoutingTables]:
     """80 servers on 4 leaves."""
     fabric = tree(80, leaves=4, spines=4)
-    return fabric, load_engine("fat-tree")(fabric, None)
+    return fabric, ENGINES["fat-tree"].route(fabric)
 
 
 def ends(n_servers: int) -> np.ndarray:

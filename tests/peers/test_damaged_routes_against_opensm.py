@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import routing
 from helpers.clusters import zoned
 from helpers.presets import subnets
 from helpers.trees import damage, grow_tree, worst_shift
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
-from plan.subnet import make_tables
 from routing.opensm.files import opensm_files
 from routing.proof import prove
+from routing.routed import Routed
 from topo.fabric import Fabric, Role
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
@@ -38,7 +39,7 @@ CASES: dict[str, Callable[[], Fabric]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_opensm_loads_what_we_made_of_it_and_ibdmchk_finds_nothing(name: str, tmp_path) -> None:
     fabric = CASES[name]()
-    tables, _ = make_tables(fabric, "auto")
+    tables = routing.route(fabric).tables
     with simulated(fabric, tmp_path) as subnet:
         run = subnet.opensm("file", opensm_files(as_simulated(fabric), tables))
         verdict = run_ibdmchk(run)
@@ -49,7 +50,7 @@ def test_opensm_loads_what_we_made_of_it_and_ibdmchk_finds_nothing(name: str, tm
     assert np.array_equal(run.tables.lid[there], tables.lid[there])
     lids = tables.lid[there]
     assert np.array_equal(run.tables.lft[alive][:, lids], tables.lft[alive][:, lids])
-    proof = prove(fabric, tables, "adapters")
+    proof = prove(Routed(fabric, tables), "adapters")
     assert (verdict.pairs, verdict.missing, verdict.loops) == (proof.pairs, 0, False)
     assert verdict.hops == {length: count for length, count in enumerate(proof.hops.tolist()) if count}
 
@@ -57,7 +58,7 @@ def test_opensm_loads_what_we_made_of_it_and_ibdmchk_finds_nothing(name: str, tm
 def test_shifts_of_a_whole_tree_are_as_free_of_contention_as_with_ftree(tmp_path) -> None:
     """Each in the order of its own: that of the tree here, there the one that OpenSM writes down."""
     fabric = grow_tree((4, 4, 8), (1, 4, 4), (1, 1, 1))
-    ours, _ = make_tables(fabric, "auto")
+    ours = routing.route(fabric).tables
     assert ours.engine == "fat-tree"
     with simulated(fabric, tmp_path) as subnet:
         run = subnet.opensm("ftree")
@@ -65,5 +66,5 @@ def test_shifts_of_a_whole_tree_are_as_free_of_contention_as_with_ftree(tmp_path
     of_lid = {lid: end for end, lid in enumerate(run.tables.lid.tolist())}
     in_its_order = [of_lid[int(line.split()[0], 16)] for line in order.splitlines() if not line.startswith("0x0000")]
     assert worst_shift(fabric, ours) == worst_shift(fabric, run.tables, in_its_order) == 1
-    loads = [np.sort(prove(fabric, tables).load) for tables in (ours, run.tables)]
+    loads = [np.sort(prove(Routed(fabric, tables)).load) for tables in (ours, run.tables)]
     assert np.array_equal(*loads), "and each link carries as many pairs as some link there"

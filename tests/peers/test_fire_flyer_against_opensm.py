@@ -7,6 +7,7 @@ from plan.opensm_lab.ibsim import run_ibdmchk, simulated
 from routing.engines.zoned import route
 from routing.opensm.files import opensm_files
 from routing.proof import prove
+from routing.routed import Routed
 from topo.fabric import Kind, Role
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
 
@@ -68,7 +69,7 @@ def test_stock_engines_of_opensm(placement, engine, missing, loops, load, tmp_pa
     with simulated(fabric, tmp_path) as subnet:
         run = subnet.opensm(engine, files if engine in ("updn", "ftree") else {}, options=options)
         verdict = run_ibdmchk(run)
-    proof = prove(fabric, run.tables)
+    proof = prove(Routed(fabric, run.tables))
     joining = (fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)
 
     assert (proof.missing, proof.credit_loops > 0) == (missing, loops)

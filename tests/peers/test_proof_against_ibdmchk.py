@@ -18,6 +18,7 @@ from routing.opensm.ibdmchk import (
 )
 from routing.opensm.lfts import parse_lfts
 from routing.proof import prove
+from routing.routed import Routed
 from topo.formats.subnet_lst import parse_subnet_lst
 
 pytestmark = pytest.mark.peer("ibdmchk")
@@ -32,7 +33,7 @@ def judge(case: Case) -> IbdmchkReport:
 
 
 def assert_agreement(case: Case) -> IbdmchkReport:
-    report, proof = judge(case), prove(case.fabric, case.tables)
+    report, proof = judge(case), prove(Routed(case.fabric, case.tables))
     assert (report.pairs, report.missing) == (proof.pairs, proof.missing)
     assert report.hops == {length: count for length, count in enumerate(proof.hops.tolist()) if count}
     assert report.loops == (proof.credit_loops > 0 if proof.missing == 0 else None)
@@ -42,14 +43,14 @@ def assert_agreement(case: Case) -> IbdmchkReport:
 @settings(max_examples=100)
 @given(case=cases(lids=False, lanes=False, connected=True))
 def test_ibdmchk_agrees_on_random_tables_whole_and_spoilt(case: Case) -> None:
-    assume(prove(case.fabric, case.tables).pairs)
+    assume(prove(Routed(case.fabric, case.tables)).pairs)
     assert_agreement(case)
 
 
 @settings(max_examples=50)
 @given(case=cases(corrupt=False, lanes=True, connected=True, ports=1))
 def test_ibdmchk_agrees_on_lanes(case: Case) -> None:
-    assume(prove(case.fabric, case.tables).pairs)
+    assume(prove(Routed(case.fabric, case.tables)).pairs)
     assert_agreement(case)
 
 
@@ -72,4 +73,4 @@ def test_what_ibdmchk_reads_is_read_back_by_us_too() -> None:
     assert sorted(fabric.names) == sorted(case.fabric.names)
     assert len(fabric.links) == len(case.fabric.links)
     tables = parse_lfts("".join(fdbs_sections(case.fabric, case.tables)).encode(), fabric).tables
-    assert prove(fabric, tables).summary() == {**prove(case.fabric, case.tables).summary(), "load": ANY}
+    assert prove(Routed(fabric, tables)).summary() == {**prove(Routed(case.fabric, case.tables)).summary(), "load": ANY}

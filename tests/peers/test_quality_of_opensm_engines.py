@@ -4,13 +4,13 @@ import csv
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from helpers.opensm_daemon import run_opensm
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import measure
+from routing.routed import Routed
 from topo.fabric import Fabric, Kind
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
 
@@ -46,12 +46,12 @@ def test_our_figures_are_the_published_ones(name: str, engine: str, fabrics_fold
     published = {key: float(value) for key, value in rows[0].items() if key not in ("fabric", "engine")}
     tables = run_opensm(fabric, tmp_path, engine).tables
     hcas = select_endpoints(fabric, tables)
-    proof = prove(fabric, tables, hcas)
-    quality = measure(fabric, tables, np.random.default_rng(1), tree_order(fabric, hcas))
+    proof = prove(Routed(fabric, tables), hcas)
+    quality = measure(Routed(fabric, tables), tree_order(fabric, hcas), seed=1)
     assert quality.ranks == published["hca_ports"]
     assert proof.missing == published["unreachable_leaf_dest_pairs"] == 0
     assert (proof.credit_loops > 0) == (published["channels_left_in_cyclic_part_single_vl"] > 0)
-    assert check_certificate(fabric, tables, proof) == (proof.credit_loops == 0)
+    assert check_certificate(Routed(fabric, tables), proof) == (proof.credit_loops == 0)
     assert round(quality.balance, 3) == published["a2a_max_over_mean_used_link"]
     assert quality.unused == published["unused_directed_links"]
     share = quality.uplinks[0]

@@ -6,6 +6,7 @@ import pytest
 from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.opensm.lfts import format_lfts
 from routing.proof import prove
+from routing.routed import Routed
 from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
@@ -31,5 +32,5 @@ def test_tables_of_real_fabrics_go_both_ways(fabrics_folder, name, loops, tmp_pa
     assert (run.tables.lid[plugged] > 0).all()
     ours, theirs = (tables.lft[:, tables.lid[plugged]] for tables in (run.tables, back.tables))
     assert np.array_equal(ours, theirs)
-    proof = prove(fabric, run.tables)
+    proof = prove(Routed(fabric, run.tables))
     assert (proof.missing, proof.credit_loops) == (0, loops), "loops of Janus as measured independently"

@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import routing
 from helpers.opensm_daemon import level_of_path, serving
 from helpers.strategies import ring
 from plan.cli import run
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
-from plan.subnet import make_tables
 from routing.lanes.fit import fit_lanes
 from routing.opensm.files import opensm_files
 from routing.proof import prove
+from routing.routed import Routed
 from topo.fabric import Fabric
 from topo.formats.fabric_file import read_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
@@ -47,7 +48,7 @@ def read(folder: Path, name: str) -> Fabric:
 @pytest.mark.parametrize(("name", "engine"), CASES)
 def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder, tmp_path) -> None:
     fabric = read(fabrics_folder, name)
-    tables, _ = make_tables(fabric, engine)
+    tables = routing.route(fabric, engine).tables
     with simulated(fabric, tmp_path) as subnet:
         files = opensm_files(as_simulated(fabric), tables, directory=str(tmp_path / "files"))
         run = subnet.opensm("file", files)
@@ -56,7 +57,9 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder
     assert run.errors == run.notes == ()
     assert np.array_equal(run.tables.lid, tables.lid), "the LIDs that the machine has"
     assert np.array_equal(run.tables.lft, tables.lft)
-    proof = prove(fabric, fit_lanes(fabric, tables, 1), "adapters")  # ibdmchk counts aggregation nodes, and one lane
+    proof = prove(
+        Routed(fabric, fit_lanes(fabric, tables, 1)), "adapters"
+    )  # ibdmchk counts aggregation nodes, and one lane
     assert (verdict.pairs, verdict.missing) == (proof.pairs, proof.missing)
     assert verdict.hops == {length: count for length, count in enumerate(proof.hops.tolist()) if count}
     assert verdict.loops == (proof.credit_loops > 0 if proof.missing == 0 else None), "it does not look otherwise"
@@ -67,9 +70,9 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder
 def test_each_path_is_answered_with_its_lane(fabrics_folder, tmp_path) -> None:
     """The tables of dfsssp need several lanes on this machine; whoever asks for a path is told the right one."""
     fabric = as_simulated(read(fabrics_folder, "kr"))
-    tables, _ = make_tables(fabric, "dfsssp")
+    tables = routing.route(fabric, "dfsssp").tables
     assert tables.path_sl is not None
-    assert prove(fabric, tables, "adapters").credit_loops == 0
+    assert prove(Routed(fabric, tables), "adapters").credit_loops == 0
     files = opensm_files(fabric, tables, directory=str(tmp_path / "files"))
     whole = {name: data if isinstance(data, bytes) else b"".join(data) for name, data in files.items()}
     ends = np.flatnonzero(tables.lid)

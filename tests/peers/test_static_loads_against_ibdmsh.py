@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from helpers.clusters import tree, zoned
 from routing.endpoints import select_endpoints
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.opensm.ibdmchk import write_ibdmchk_inputs
 from routing.opensm.ibdmsh import LOADS, TIMES, format_stages, parse_judgement, parse_loads
 from routing.quality import congestion, permutations, shifts
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate.network import Network
 from simulate.traffic.flows import Flows
@@ -42,7 +43,7 @@ def ibdmsh(folder: Path, fabric: Fabric, tables: RoutingTables, partners: NDArra
     ids=["tapered", "balanced", "zones", "fire-flyer-2"],
 )
 def test_every_channel_carries_the_same_paths(fabric: Fabric, engine: str, tmp_path: Path) -> None:
-    tables = load_engine(engine)(fabric, None)
+    tables = ENGINES[engine].route(fabric)
     ranks = select_endpoints(fabric, tables)
     rng = np.random.default_rng(0)
     partners = np.concatenate([permutations(len(ranks), 4, rng), shifts(len(ranks), 3)])
@@ -57,14 +58,14 @@ def test_every_channel_carries_the_same_paths(fabric: Fabric, engine: str, tmp_p
         routes = network.routes(flows.src, flows.dst, flows.sl)
         ours = np.bincount(routes.resource, minlength=fabric.n_ports)
         np.testing.assert_array_equal(np.where(to_adapter, 0, ours), counted)
-    most, _, lost = congestion(fabric, tables, ranks, partners)
+    most, _, lost = congestion(Routed(fabric, tables), ranks, partners)
     assert most.tolist() == theirs[:, inner].max(axis=1).tolist()
     assert not lost.any()
 
 
 def test_phases_are_judged_alike(tmp_path: Path) -> None:
     fabric = tree(800, leaves=40, spines=20)
-    tables = load_engine("fat-tree")(fabric, None)
+    tables = ENGINES["fat-tree"].route(fabric)
     ranks = select_endpoints(fabric, tables)
     for name, partners, expected in (
         ("shifts", shifts(800, 799), {1: 799}),
@@ -72,7 +73,7 @@ def test_phases_are_judged_alike(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir()
         judged = parse_judgement(ibdmsh(tmp_path / name, fabric, tables, partners, TIMES))
-        most, _, _ = congestion(fabric, tables, ranks, partners)
+        most, _, _ = congestion(Routed(fabric, tables), ranks, partners)
         worst, count = np.unique(most, return_counts=True)
 
         assert judged.paths == np.count_nonzero(partners >= 0)

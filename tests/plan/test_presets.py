@@ -10,8 +10,9 @@ from costmodel.counts import count
 from helpers.presets import ALIKE, PRESETS, read_preset, routed, subnets
 from plan.pipeline import make_plan
 from plan.pricing import exceeded_budgets
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.proof import check_certificate, prove
+from routing.routed import Routed
 from topo.cluster import Cluster
 
 PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
@@ -44,10 +45,10 @@ def test_published_counts(name):
 def test_every_preset_is_routed_completely_and_without_credit_loops(name):
     for fabric in subnets(name):
         tables = routed(name, fabric)
-        proof = prove(fabric, tables)
+        proof = prove(Routed(fabric, tables))
         assert (proof.missing, proof.credit_loops) == (0, 0)
         assert proof.lanes == LANES.get(name, 1)
-        assert check_certificate(fabric, tables, proof)
+        assert check_certificate(Routed(fabric, tables), proof)
 
 
 @pytest.mark.parametrize("name", sorted(ALIKE))
@@ -109,6 +110,6 @@ def test_the_manual_compares_engines_by_what_they_do(repository):
     assert len(rows) == 6
     for name, lanes, times in rows:
         (fabric,) = subnets(name)
-        one, many = (prove(fabric, load_engine(engine)(fabric, None)) for engine in ("balanced", "dfsssp"))
+        one, many = (prove(Routed(fabric, ENGINES[engine].route(fabric))) for engine in ("balanced", "dfsssp"))
         ratio = one.summary()["load"]["max"] / many.summary()["load"]["max"]
         assert (one.lanes, many.lanes, round(ratio)) == (1, int(lanes), int(times)), name

@@ -13,6 +13,7 @@ from helpers.trees import grow_tree
 from routing.diversity import Diversity, fail_links, leaf_pairs, path_diversity, study_failures
 from routing.engines import balanced
 from routing.proof import prove
+from routing.routed import Routed
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
@@ -106,4 +107,4 @@ def test_unplugging_loses_just_these_cables(fabric: Fabric) -> None:
     gone = links[::2, 1]
     left = fabric.without(gone)
     assert left.links.tolist() == links[1::2].tolist()
-    assert prove(left, balanced.route(left)).credit_loops == 0
+    assert prove(Routed(left, balanced.route(left))).credit_loops == 0

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
+from routing.paths import Fault, trace
 from routing.proof import check_certificate, prove
+from routing.routed import Routed
 from routing.tables import RoutingTables
-from routing.trace import Fault, trace
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role
@@ -23,7 +24,7 @@ SETS = ("hca", "adapters", "all")
 @given(case=cases(), endpoints=st.sampled_from(SETS))
 def test_a_plain_walk_of_every_pair_agrees(case: Case, endpoints: str) -> None:
     fabric, tables = case.fabric, case.tables
-    proof = prove(fabric, tables, endpoints)
+    proof = prove(Routed(fabric, tables), endpoints)
     kinds = {"hca": {Kind.HCA}, "adapters": set(Kind) - {Kind.SWITCH}, "all": set(Kind)}[endpoints]
     ends = [end for end in range(fabric.n_end_ports) if tables.lid[end] and fabric.kind[fabric.end_node[end]] in kinds]
     switches = nx.Graph(fabric.to_networkx().subgraph(range(fabric.n_switches)))
@@ -68,7 +69,7 @@ def test_a_plain_walk_of_every_pair_agrees(case: Case, endpoints: str) -> None:
         assert len({int(order[c]) for c in placed}) == len(placed)
         assert set(placed) <= set(waits[lane]), "a channel that is not used has a place in the order"
         assert looping or set(placed) == set(waits[lane])
-    assert check_certificate(fabric, tables, proof) == (not looping)
+    assert check_certificate(Routed(fabric, tables), proof) == (not looping)
     assert bool(proof.examples) == (missing > 0)
     for example in proof.examples:
         assert plain_walk(fabric, tables, example.source, example.destination)[0] is None
@@ -105,31 +106,31 @@ def plain_walk(fabric: Fabric, tables: RoutingTables, source: int, dest: int) ->
 
 def test_a_ring_with_all_traffic_clockwise_has_a_credit_loop() -> None:
     case = ring()
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     assert (proof.missing, proof.credit_loops, proof.max_hops, proof.stretch) == (0, 4, 4, 2)
     names = [case.fabric.channel_label(channel) for channel in proof.loop]
     assert names == ["sw0:1 -> sw1:2", "sw1:1 -> sw2:2", "sw2:1 -> sw3:2", "sw3:1 -> sw0:2"]
-    assert not check_certificate(case.fabric, case.tables, proof)
+    assert not check_certificate(Routed(case.fabric, case.tables), proof)
 
 
 def test_a_second_lane_for_paths_past_one_switch_breaks_the_loop_of_a_ring() -> None:
     case = past_switch_0_on_lane_5(ring())
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     assert (proof.missing, proof.credit_loops, proof.virtual_lanes, proof.lanes) == (0, 0, (2, 5), 2)
-    assert check_certificate(case.fabric, case.tables, proof)
+    assert check_certificate(Routed(case.fabric, case.tables), proof)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
     """Uplink j of a leaf carries k hosts to host j of each of k - 1 other leaves; downlinks likewise."""
     case = tree(k, storage=1)
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     inner = (case.fabric.port_node < 2 * k) & (case.fabric.peer_node < 2 * k)
     assert set(proof.load[inner].tolist()) == {k * (k - 1)}
     assert set(proof.load[~inner].tolist()) == {k * k - 1}
     assert proof.hops.tolist() == [0, k * k * (k - 1), 0, k * k * k * (k - 1)]
     assert (proof.missing, proof.credit_loops, proof.stretch, proof.lanes) == (0, 0, 0, 1)
-    assert check_certificate(case.fabric, case.tables, proof)
+    assert check_certificate(Routed(case.fabric, case.tables), proof)
     assert proof.summary() == {
         "pairs": k * k * (k * k - 1),
         "missing": 0,
@@ -160,13 +161,13 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
 
 def test_a_certificate_that_was_tampered_with_is_refused() -> None:
     case = tree(3)
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     flat = replace(proof, order=np.where(proof.order >= 0, 0, -1).astype(np.int32))
-    assert not check_certificate(case.fabric, case.tables, flat)
+    assert not check_certificate(Routed(case.fabric, case.tables), flat)
     backwards = replace(proof, order=np.where(proof.order >= 0, proof.order.max() - proof.order, -1).astype(np.int32))
-    assert not check_certificate(case.fabric, case.tables, backwards)
-    assert not check_certificate(case.fabric, case.tables, replace(proof, virtual_lanes=(1,)))
-    assert check_certificate(case.fabric, case.tables, proof)
+    assert not check_certificate(Routed(case.fabric, case.tables), backwards)
+    assert not check_certificate(Routed(case.fabric, case.tables), replace(proof, virtual_lanes=(1,)))
+    assert check_certificate(Routed(case.fabric, case.tables), proof)
 
 
 # In a tree of 3: leaves are 0 to 2, spines 3 to 5, host j of leaf i is end port 6 + 3 i + j on port 1 + j.
@@ -184,7 +185,7 @@ def test_a_certificate_that_was_tampered_with_is_refused() -> None:
 )
 def test_a_spoilt_entry_is_found_and_named(entry: tuple[int, int, int], fault: Fault, missing: int, place: str) -> None:
     case = spoil(tree(3), entry)
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     assert proof.missing == missing
     assert [example.fault for example in proof.examples] == [fault]
     assert place in proof.examples[0].describe(case.fabric)
@@ -197,7 +198,7 @@ def test_an_entry_to_a_dead_port_is_found_and_named() -> None:
     port = case.fabric.port_id(0, 4)  # leaf 0 to spine 0
     peer[[port, peer[port]]] = -1
     fabric = replace(case.fabric, peer=peer)
-    proof = prove(fabric, case.tables)
+    proof = prove(Routed(fabric, case.tables))
     assert proof.missing == 2 * 3 + 2 * 3  # hosts 0 of other leaves from leaf 0, host 0 of leaf 0 from others
     texts = " ".join(example.describe(fabric) for example in proof.examples)
     assert "leaf0 says port 4, where nothing is plugged in" in texts
@@ -210,29 +211,29 @@ def test_a_credit_loop_through_two_leaves_is_found_and_named() -> None:
     # Host 0 of leaf 2 is end port 12: leaf 0 -> spine 0 -> leaf 1 -> spine 1 -> leaf 2.
     # Host 1 of leaf 1 is end port 10: leaf 0 -> spine 1 -> leaf 2 -> spine 0 -> leaf 1.
     case = spoil(tree(3), (3, 12, 2), (1, 12, 5), (4, 10, 3), (2, 10, 4))
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     assert (proof.missing, proof.stretch, proof.credit_loops) == (0, 2, 4)
     names = {case.fabric.channel_label(channel) for channel in proof.loop}
     assert names == {"spine0:2 -> leaf1:4", "leaf1:5 -> spine1:2", "spine1:3 -> leaf2:5", "leaf2:4 -> spine0:3"}
-    assert not check_certificate(case.fabric, case.tables, proof)
+    assert not check_certificate(Routed(case.fabric, case.tables), proof)
 
 
 def test_one_detour_that_turns_at_a_leaf_is_no_loop() -> None:
     case = spoil(tree(3), (3, 12, 2), (1, 12, 5))
-    proof = prove(case.fabric, case.tables)
+    proof = prove(Routed(case.fabric, case.tables))
     assert (proof.missing, proof.stretch, proof.credit_loops) == (0, 2, 0)
-    assert check_certificate(case.fabric, case.tables, proof)
+    assert check_certificate(Routed(case.fabric, case.tables), proof)
 
 
 def test_faults_of_each_kind_are_shown_before_a_second_of_one() -> None:
     case = spoil(tree(5), *[(0, 10 + 5 * leaf + j, 255) for leaf in range(1, 5) for j in range(5)], (1, 10, 77))
-    faults = [example.fault for example in prove(case.fabric, case.tables).examples]
+    faults = [example.fault for example in prove(Routed(case.fabric, case.tables)).examples]
     assert set(faults) == {Fault.NO_ENTRY, Fault.NO_SUCH_PORT}
 
 
 def test_a_trace_names_every_channel_of_a_path() -> None:
     case = tree(2)
-    path = trace(case.fabric, case.tables, 4, 7)
+    path = trace(Routed(case.fabric, case.tables), 4, 7)
     assert [case.fabric.channel_label(channel) for channel in path.channels] == [
         "host0-0 mlx5_0:1 -> leaf0:1",
         "leaf0:4 -> spine1:1",
@@ -246,25 +247,25 @@ def test_a_trace_names_every_channel_of_a_path() -> None:
 def test_tables_of_another_fabric_are_refused() -> None:
     case, other = tree(2), tree(3)
     with pytest.raises(RoutingError, match="another fabric"):
-        prove(case.fabric, other.tables)
+        prove(Routed(case.fabric, other.tables))
     with pytest.raises(RoutingError, match="expected one of hca, adapters, all"):
-        prove(case.fabric, case.tables, "gpus")
+        prove(Routed(case.fabric, case.tables), "gpus")
     with pytest.raises(RoutingError, match="expected 16 numbers"):
-        prove(case.fabric, replace(case.tables, sl2vl=(0, 1)))
+        prove(Routed(case.fabric, replace(case.tables, sl2vl=(0, 1))))
     with pytest.raises(RoutingError, match="service levels of shape"):
-        prove(case.fabric, replace(case.tables, path_sl=np.zeros((1, 3), np.uint8)))
+        prove(Routed(case.fabric, replace(case.tables, path_sl=np.zeros((1, 3), np.uint8))))
 
 
 def test_end_ports_can_be_chosen_one_by_one() -> None:
     case = tree(3)
-    proof = prove(case.fabric, case.tables, np.array([6, 9, 12], np.int32))
+    proof = prove(Routed(case.fabric, case.tables), np.array([6, 9, 12], np.int32))
     assert (proof.endpoints, proof.pairs, proof.missing) == ("chosen", 6, 0)
-    assert prove(case.fabric, case.tables, np.zeros(0, np.int32)).pairs == 0
+    assert prove(Routed(case.fabric, case.tables), np.zeros(0, np.int32)).pairs == 0
 
 
 def test_shortest_paths_on_a_fabric_without_cables() -> None:
     builder = FabricBuilder("loose")
     builder.switch("sw0", model="m", radix=4, role=Role.LEAF, level=1)
     fabric = builder.build()
-    proof = prove(fabric, shortest_path_tables(fabric), "all")
+    proof = prove(Routed(fabric, shortest_path_tables(fabric)), "all")
     assert (proof.pairs, proof.missing, proof.max_hops, proof.lanes) == (0, 0, 0, 0)

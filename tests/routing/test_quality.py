@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, ring, tree
 from routing.endpoints import select_endpoints, tree_order
+from routing.paths import trace
 from routing.quality import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
-from routing.trace import trace
+from routing.routed import Routed
 from topo.fabric import Role
 
 
@@ -21,9 +22,9 @@ def test_a_plain_count_of_flows_agrees(case: Case, endpoints: str, seed: int) ->
     ranks = select_endpoints(fabric, tables, endpoints)
     n = len(ranks)
     partners = np.concatenate([permutations(n, 3, rng), bisections(n, 2, rng), shifts(n, 3), halving_doubling(n)])
-    max_load, bandwidth, lost = congestion(fabric, tables, ranks, partners)
+    max_load, bandwidth, lost = congestion(Routed(fabric, tables), ranks, partners)
     for phase, row in enumerate(partners.tolist()):
-        paths = [trace(fabric, tables, int(ranks[i]), int(ranks[to])) for i, to in enumerate(row) if to >= 0]
+        paths = [trace(Routed(fabric, tables), int(ranks[i]), int(ranks[to])) for i, to in enumerate(row) if to >= 0]
         inner = [
             [c for c in path.channels if fabric.port_node[c] < fabric.n_switches > fabric.peer_node[c]]
             for path in paths
@@ -39,7 +40,7 @@ def test_a_plain_count_of_flows_agrees(case: Case, endpoints: str, seed: int) ->
 def test_no_shift_of_a_whole_tree_puts_two_flows_on_a_channel() -> None:
     """Zahavi 2010: destination-modulo routing is free of contention for every shift."""
     case = tree(5)
-    quality = measure(case.fabric, case.tables, np.random.default_rng(1))
+    quality = measure(Routed(case.fabric, case.tables), seed=1)
     assert quality.shift == Congestion(phases=24, bandwidth=1.0, max_load_median=1.0, max_load_worst=1, lost=0)
     assert (quality.ranks, quality.max_load, quality.mean_load, quality.balance, quality.unused) == (25, 20, 20, 1, 0)
     assert quality.summary()["balance"] == 1
@@ -48,7 +49,7 @@ def test_no_shift_of_a_whole_tree_puts_two_flows_on_a_channel() -> None:
 def test_effective_bisection_bandwidth_of_an_800_port_unit() -> None:
     """40 leaves under 20 spines: 0.807, and 0.661 for random permutations, as measured over the tables of OpenSM."""
     case = tree(20, leaves=40)
-    quality = measure(case.fabric, case.tables, np.random.default_rng(1))
+    quality = measure(Routed(case.fabric, case.tables), seed=1)
     assert quality.ebb == pytest.approx(0.807, abs=0.002)  # three standard errors of 200 samples
     assert quality.permutation.bandwidth == pytest.approx(0.661, abs=0.002)
     assert quality.shift.max_load_worst == 1
@@ -57,7 +58,7 @@ def test_effective_bisection_bandwidth_of_an_800_port_unit() -> None:
 def test_destinations_of_each_role_over_the_uplinks() -> None:
     """Modulo by place: all storage of a leaf is reached over the last spines, and other spines see none."""
     case = tree(4, storage=1)
-    shares = {share.role: share for share in measure(case.fabric, case.tables, np.random.default_rng(1)).uplinks}
+    shares = {share.role: share for share in measure(Routed(case.fabric, case.tables), seed=1).uplinks}
     assert {role: (s.uplinks, s.used, s.min, s.mean, s.max) for role, s in shares.items()} == {
         None: (16, 16, 3, 3, 3),
         Role.COMPUTE: (16, 12, 3, 3, 3),
@@ -69,7 +70,7 @@ def test_a_ring_one_way_round() -> None:
     """Shift by s on a ring where all go clockwise: each channel carries s flows."""
     case = ring(6)
     ranks = select_endpoints(case.fabric, case.tables)
-    max_load, bandwidth, lost = congestion(case.fabric, case.tables, ranks, shifts(6, 100))
+    max_load, bandwidth, lost = congestion(Routed(case.fabric, case.tables), ranks, shifts(6, 100))
     assert max_load.tolist() == [1, 2, 3, 4, 5]
     assert bandwidth.tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
     assert lost.tolist() == [0] * 5
@@ -81,7 +82,7 @@ def test_lost_flows_have_no_bandwidth_and_load_nothing() -> None:
     lft[0, case.tables.lid[9]] = 255  # leaf 0 has no entry for host 0 of leaf 1
     tables = replace(case.tables, lft=lft)
     ranks = select_endpoints(case.fabric, tables)
-    max_load, bandwidth, lost = congestion(case.fabric, tables, ranks, shifts(9, 100))
+    max_load, bandwidth, lost = congestion(Routed(case.fabric, tables), ranks, shifts(9, 100))
     assert lost.tolist() == [1, 1, 1, 0, 0, 0, 0, 0]  # ranks 2, 1 and 0 send to rank 3
     assert max_load.tolist() == [1] * 8
     assert bandwidth == pytest.approx(1 - lost / 9)
@@ -107,7 +108,7 @@ def test_patterns() -> None:
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     case = tree(3)
-    first, second = (measure(case.fabric, case.tables, np.random.default_rng(3)) for _ in range(2))
+    first, second = (measure(Routed(case.fabric, case.tables), seed=3) for _ in range(2))
     assert first == second
 
 
@@ -117,13 +118,13 @@ def test_ranks_choose_who_talks_and_in_which_order() -> None:
     gpus = gpus[case.fabric.role[case.fabric.end_node[gpus]] == Role.COMPUTE]
     shuffled = np.random.default_rng(0).permutation(gpus)
     assert tree_order(case.fabric, shuffled).tolist() == gpus.tolist()
-    assert measure(case.fabric, case.tables, np.random.default_rng(1), gpus).shift.max_load_worst == 1
-    assert measure(case.fabric, case.tables, np.random.default_rng(1), shuffled).shift.max_load_worst > 1
+    assert measure(Routed(case.fabric, case.tables), gpus, seed=1).shift.max_load_worst == 1
+    assert measure(Routed(case.fabric, case.tables), shuffled, seed=1).shift.max_load_worst > 1
 
 
 def test_a_fabric_with_nobody_on_it() -> None:
     case = tree(2)
-    quality = measure(case.fabric, case.tables, np.random.default_rng(1), np.zeros(0, np.int32))
+    quality = measure(Routed(case.fabric, case.tables), np.zeros(0, np.int32), seed=1)
     assert (quality.ranks, quality.ebb, quality.max_load, quality.balance, quality.unused) == (0, 0, 0, 1, 8)
 
 
@@ -131,6 +132,6 @@ def test_phases_without_a_flow_are_not_measured() -> None:
     """Half of all permutations of two ranks leave each where it is; in the others each has a link for itself."""
     case = tree(2)
     ranks = select_endpoints(case.fabric, case.tables)[[0, 2]]
-    quality = measure(case.fabric, case.tables, np.random.default_rng(0), ranks)
+    quality = measure(Routed(case.fabric, case.tables), ranks, seed=0)
     assert quality.permutation.bandwidth == 1.0
     assert 50 < quality.permutation.phases < 150

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from helpers.fluids import routed
 from helpers.strategies import tree
 from routing.lanes.classes import lanes_of_classes
-from routing.lanes.policy import ASK, levels_of_pairs
-from routing.opensm.files import policy_of_classes
-from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy
+from routing.lanes.policy import ASK, MatchRule, PortGroup, QosPolicy, levels_of_pairs, policy_of_classes
 from simulate.engines.fluid_network import FluidNetwork
 from simulate.network import Network
 from simulate.traffic.flows import Flows

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import plan.opensm_lab.comparison
-import plan.subnet
+import routing.engines.base
+import routing.engines.zoned
 from helpers.clusters import zoned
 from helpers.strategies import ring, spoil, tree
 from helpers.trees import grow_tree
 from plan.cli import run
-from routing.engines import ENGINES
+from routing.engines.base import ENGINES
 from routing.opensm.guid2lid import read_guid2lid
 from topo.errors import RoutingError
 from topo.fabric import Fabric
@@ -149,7 +150,7 @@ def test_islands_are_routed_and_told_apart_from_pairs_that_are_missing(tmp_path,
     ],
 )
 def test_tables_that_do_not_hold_are_refused_with_their_place(case, says, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: lambda fabric, lid, **options: case.tables)
+    monkeypatch.setattr(routing.engines.base.BuiltIn, "route", lambda engine, fabric, lid, **options: case.tables)
     path = dump(tmp_path, case.fabric)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert (status, told["holds"]) == (1, False)
@@ -174,8 +175,7 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
         raise RoutingError("two leaves share no spine")
 
     # auto takes the engine for any fabric instead, and says so.
-    load = plan.subnet.load_engine
-    monkeypatch.setattr(plan.subnet, "load_engine", lambda name: refuse if name == "zoned" else load(name))
+    monkeypatch.setattr(routing.engines.zoned, "route", refuse)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert status == 0
     assert told["subnets"][0]["engine"] == "balanced"

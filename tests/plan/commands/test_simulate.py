@@ -15,7 +15,7 @@ import pytest
 
 from plan.cli import run
 from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
-from routing.engines import load_engine
+from routing.engines.base import ENGINES
 from routing.opensm.lfts import format_lfts
 from topo.hardware.catalog import config_root
 
@@ -174,7 +174,7 @@ def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path
     fabric = fabrics_folder / "fireflyer_models" / "zone1_800hca_60sw.ibnetdiscover.txt.gz"
     found = read_fabric_argument(fabric)
     tables = tmp_path / "lfts"
-    tables.write_bytes(format_lfts(found, load_engine("fat-tree")(found, None)))
+    tables.write_bytes(format_lfts(found, ENGINES["fat-tree"].route(found)))
     result = simulate(capsys, fabric, "--tables", tables, "-w", collective(tmp_path, mapping="by-leaf"))
 
     n = 800
@@ -185,7 +185,7 @@ def test_bare_flows_on_a_real_fabric(fabrics_folder: Path, tmp_path: Path, capsy
     """Four hosts on one switch of the University of Tartu, at 4xQDR: 32 Gb/s of data, 4 GB/s."""
     fabric = fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz"
     found = read_fabric_argument(fabric)
-    tables = written(tmp_path / "lfts", format_lfts(found, load_engine("balanced")(found, None)).decode())
+    tables = written(tmp_path / "lfts", format_lfts(found, ENGINES["balanced"].route(found)).decode())
     # Two flows move half of their bytes to stage114 until a third joins them; then each has a third of the link for the
     # 2 GB that they all have left: 1.5 s. What stage114 sends meets nobody.
     rows = ["0,stage112,stage114,4000000000", "0,stage116,stage114,4000000000", "1,stage110,stage114,2000000000"]

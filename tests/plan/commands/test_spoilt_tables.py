@@ -13,9 +13,10 @@ from plan.cli import run
 from routing.engines.zoned import route
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import format_lfts
+from routing.paths import end_label
 from routing.proof import prove
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
-from routing.trace import end_label
 from topo.fabric import Fabric, Role
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 
@@ -99,7 +100,7 @@ def test_a_wrong_entry_at_the_last_switch(fault, says, fabric, whole, tmp_path, 
 
     name = fabric.label(leaf)
     assert status == 1
-    assert told["missing"] == len(prove(fabric, whole).ends) - 1, "nobody reaches this host"
+    assert told["missing"] == len(prove(Routed(fabric, whole)).ends) - 1, "nobody reaches this host"
     (example,) = told["examples"]
     assert (example["fault"], example["switch"]) == (fault, name)
     assert example["port"] == (None if port == NO_PATH else port)
@@ -127,7 +128,7 @@ def test_a_forwarding_loop(fabric, whole, tmp_path, capsys) -> None:
 
 def test_a_credit_loop_over_two_zones(fabric, whole, tmp_path, capsys) -> None:
     """One entry: in the zone that is not spared, what has arrived over a joint waits for what leaves over another."""
-    spoilt = next(tables for tables in second_departures(fabric, whole) if prove(fabric, tables).credit_loops)
+    spoilt = next(tables for tables in second_departures(fabric, whole) if prove(Routed(fabric, tables)).credit_loops)
     status, told, text = verify(fabric, spoilt, tmp_path, capsys)
 
     assert status == 1

@@ -14,6 +14,7 @@ from helpers.strategies import fabrics
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced
 from routing.proof import prove
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
@@ -59,7 +60,7 @@ def mesh(edges: list[tuple[int, int]], n_switches: int, hosts: int = 2) -> Fabri
 @given(fabrics(max_switches=12, max_adapters=14))
 def test_any_wiring_routes_completely_without_credit_loops_switches_included(fabric: Fabric) -> None:
     tables = balanced.route(fabric)
-    proof = prove(fabric, tables, "all")
+    proof = prove(Routed(fabric, tables), "all")
     assert proof.missing == proof.disconnected
     assert nx.is_directed_acyclic_graph(dependencies(fabric, tables))
 
@@ -70,7 +71,7 @@ def test_random_regular_graphs_are_no_trees_and_route_all_the_same(n: int, degre
     graph = nx.random_regular_graph(degree, n + n * degree % 2, seed=seed)
     fabric = mesh(sorted(graph.edges), len(graph))
     tables = balanced.route(fabric)
-    proof = prove(fabric, tables, "all")
+    proof = prove(Routed(fabric, tables), "all")
     assert proof.missing == proof.disconnected
     assert proof.credit_loops == 0
     assert nx.is_directed_acyclic_graph(dependencies(fabric, tables))
@@ -102,7 +103,7 @@ def test_slow_cables_carry_their_share() -> None:
         builder.link(leaf, 21, spines[0], i + 1, HDR)
         builder.link(leaf, 22, spines[1], i + 1, LinkSpeed(1, "HDR"))
     fabric = builder.build()
-    load = prove(fabric, balanced.route(fabric)).load
+    load = prove(Routed(fabric, balanced.route(fabric))).load
     fast, slow = (int(load[fabric.port_id(0, port)]) for port in (21, 22))
     assert fast + slow == 400
     assert slow == 400 // 5
@@ -110,7 +111,7 @@ def test_slow_cables_carry_their_share() -> None:
 
 def test_islands_are_routed_each_for_itself() -> None:
     fabric = mesh([(0, 1), (2, 3), (3, 4), (4, 2)], 6)
-    proof = prove(fabric, balanced.route(fabric), "all")
+    proof = prove(Routed(fabric, balanced.route(fabric)), "all")
     assert proof.missing == proof.disconnected > 0
     assert proof.credit_loops == 0
 
@@ -125,7 +126,7 @@ def test_hosts_on_spines_and_aggregation_nodes_reach_everything() -> None:
         peer[peer[port]] = -1
     peer[core_port], peer[host_port] = host_port, core_port
     fabric = replace(fabric, peer=peer)
-    proof = prove(fabric, balanced.route(fabric), "all")
+    proof = prove(Routed(fabric, balanced.route(fabric)), "all")
     assert proof.missing == 0 and proof.credit_loops == 0
 
 
@@ -137,7 +138,7 @@ def bigraph(n: int, hosts: int) -> Fabric:
 def test_a_bigraph_turns_everywhere_on_one_lane() -> None:
     """Rows meet in each other's switches; up*/down* would send a whole row's traffic through a single one."""
     fabric = bigraph(6, 3)
-    proof = prove(fabric, balanced.route(fabric))
+    proof = prove(Routed(fabric, balanced.route(fabric)))
     assert proof.holds and proof.stretch == 0 and proof.lanes == 1
     load = proof.load[: fabric.first_adapter_port]
     assert load.max() <= 2 * load[load > 0].mean()
@@ -148,7 +149,7 @@ def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, pa
     """All shortest paths together, over all channels: no peak can be lower. It takes one lane."""
     edges = [(a, n + b) for a in range(n) for b in range(n) for _ in range(parallel)]
     fabric = mesh(edges, 2 * n, hosts)
-    proof = prove(fabric, balanced.route(fabric))
+    proof = prove(Routed(fabric, balanced.route(fabric)))
     assert proof.holds and proof.stretch == 0 and proof.lanes == 1
     pairs = n * hosts * (n * hosts + 2 * (n - 1) * hosts)  # to the other side over one channel, to one's own over two
     load = proof.load[: fabric.first_adapter_port][fabric.peer_node[: fabric.first_adapter_port] < fabric.n_switches]
@@ -160,7 +161,7 @@ def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, pa
 def test_a_bigraph_without_some_cables(n: int, seed: int) -> None:
     keep = np.random.default_rng(seed).random((n, n)) < 0.9
     fabric = mesh([(a, n + b) for a in range(n) for b in range(n) if keep[a, b]], 2 * n)
-    proof = prove(fabric, balanced.route(fabric), "all")
+    proof = prove(Routed(fabric, balanced.route(fabric)), "all")
     assert proof.missing == proof.disconnected and proof.credit_loops == 0
 
 
@@ -173,7 +174,7 @@ def test_zones_that_cables_join_use_all_of_them() -> None:
         direct=Direct(ports=36, placement="border"),
     )
     (fabric,) = compile_zones(shape, [gpus(1200)], CATALOG, "direct")
-    proof = prove(fabric, balanced.route(fabric))
+    proof = prove(Routed(fabric, balanced.route(fabric)))
     assert proof.holds and proof.stretch == 0 and proof.lanes == 1
     ports = np.arange(fabric.first_adapter_port)
     joining = (fabric.peer_node[ports] >= 0) & (
@@ -187,13 +188,13 @@ def test_zones_that_cables_join_use_all_of_them() -> None:
 def test_more_lanes_are_taken_where_they_spare_detours() -> None:
     """A ring of five: on one lane no path may pass every switch both ways round; on two all are shortest."""
     fabric = mesh([(i, (i + 1) % 5) for i in range(5)], 5)
-    one, two = prove(fabric, balanced.route(fabric)), prove(fabric, balanced.route(fabric, lanes=2))
+    one, two = prove(Routed(fabric, balanced.route(fabric))), prove(Routed(fabric, balanced.route(fabric, lanes=2)))
     assert (one.lanes, one.credit_loops) == (1, 0) and one.stretch > 0
     assert (two.lanes, two.credit_loops, two.stretch, two.missing) == (2, 0, 0, 0)
     inner = slice(0, fabric.first_adapter_port)
     assert two.load[inner].max() < one.load[inner].max()
     tree = grow_tree((4, 8), (1, 4), (1, 1))
-    assert prove(tree, balanced.route(tree, lanes=8)).lanes == 1, "nothing to gain"
+    assert prove(Routed(tree, balanced.route(tree, lanes=8))).lanes == 1, "nothing to gain"
 
 
 def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:
@@ -204,7 +205,7 @@ def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:
     peer[peer[port]] = -1
     peer[port] = -1
     fabric = replace(fabric, peer=peer)
-    load = prove(fabric, balanced.route(fabric)).load[: fabric.first_adapter_port]
+    load = prove(Routed(fabric, balanced.route(fabric))).load[: fabric.first_adapter_port]
     # 28 sources to each of the 4 hosts over 3 cables are 37.3; two hosts over one cable would be 56.
     down = load[(fabric.peer_node[: fabric.first_adapter_port] == 0)]
     assert down.max() <= 44
@@ -236,6 +237,6 @@ def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> No
     peer[between[rng.random(len(between)) < 0.05]] = -1
     peer[between[(fabric.port_node[between] == dead).any(axis=1)]] = -1
     fabric = replace(fabric, peer=peer)
-    proof = prove(fabric, balanced.route(fabric), "all")
+    proof = prove(Routed(fabric, balanced.route(fabric)), "all")
     assert proof.missing == proof.disconnected
     assert proof.credit_loops == 0

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from helpers.trees import grow_tree
-from routing.engines import ENGINES, choose, load_engine
+from routing.engines.base import ENGINES, choose
 from routing.proof import prove
+from routing.routed import Routed
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
@@ -83,6 +84,6 @@ def test_joints_call_for_zoned_unless_it_cannot_take_the_zones() -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_routes_a_tree_completely(name: str) -> None:
     fabric = replace(grow_tree((2, 4), (1, 2), (1, 1)), zone=np.zeros(6 + 8, np.int16))
-    tables = load_engine(name)(fabric, None)
+    tables = ENGINES[name].route(fabric)
     assert tables.engine == name
-    assert prove(fabric, tables).holds
+    assert prove(Routed(fabric, tables)).holds

@@ -5,23 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
 from helpers.clusters import zoned
 from helpers.presets import subnets
 from helpers.trees import damage, grow_tree
-from plan.subnet import make_tables
 from routing.proof import check_certificate, prove
+from routing.routed import Routed
 from topo.fabric import Fabric, Role
 
 
 def assert_routed(fabric: Fabric) -> None:
     """Let `auto` route a fabric and check what is promised of every one."""
-    tables, _ = make_tables(fabric, "auto")
-    proof = prove(fabric, tables)
+    tables = routing.route(fabric).tables
+    proof = prove(Routed(fabric, tables))
     assert proof.missing == proof.disconnected
     assert (proof.credit_loops, proof.lanes) == (0, 1)
     assert proof.stretch <= 2
-    assert check_certificate(fabric, tables, proof)
-    assert prove(fabric, tables, "all").credit_loops == 0, "packets from and to switches close none either"
+    assert check_certificate(Routed(fabric, tables), proof)
+    assert prove(Routed(fabric, tables), "all").credit_loops == 0, "packets from and to switches close none either"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -59,8 +60,8 @@ SHAPES = [
 def test_small_trees_with_dead_links_and_switches(shape, seed: int, share: float, dead: Role) -> None:
     """However much is lost, what is still connected is routed; islands are counted apart."""
     fabric = damage(grow_tree(*shape), np.random.default_rng(seed), share, dead)
-    tables, _ = make_tables(fabric, "auto")
+    tables = routing.route(fabric).tables
     for endpoints in ("hca", "all"):
-        proof = prove(fabric, tables, endpoints)
+        proof = prove(Routed(fabric, tables), endpoints)
         assert proof.missing == proof.disconnected
         assert proof.credit_loops == 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced, fat_tree
 from routing.proof import prove
+from routing.routed import Routed
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 
@@ -34,7 +35,7 @@ def test_every_shift_of_a_whole_tree_is_free_of_contention(shape: tuple[tuple[in
 def test_whole_trees_are_complete_for_switches_too_and_climb_once(shape: tuple[tuple[int, ...], ...]) -> None:
     fabric = grow_tree(*shape)
     tables = fat_tree.route(fabric)
-    hosts, everything = prove(fabric, tables), prove(fabric, tables, "all")
+    hosts, everything = prove(Routed(fabric, tables)), prove(Routed(fabric, tables), "all")
     assert hosts.holds and everything.holds
     assert hosts.stretch == 0
     assert hosts.max_hops == 2 * len(shape[0]) - 1
@@ -59,10 +60,10 @@ def test_degraded_trees_route_complete_or_are_refused(fabric: Fabric) -> None:
     except RoutingError:
         return
     for endpoints in ("hca", "all"):
-        proof = prove(fabric, tables, endpoints)
+        proof = prove(Routed(fabric, tables), endpoints)
         assert proof.missing == proof.disconnected
         assert proof.credit_loops == 0
-    assert prove(fabric, tables).max_hops <= 2 * int(fabric.level.max()) - 1
+    assert prove(Routed(fabric, tables)).max_hops <= 2 * int(fabric.level.max()) - 1
 
 
 @pytest.mark.parametrize("engine", [fat_tree, balanced])
@@ -74,7 +75,7 @@ def test_each_role_is_spread_over_all_spines_and_so_is_the_sum(engine: ModuleTyp
     adapters = np.arange(fabric.n_switches, fabric.n_nodes)
     role[adapters[np.arange(len(adapters)) % 8 >= 8 - stored]] = Role.STORAGE
     fabric = replace(fabric, role=role)
-    proof = prove(fabric, engine.route(fabric))
+    proof = prove(Routed(fabric, engine.route(fabric)))
     up = np.flatnonzero((fabric.level[fabric.port_node] == 1) & (fabric.peer_node < fabric.n_switches))
     storage, total = proof.load_by_role[Role.STORAGE][up] / 8, proof.load[up] / 8
     # Of the storage hosts of the seven other leaves, each uplink carries its eighth; of all hosts too.

@@ -11,6 +11,7 @@ from helpers.trees import grow_tree
 from routing.engines import dfsssp, minhop, updn
 from routing.lanes.fit import break_loops
 from routing.proof import prove
+from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
@@ -41,19 +42,19 @@ def ring(n: int, way: int = 0) -> tuple[Fabric, RoutingTables]:
 
 @given(fabrics(max_switches=10))
 def test_minhop_takes_shortest_paths_only(fabric: Fabric) -> None:
-    proof = prove(fabric, minhop.route(fabric), "all")
+    proof = prove(Routed(fabric, minhop.route(fabric)), "all")
     assert proof.missing == proof.disconnected
     assert proof.stretch == 0
 
 
 @given(fabrics(max_switches=10))
 def test_updn_has_no_loops_and_loses_only_what_has_nothing_above(fabric: Fabric) -> None:
-    assert prove(fabric, updn.route(fabric), "all").credit_loops == 0
+    assert prove(Routed(fabric, updn.route(fabric)), "all").credit_loops == 0
 
 
 @given(fabrics(max_switches=10, max_adapters=12))
 def test_dfsssp_is_complete_shortest_and_free_of_loops_on_its_lanes(fabric: Fabric) -> None:
-    proof = prove(fabric, dfsssp.route(fabric, lanes=16), "adapters")
+    proof = prove(Routed(fabric, dfsssp.route(fabric, lanes=16)), "adapters")
     assert proof.missing == proof.disconnected
     assert proof.stretch == 0
     assert proof.credit_loops == 0
@@ -61,17 +62,17 @@ def test_dfsssp_is_complete_shortest_and_free_of_loops_on_its_lanes(fabric: Fabr
 
 def test_updn_does_not_connect_the_spines_of_a_tree() -> None:
     fabric = grow_tree((2, 4), (1, 2), (1, 1))
-    assert prove(fabric, updn.route(fabric)).holds
-    assert prove(fabric, updn.route(fabric), "all").missing == 2
+    assert prove(Routed(fabric, updn.route(fabric))).holds
+    assert prove(Routed(fabric, updn.route(fabric)), "all").missing == 2
 
 
 @pytest.mark.parametrize("way", [0, 1])
 def test_a_ring_that_loops_is_freed_by_more_lanes(way: int) -> None:
     """Two when paths are short; a path stays on its lane, so going round one way takes more than a dateline would."""
     fabric, tables = ring(6, way)
-    assert prove(fabric, tables).credit_loops > 0
+    assert prove(Routed(fabric, tables)).credit_loops > 0
     freed = break_loops(fabric, tables, 8)
-    proof = prove(fabric, freed)
+    proof = prove(Routed(fabric, freed))
     assert (proof.missing, proof.credit_loops) == (0, 0)
     assert proof.lanes == (4 if way else 2)
 
@@ -101,5 +102,5 @@ def test_random_regular_graphs_get_as_many_lanes_as_they_need(n: int, seed: int)
         used[b] += 1
         builder.link(keys[a], used[a], keys[b], used[b], LinkSpeed(4, "HDR"))
     fabric = builder.build()
-    proof = prove(fabric, dfsssp.route(fabric))
+    proof = prove(Routed(fabric, dfsssp.route(fabric)))
     assert proof.missing == proof.disconnected and proof.credit_loops == 0

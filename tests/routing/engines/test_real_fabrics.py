@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plan.subnet import make_tables
+import routing
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import bisections, congestion, measure
+from routing.routed import Routed
 from topo.errors import HeddleError
 from topo.fabric import Role
 from topo.formats.fabric_file import read_fabric
@@ -32,19 +33,19 @@ BARS = {
 def test_a_real_machine_is_routed_better_than_by_opensm_and_on_one_lane(name: str, fabrics_folder: Path) -> None:
     ebb, load = BARS[name]
     fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz")
-    tables, _ = make_tables(fabric, "auto")
-    proof = prove(fabric, tables)
+    tables = routing.route(fabric).tables
+    proof = prove(Routed(fabric, tables))
     assert proof.missing == 0
     assert proof.stretch <= 2
-    assert check_certificate(fabric, tables, proof)
+    assert check_certificate(Routed(fabric, tables), proof)
     for endpoints in ("hca", "adapters", "all"):
-        judged = prove(fabric, tables, endpoints)
+        judged = prove(Routed(fabric, tables), endpoints)
         assert (judged.missing, judged.credit_loops) == (judged.disconnected, 0)
     between = fabric.peer_node[: fabric.first_adapter_port] < fabric.n_switches
     assert proof.load[: fabric.first_adapter_port][between].max() <= load
     ranks = tree_order(fabric, select_endpoints(fabric, tables))
     pairs = bisections(len(ranks), 200, np.random.default_rng(0))
-    _, bandwidth, lost = congestion(fabric, tables, ranks, pairs)
+    _, bandwidth, lost = congestion(Routed(fabric, tables), ranks, pairs)
     assert lost.sum() == 0 and bandwidth.mean() >= ebb
 
 
@@ -57,11 +58,11 @@ def test_what_is_too_small_to_compare_is_complete_and_free_of_loops(name: str, f
             fabric = read_fabric(path)
         except HeddleError:
             continue
-        tables, _ = make_tables(fabric, "auto")
+        tables = routing.route(fabric).tables
         for endpoints in ("hca", "adapters", "all"):
-            proof = prove(fabric, tables, endpoints)
+            proof = prove(Routed(fabric, tables), endpoints)
             assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0), path.name
-        assert prove(fabric, tables).stretch <= 2, path.name
+        assert prove(Routed(fabric, tables)).stretch <= 2, path.name
         routed += 1
     assert routed >= (1 if name.startswith("cs8500") else 4)
 
@@ -69,8 +70,8 @@ def test_what_is_too_small_to_compare_is_complete_and_free_of_loops(name: str, f
 @pytest.mark.parametrize("name", ["zone1_800hca_60sw", "twozone_1560hca_122sw"])
 def test_the_models_of_fire_flyer(name: str, fabrics_folder: Path) -> None:
     fabric = read_fabric(fabrics_folder / "fireflyer_models" / f"{name}.ibnetdiscover.txt.gz")
-    tables, _ = make_tables(fabric, "auto")
-    proof = prove(fabric, tables)
+    tables = routing.route(fabric).tables
+    proof = prove(Routed(fabric, tables))
     assert proof.holds
     assert proof.stretch <= 2
     assert max(item.max for item in proof.classes) <= 31_000
@@ -83,15 +84,15 @@ def test_two_zones_are_each_as_good_as_one_and_every_role_is_spread_by_itself(fa
     role = fabric.role.copy()
     role[[node for node, label in enumerate(fabric.names) if label.startswith("st")]] = Role.STORAGE
     fabric = replace(fabric, role=role)
-    tables, _ = make_tables(fabric, "auto")
-    proof = prove(fabric, tables)
+    tables = routing.route(fabric).tables
+    proof = prove(Routed(fabric, tables))
     assert proof.holds and proof.lanes == 1
     assert max(item.max for item in proof.classes) <= 31_000, "pairs over a joint cable, 30,420 on average"
     ends = tree_order(fabric, select_endpoints(fabric, tables))
     for zone in (0, 1):
         mine = ends[fabric.zone[fabric.end_node[ends]] == zone]
         assert len(mine) == 780
-        quality = measure(fabric, tables, np.random.default_rng(0), mine)
+        quality = measure(Routed(fabric, tables), mine, seed=0)
         assert quality.ebb >= 0.80
         (share,) = [share for share in quality.uplinks if share.role == Role.STORAGE]
         assert share.min >= 8 and share.max <= 10

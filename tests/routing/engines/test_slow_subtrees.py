@@ -5,10 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from plan.subnet import make_tables
+import routing
 from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.quality import bisections, congestion, shifts
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.cluster import parse
 from topo.fabric import Fabric, Kind
@@ -31,7 +32,7 @@ def bare(repository) -> tuple[Fabric, RoutingTables]:
 
 def routed(text: str) -> tuple[Fabric, RoutingTables]:
     (fabric,) = parse(text).fabrics
-    return fabric, make_tables(fabric, "auto")[0]
+    return fabric, routing.route(fabric).tables
 
 
 def fast_ends(fabric: Fabric, tables: RoutingTables) -> np.ndarray:
@@ -45,9 +46,9 @@ def test_the_subtrees_reach_everything_and_are_reached(grafted) -> None:
     hosts = (fabric.kind[fabric.port_node] != Kind.SWITCH) & (fabric.peer >= 0)
     assert len(np.unique(fabric.rate_gbps[hosts])) == 2, "HDR, and 100 Gb/s of HDR100 and EDR"
     for endpoints in ("hca", "all"):
-        proof = prove(fabric, tables, endpoints)
+        proof = prove(Routed(fabric, tables), endpoints)
         assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
-    assert prove(fabric, tables).stretch == 0
+    assert prove(Routed(fabric, tables)).stretch == 0
 
 
 def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare) -> None:
@@ -55,10 +56,10 @@ def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare) -> No
     for name, (fabric, tables) in (("grafted", grafted), ("bare", bare)):
         ends = fast_ends(fabric, tables)
         assert len(ends) == 600
-        _, mean, lost = congestion(fabric, tables, ends, bisections(600, 200, np.random.default_rng(0)))
+        _, mean, lost = congestion(Routed(fabric, tables), ends, bisections(600, 200, np.random.default_rng(0)))
         assert lost.sum() == 0
         bandwidth[name] = mean.mean()
-        worst[name] = congestion(fabric, tables, ends, shifts(600, 599))[0].max()
+        worst[name] = congestion(Routed(fabric, tables), ends, shifts(600, 599))[0].max()
     assert bandwidth["grafted"] >= bandwidth["bare"]
     assert worst["grafted"] <= worst["bare"]
 
@@ -66,7 +67,7 @@ def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare) -> No
 def test_slow_links_are_no_busier_for_their_rate_than_fast_ones_have_to_be(grafted) -> None:
     """Uplinks of a subtree carry its own hosts alone: nothing fast takes its way through."""
     fabric, tables = grafted
-    fast = prove(fabric, tables, fast_ends(fabric, tables)).load
+    fast = prove(Routed(fabric, tables), fast_ends(fabric, tables)).load
     slow = [switch for switch in range(fabric.n_switches) if fabric.label(switch).startswith("graft")]
     assert len(slow) == 6
     assert fast[np.isin(fabric.port_node, slow) | np.isin(fabric.peer_node, slow)].sum() == 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from helpers.clusters import tree, zoned
 from routing.engines.zoned import route
 from routing.proof import check_certificate, prove
+from routing.routed import Routed
 from topo.errors import DesignError, RoutingError
 from topo.fabric import Fabric, Role
 
@@ -60,7 +61,7 @@ def test_fire_flyer_has_the_published_counts(fire_flyer):
 
 def test_fire_flyer_is_complete_free_of_loops_and_evenly_joined(fire_flyer):
     fabric, tables = fire_flyer
-    proof = prove(fabric, tables)
+    proof = prove(Routed(fabric, tables))
 
     assert proof.pairs == 2_432_040
     assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
@@ -69,11 +70,11 @@ def test_fire_flyer_is_complete_free_of_loops_and_evenly_joined(fire_flyer):
     joining = (fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)
     assert set(proof.load[joining]) == {30_420}, "every joint link, out of the joints"
     assert set(proof.load[fabric.peer[joining]]) == {30_420}, "and into them"
-    check_certificate(fabric, tables, proof)
+    check_certificate(Routed(fabric, tables), proof)
 
 
 def test_switches_reach_everything_without_loops_too(fire_flyer):
-    proof = prove(*fire_flyer, endpoints="all")
+    proof = prove(Routed(*fire_flyer), endpoints="all")
 
     assert (proof.missing, proof.credit_loops) == (0, 0)
 
@@ -122,7 +123,7 @@ def test_what_spread_ports_cost_beside_gathered_ones():
 @pytest.mark.parametrize("stored", [0, 54])
 def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=stored, joints=3, ports=36)
-    proof = prove(fabric, route(fabric))
+    proof = prove(Routed(fabric, route(fabric)))
 
     assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
     assert proof.stretch <= 2
@@ -161,7 +162,7 @@ def test_any_zones_that_compile_route_complete_and_free_of_loops(
     except DesignError as refusal:
         assert any(character.isdigit() for character in str(refusal)), "the arithmetic is in the message"
         return
-    proof = prove(fabric, route(fabric))
+    proof = prove(Routed(fabric, route(fabric)))
 
     assert (proof.missing, proof.credit_loops) == (0, 0)
     assert proof.lanes <= 1
@@ -183,7 +184,7 @@ def test_lost_links_are_routed_around_or_refused(placement, seed):
     except RoutingError as refusal:
         assert "balanced" in str(refusal) or "no joint" in str(refusal)
         return
-    proof = prove(damaged, tables)
+    proof = prove(Routed(damaged, tables))
 
     assert (proof.missing, proof.credit_loops) == (0, 0)
 
@@ -192,7 +193,7 @@ def test_a_single_tree_is_destination_modulo():
     fabric = tree(800, leaves=40, spines=20)
     tables = route(fabric)
 
-    proof = prove(fabric, tables)
+    proof = prove(Routed(fabric, tables))
 
     assert (proof.missing, proof.credit_loops, proof.max_hops) == (0, 0, 3)
     assert max(shift_loads(fabric, tables, np.arange(60, 860))) == 1

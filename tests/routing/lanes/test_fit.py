@@ -8,6 +8,7 @@ import pytest
 from helpers.strategies import past_switch_0_on_lane_5, ring, tree
 from routing.lanes.fit import fit_lanes
 from routing.proof import prove
+from routing.routed import Routed
 from topo.errors import RoutingError
 
 
@@ -15,13 +16,15 @@ def test_on_one_lane_tables_keep_their_loops() -> None:
     case = past_switch_0_on_lane_5(ring())
     tables = fit_lanes(case.fabric, case.tables, 1)
     assert (tables.path_sl, set(tables.sl2vl)) == (None, {0})
-    assert prove(case.fabric, tables).credit_loops == prove(ring().fabric, ring().tables).credit_loops > 0
+    assert (
+        prove(Routed(case.fabric, tables)).credit_loops == prove(Routed(ring().fabric, ring().tables)).credit_loops > 0
+    )
 
 
 @pytest.mark.parametrize("lanes", [2, 8])
 def test_on_several_lanes_loops_are_broken(lanes: int) -> None:
     case = ring(4)
-    proof = prove(case.fabric, fit_lanes(case.fabric, case.tables, lanes))
+    proof = prove(Routed(case.fabric, fit_lanes(case.fabric, case.tables, lanes)))
     assert (proof.credit_loops, proof.lanes) == (0, 2)
 
 

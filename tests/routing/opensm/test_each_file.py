@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.lanes.classes import LanePlan
+from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid, parse_guid2lid, read_guid2lid
 from routing.opensm.node_name_map import format_node_name_map, parse_node_name_map, read_node_name_map
 from routing.opensm.partitions_conf import format_partitions
-from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy, format_qos_policy
+from routing.opensm.qos_policy import format_qos_policy
 from topo.errors import FormatError
 
 GUIDS = st.integers(0, 2**64 - 1)

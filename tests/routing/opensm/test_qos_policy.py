@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.opensm.qos_policy import MatchRule, PortGroup, QosPolicy, format_qos_policy, parse_qos_policy
+from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
+from routing.opensm.qos_policy import format_qos_policy, parse_qos_policy
 from topo.errors import FormatError
 
 NAMES = st.lists(st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,12}", fullmatch=True), min_size=1, max_size=60, unique=True)

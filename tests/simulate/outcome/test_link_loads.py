@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from helpers.strategies import tree
-from routing.trace import trace
+from routing.paths import trace
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.link_loads import lane_bytes, link_classes, peak_utilisation
@@ -32,7 +33,7 @@ def test_bytes_are_those_of_the_paths(outcome: Outcome) -> None:
     expected = np.zeros((3, fabric.n_ports))
     for src, dst, size, sl in zip(flows.src, flows.dst, flows.size_bytes, flows.sl, strict=True):
         if src != dst:
-            np.add.at(expected[LEVELS[sl]], list(trace(fabric, tables, int(src), int(dst)).channels), size)
+            np.add.at(expected[LEVELS[sl]], list(trace(Routed(fabric, tables), int(src), int(dst)).channels), size)
 
     np.testing.assert_allclose(lane_bytes(outcome), expected, rtol=1e-12)
     np.testing.assert_allclose(expected.sum(axis=0), outcome.resource_bytes, rtol=1e-12)

@@ -15,6 +15,7 @@ from helpers.strategies import fabrics
 from plan.cli import run
 from routing.engines.zoned import route
 from routing.proof import prove
+from routing.routed import Routed
 from topo.builder import FabricBuilder
 from topo.drawing import format_drawing
 from topo.drawing.layouts import lay_out
@@ -140,7 +141,7 @@ def test_planes_of_different_load_are_drawn_apart():
 def test_links_are_coloured_by_how_busy_they_are():
     """Each joint link carries 30,420 pairs, nearly ten times the mean; an even plane has one colour."""
     fabric = zoned()
-    drawing = format_drawing("x", [fabric], None, [prove(fabric, route(fabric)).load])
+    drawing = format_drawing("x", [fabric], None, [prove(Routed(fabric, route(fabric))).load])
     paths = ElementTree.fromstring(drawing).iter(f"{SVG}path")
     joint = [path for path in paths if "joint" in "".join(path.itertext())]
     even = drawn("deepseek-v3-2048", loads=[np.ones(p.n_ports, np.int64) for p in subnets("deepseek-v3-2048")] * 8)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from routing.kernels import pairs
+from routing.lanes.classes import MAX_DATA_VLS
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric
-
-DATA_LANES = 15
-"""Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
 
 
 class Fault(IntEnum):
@@ -88,11 +87,19 @@ def end_label(fabric: Fabric, end: int) -> str:
     return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
 
 
-def trace(fabric: Fabric, tables: RoutingTables, source: int, destination: int) -> Trace:
+def trace(routed: Routed, source: int, destination: int) -> Trace:
     """Follow one packet from an end port to another, as the tables say.
 
     Tables may hold anything: the walk stops at the first fault.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> path = routing.paths(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
+    >>> [fabric.label(switch) for switch in path.switches], path.fault
     """
+    fabric, tables = routed.fabric, routed.tables
     channels: list[int] = []
     switches: list[int] = []
 
@@ -134,7 +141,7 @@ def trace(fabric: Fabric, tables: RoutingTables, source: int, destination: int) 
         node = following
     if not arrived:
         return end(Fault.WRONG_END, number)
-    if virtual_lane(tables, switches[0], lid) >= DATA_LANES:
+    if virtual_lane(tables, switches[0], lid) >= MAX_DATA_VLS:
         switches[1:] = []
         return end(Fault.NO_LANE, number)
     return end(None, number)
@@ -143,4 +150,4 @@ def trace(fabric: Fabric, tables: RoutingTables, source: int, destination: int) 
 def virtual_lane(tables: RoutingTables, switch: int, lid: int) -> int:
     """Virtual lane of a path from the hosts of a switch to a LID; 15 where it has none."""
     level = 0 if tables.path_sl is None else int(tables.path_sl[switch, lid])
-    return tables.sl2vl[level] if level < len(tables.sl2vl) else DATA_LANES
+    return tables.sl2vl[level] if level < len(tables.sl2vl) else MAX_DATA_VLS

@@ -1,0 +1,14 @@
+from ..lanes.policy import policy_of_classes as policy_of_classes
+from .conf import read_lanes as read_lanes
+from .files import apply_policy as apply_policy
+from .files import opensm_files as opensm_files
+from .guid2lid import format_guid2lid as format_guid2lid
+from .guid2lid import read_guid2lid as read_guid2lid
+from .ibdmchk import IbdmchkReport as IbdmchkReport
+from .ibdmchk import parse_report as parse_report
+from .lfts import LftsRead as LftsRead
+from .lfts import format_lfts as format_lfts
+from .lfts import lfts_sections as lfts_sections
+from .lfts import parse_lfts as parse_lfts
+from .lfts import read_lfts as read_lfts
+from .qos_policy import read_qos_policy as read_qos_policy

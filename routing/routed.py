@@ -1,0 +1,55 @@
+"""A routed fabric: its tables, and what its ports do with service levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from routing.lanes.classes import MAX_DATA_VLS, PACKET_WEIGHT, LanePlan, lanes_of_classes
+from routing.lanes.policy import QosPolicy, policy_of_classes
+from routing.tables import RoutingTables
+from topo.fabric import Fabric
+
+OF_TABLES = LanePlan((), ())
+"""Stands for the lanes that tables and classes of traffic need."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routed:
+    """A fabric with forwarding tables, by whomever they were made.
+
+    Lanes and policy that are not given are those of the tables, where these give paths a service level; else those of
+    the fabric's classes of traffic; and without any, one lane.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> routed.tables.engine, routed.lanes.lanes
+    ('balanced', 1)
+    """
+
+    fabric: Fabric
+    tables: RoutingTables
+    lanes: LanePlan = OF_TABLES
+    """Lane of each service level, and how lanes share a cable."""
+    policy: QosPolicy = field(default_factory=QosPolicy)
+    """Which service level the subnet manager gives to a path, where the tables leave it open."""
+    why: str = "as given"
+    """Why these tables: the reason for the engine."""
+
+    def __post_init__(self) -> None:
+        if self.lanes.sl2vl:
+            return
+        traffic, tables = self.fabric.traffic, self.tables
+        if traffic and (tables.path_sl is None or not tables.path_sl.any()):
+            object.__setattr__(self, "lanes", lanes_of_classes(traffic))
+            object.__setattr__(self, "policy", policy_of_classes(self.fabric, traffic))
+        else:
+            used = sorted({lane for lane in tables.sl2vl if lane < MAX_DATA_VLS})
+            plan = LanePlan(tuple(tables.sl2vl), tuple((lane, PACKET_WEIGHT) for lane in used))
+            object.__setattr__(self, "lanes", plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known of the tables as plain values, ready for JSON."""
+        return {"name": self.fabric.name, "engine": self.tables.engine, "engine_reason": self.why}
