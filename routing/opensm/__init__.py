@@ -11,7 +11,6 @@
 ``format_guid2lid``  LID of each port GUID
 ``read_guid2lid``  the same from a file
 ``apply_policy``  tables with the service levels of a policy
-``policy_of_classes``  the policy of classes of traffic
 ``IbdmchkReport``  what ibdmchk found
 ``parse_report``  the same from its output
 """

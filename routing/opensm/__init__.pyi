@@ -1,4 +1,3 @@
-from ..lanes.policy import policy_of_classes as policy_of_classes
 from .conf import read_lanes as read_lanes
 from .files import apply_policy as apply_policy
 from .files import opensm_files as opensm_files
