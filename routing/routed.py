@@ -26,7 +26,7 @@ class Routed:
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> routed.tables.engine, routed.lanes.lanes
-    ('balanced', 1)
+    ('balanced', 2)
     """
 
     fabric: Fabric
