@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from costmodel.counts import count
 
 from costmodel.bill import make_bill
-from costmodel.counts import count
 from helpers.presets import ALIKE, PRESETS, read_preset, routed, subnets
 from plan.pipeline import make_plan
 from plan.pricing import exceeded_budgets
