@@ -45,25 +45,29 @@ REAL = {
 
 HEAD = """# Our routing beside OpenSM's
 
-Made by `benchmarks/compare_engines.py`: every fabric is simulated by ibsim, a real OpenSM routes it with each of its
-engines, and their tables are judged exactly as ours are, HCAs being the endpoints and all on one virtual lane.
+`benchmarks/compare_engines.py` writes this page. ibsim simulates every fabric, and a real OpenSM routes it with each of
+its engines. OpenSM's tables are judged exactly as ours are: the endpoints are HCAs, and all traffic is on one
+virtual lane.
 
-- *missing*: ordered pairs that do not arrive; *loops*: channels in credit loops on one lane; *lanes*: how many the
-  engine asks for to have none.
-- *max load*: pairs over the most loaded channel between switches; *bisection*: effective bisection bandwidth, the mean
-  over random bisections of 1 / (flows on the fullest channel of a flow's path); *shift*: flows on the fullest channel
-  of the median and of the worst shift permutation, ranks counted along the tree.
-- *switches*: on the longest path; *s*: seconds of routing, OpenSM's by its own log.
-- Where one lane bars shortest paths, a second row of ours has what `--lanes 8` makes of it.
-- In the verdicts, an engine is *complete* when no pair is missing, whether its tables have credit loops or not. The
-  last section sums them up.
+- *missing*: ordered pairs that do not arrive. *loops*: channels in credit loops on one lane. *lanes*: the number of
+  lanes that the engine needs to have none.
+- *max load*: pairs over the most loaded channel between switches.
+- *bisection*: effective bisection bandwidth, the mean over random bisections of 1 / (flows on the fullest channel of a
+  flow's path).
+- *shift*: flows on the fullest channel in the median shift permutation and in the worst one, ranks numbered along the
+  tree.
+- *switches*: the number of switches on the longest path. *s*: seconds of routing, for OpenSM according to its log.
+- Where one lane excludes shortest paths, a second row of ours gives the result of `--lanes 8`.
+- In the verdicts, an engine is *complete* if no pair is missing, whether or not its tables have credit loops. The last
+  section summarises the verdicts.
 """
 
 
 SUMMARY = """## All at a glance
 
-Ours beside the best complete engine of OpenSM in each respect, whether its tables have loops or not. The last column
-has those of OpenSM's engines that connect every pair without a loop on one lane, as all of ours on one lane do.
+Each row compares ours with the complete engine of OpenSM that is best in the respective column, whether or not its
+tables have loops. The last column lists the engines of OpenSM that connect every pair without a loop on one lane, as
+all of ours on one lane do.
 
 | fabric | lanes | max load | best of OpenSM | | bisection | best of OpenSM | | loop-free there |
 |---|--:|--:|--:|---|--:|--:|---|---|"""
@@ -170,7 +174,7 @@ def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
     more = _compared(round(100 * (ours.quality.ebb / ebb.quality.ebb - 1), 1))
     free = [row.engine for row in complete if row.proof and row.proof.credit_loops == 0]
     return (
-        f"most loaded link {less} than `{load.engine}`; effective bisection {more} than `{ebb.engine}`. "
+        f"most loaded link {less} {_than(less)} `{load.engine}`; effective bisection {more} {_than(more)} `{ebb.engine}`. "
         f"Free of loops on one lane: {', '.join(f'`{name}`' for name in free) or 'none of them'}.",
         f"{ours.quality.max_load:,} | {load.quality.max_load:,}, `{load.engine}` | {less} "
         f"| {ours.quality.ebb:.3f} | {ebb.quality.ebb:.3f}, `{ebb.engine}` | {more} "
@@ -179,7 +183,11 @@ def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
 
 
 def _compared(gain: float) -> str:
-    return f"{gain:.1f}% better" if gain > 0 else f"**{-gain:.1f}% worse**" if gain < 0 else "no better and no worse"
+    return f"{gain:.1f}% better" if gain > 0 else f"**{-gain:.1f}% worse**" if gain < 0 else "equal"
+
+
+def _than(words: str) -> str:
+    return "to" if words == "equal" else "than"
 
 
 def main() -> None:
@@ -203,7 +211,7 @@ def main() -> None:
         print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {subnet.why}.\n")
         print("\n".join(table([ours, *laned, *theirs])))
         words, cells = verdict(ours, theirs)
-        print(f"\nBeside the best complete engine in each respect: {words}\n")
+        print(f"\nCompared with the best complete engine in each respect: {words}\n")
         summary.append(f"| {name} | {ours.lanes} | {cells} |")
         for row in laned:
             words, cells = verdict(row, theirs)
