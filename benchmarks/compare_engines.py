@@ -174,7 +174,8 @@ def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
     more = _compared(round(100 * (ours.quality.ebb / ebb.quality.ebb - 1), 1))
     free = [row.engine for row in complete if row.proof and row.proof.credit_loops == 0]
     return (
-        f"most loaded link {less} {_than(less)} `{load.engine}`; effective bisection {more} {_than(more)} `{ebb.engine}`. "
+        f"most loaded link {less} {_than(less)} `{load.engine}`; "
+        f"effective bisection {more} {_than(more)} `{ebb.engine}`. "
         f"Free of loops on one lane: {', '.join(f'`{name}`' for name in free) or 'none of them'}.",
         f"{ours.quality.max_load:,} | {load.quality.max_load:,}, `{load.engine}` | {less} "
         f"| {ours.quality.ebb:.3f} | {ebb.quality.ebb:.3f}, `{ebb.engine}` | {more} "
