@@ -29,12 +29,13 @@ class Column:
     unit: str = ""
     """Unit of the values, such as ``GB/s``; shown behind the heading."""
     digits: str = ""
-    """Format of the values for people, as `format` takes it: ``.3f``; by default integers are grouped in thousands."""
+    """Format of the values for people, as `format` takes it: ``.3f``; by default integers are grouped in thousands.
+    ``time`` shows seconds in the unit that suits each value."""
 
     @property
     def heading(self) -> str:
         """Name and unit: ``mean load (%)``."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        return f"{self.name} ({self.unit})" if self.unit and self.digits != "time" else self.name
 
     @property
     def is_number(self) -> bool:
@@ -46,6 +47,8 @@ class Column:
         value = self.values[row]
         if value is None:
             return ""
+        if self.digits == "time":
+            return format_seconds(value)
         if self.digits and _is_number(value):
             return format(value, self.digits)
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -112,6 +115,21 @@ class Table:
         rest = f"<p>{len(self) - SHOWN:,} more rows</p>" if len(self) > SHOWN else ""
         caption = f'<caption style="text-align:left">{escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def format_seconds(value: float) -> str:
+    """Return a time in the unit that suits it.
+
+    Examples
+    --------
+    >>> from topo.table import format_seconds
+    >>> format_seconds(0.00125), format_seconds(3.0), format_seconds(0.0)
+    ('1.25 ms', '3 s', '0')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1:
+            return f"{value * scale:.4g} {unit}"
+    return f"{value * 1e9:.4g} ns" if value else "0"
 
 
 def _is_number(value: Any) -> bool:

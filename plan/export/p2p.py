@@ -11,7 +11,11 @@ import io
 from collections.abc import Sequence
 from datetime import datetime
 
+from xlsxwriter import Workbook
+
 from plan.export.systems import adapter_parts, system_name
+from plan.render.tables import add_sheet
+from topo import Column, Table
 from topo.fabric import Fabric, Kind
 from topo.room.racks import Layout
 
@@ -24,21 +28,13 @@ FIXED_DATE = datetime(2020, 1, 1)
 
 def format_p2p_xlsx(fabrics: Sequence[Fabric], layout: Layout | None = None) -> bytes:
     """Return the workbook: a sheet for hosts to switches and one for switches to switches, each cable once."""
-    from xlsxwriter import Workbook
-
     out = io.BytesIO()
-    book = Workbook(out, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
-    book.set_properties({"created": FIXED_DATE})
-    bold = book.add_format({"bold": True})
-    host_rows, switch_rows = _rows(fabrics, layout)
-    for name, rows in (("hosts to switches", host_rows), ("switches to switches", switch_rows)):
-        sheet = book.add_worksheet(name)
-        sheet.write_row(0, 0, HEADER, bold)
-        sheet.freeze_panes(1, 0)
-        for number, row in enumerate(rows, start=1):
-            sheet.write_row(number, 0, row)
-        sheet.autofit()
-    book.close()
+    with Workbook(out, {"in_memory": True}) as book:
+        book.set_properties({"created": FIXED_DATE})
+        for name, rows in zip(("hosts to switches", "switches to switches"), _rows(fabrics, layout), strict=True):
+            values = list(zip(*rows, strict=True)) or [()] * len(HEADER)
+            table = Table(name, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
+            add_sheet(book, name, table, line=False)
     return out.getvalue()
 
 
@@ -63,10 +59,10 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
 
 def _rows(
     fabrics: Sequence[Fabric], layout: Layout | None
-) -> tuple[list[tuple[str | int, ...]], list[tuple[str | int, ...]]]:
+) -> tuple[list[tuple[str | int | None, ...]], list[tuple[str | int | None, ...]]]:
     """Rows of cables with a host, and of those without, each sorted by name and port."""
-    host_rows: list[tuple[str | int, ...]] = []
-    switch_rows: list[tuple[str | int, ...]] = []
+    host_rows: list[tuple[str | int | None, ...]] = []
+    switch_rows: list[tuple[str | int | None, ...]] = []
     for subnet, fabric in enumerate(fabrics):
         for a, b in fabric.links.tolist():
             nodes = [int(fabric.port_node[port]) for port in (a, b)]
@@ -80,11 +76,10 @@ def _rows(
     return host_rows, switch_rows
 
 
-def _end(fabric: Fabric, subnet: int, port: int, layout: Layout | None) -> tuple[str, str | int, str | int, str, int]:
+def _end(fabric: Fabric, subnet: int, port: int, layout: Layout | None) -> tuple[str, str | None, int | None, str, int]:
     """Kind, rack, unit, name and port of one end of a cable."""
     node, number = int(fabric.port_node[port]), int(fabric.port_number[port])
-    rack: str | int = ""
-    unit: str | int = ""
+    rack, unit = None, None
     if layout is not None:
         device = int(layout.node_device[subnet][node])
         rack, unit = layout.rack_name(int(layout.rack[device])), int(layout.unit[device])

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plan.export.bom_csv import format_bom_csv
-from plan.export.bom_xlsx import format_bom_xlsx
+from plan.export.bom import format_bom_csv, format_bom_xlsx
 from plan.export.cable_schedule import format_cable_schedule
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files

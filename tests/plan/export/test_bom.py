@@ -10,7 +10,7 @@ from costmodel.bill import Bill, Line, make_bill, with_spares
 from costmodel.power import power_of
 from costmodel.price import price_bill
 from helpers.clusters import CATALOG, tree, zoned
-from plan.export.bom_xlsx import format_bom_xlsx
+from plan.export.bom import format_bom_xlsx
 from topo.fabric import Fabric
 from topo.room.cables import choose_cables
 from topo.room.racks import FloorPlan, place_devices

@@ -1,0 +1,99 @@
+"""Renders a `topo.Table` for a terminal and for a workbook, and the list of facts at the top of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from plan.render.terminal import printable
+
+if TYPE_CHECKING:
+    import rich.table
+    from rich.text import Text
+    from xlsxwriter import Workbook
+    from xlsxwriter.worksheet import Worksheet
+
+    from topo import Table
+
+COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
+           "red": ("REFUSED", "FAILS", "NOT AS PLANNED")}  # fmt: skip
+"""Words of verdicts that are coloured on a terminal."""
+
+NUMBERS = {",": "#,##0", ",.2f": "#,##0.00"}
+"""Formats of Python, and the same in a workbook."""
+
+
+def text(words: str) -> Text:
+    """Return text for a terminal: nothing in it steers the terminal or is read as markup, verdicts are coloured."""
+    from rich.text import Text
+
+    found = Text(printable(words))
+    for colour, verdicts in COLOURS.items():
+        found.highlight_words(verdicts, colour)
+    return found
+
+
+def terminal_table(table: Table) -> rich.table.Table:
+    """Return a table for a terminal: numbers to the right, units behind the headings."""
+    from rich.table import Table as TerminalTable
+
+    shown = TerminalTable(title=text(table.title), title_justify="left", title_style="bold")
+    for column in table.columns:
+        shown.add_column(column.heading, justify="right" if column.is_number else "left")
+    for row in table.rows():
+        shown.add_row(*map(text, row))
+    return shown
+
+
+def facts(title: str, rows: Iterable[tuple[str, str]]) -> rich.table.Table:
+    """Return names with what there is to say of each, as the top of a result."""
+    from rich.table import Table as TerminalTable
+
+    shown = TerminalTable(title=text(title), show_header=False, title_justify="left", title_style="bold")
+    shown.add_column(style="dim")
+    shown.add_column()
+    for name, words in rows:
+        shown.add_row(text(name), text(words))
+    return shown
+
+
+class Formula(NamedTuple):
+    """A cell of a workbook that computes its value."""
+
+    formula: str
+    value: Any
+    """What it gives, for readers that do not compute."""
+
+
+def add_sheet(book: Workbook, name: str, table: Table, widths: Sequence[int] = (), *, line: bool = True) -> Worksheet:
+    """Add a table to a workbook as a sheet, numbers as numbers and text as text, whatever the text begins with.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Of the columns, in characters; as the text needs when left out.
+    line : bool
+        Whether there is a line below the header.
+    """
+    sheet = book.add_worksheet(name)
+    head = book.add_format({"bold": True, "bottom": 1} if line else {"bold": True})
+    formats = {digits: book.add_format({"num_format": number}) for digits, number in NUMBERS.items()}
+    for place, column in enumerate(table.columns):
+        sheet.write_string(0, place, column.heading, head)
+    for row, cells in enumerate(zip(*(column.values for column in table.columns), strict=True), start=1):
+        for place, value in enumerate(cells):
+            form = formats.get(table.columns[place].digits)
+            if value is None:
+                sheet.write_blank(row, place, None, form)
+            elif isinstance(value, Formula):
+                sheet.write_formula(row, place, value.formula, form, value.value)
+            elif isinstance(value, str):
+                sheet.write_string(row, place, value)
+            else:
+                sheet.write_number(row, place, value, form)
+    for place, width in enumerate(widths):
+        sheet.set_column(place, place, width)
+    if not widths:
+        sheet.autofit()
+    sheet.freeze_panes(1, 0)
+    return sheet
