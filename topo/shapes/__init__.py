@@ -1,4 +1,4 @@
-"""Families of topologies, one module each: what the spec may say of it, and the function that compiles it."""
+"""Families of topologies: what a spec may say of each, and how it is compiled."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from topo.shapes.bigraph import BiGraph
-from topo.shapes.dragonfly import Dragonfly, DragonflyPlus
-from topo.shapes.hyperx import HyperX, Torus
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.grid import HyperX, Torus
+from topo.shapes.groups import BiGraph, Dragonfly, DragonflyPlus
 from topo.shapes.pgft import KaryTree, Pgft
-from topo.shapes.planes import Planes
-from topo.shapes.rail import Rail
+from topo.shapes.rail import Planes, Rail
 from topo.shapes.slim_fly import SlimFly
-from topo.shapes.tree_size import FatTree
 from topo.shapes.zones import Zones
 
 Shape = Annotated[

@@ -1,4 +1,4 @@
-r"""Fat-trees of two and three levels.
+r"""Fat-trees of two and three levels; what a spec leaves open is worked out from the nodes and the radix.
 
 ::
 
@@ -10,41 +10,299 @@ r"""Fat-trees of two and three levels.
      |  |     |  |
     hosts    hosts                            level 0
 
-Every leaf is linked to every spine of its pod. The spines of all pods are linked to the cores group by group: spine k
-of each pod belongs to plane k, and as many planes as make the numbers whole share their cores, each of which gets a
-link from every pod at least.
+Every leaf is linked to every spine of its pod. The spines of all pods are linked to the cores group by group: spines of
+equal number in their pods, and as many numbers as make the counts whole, share their cores, each of which gets a link
+from every pod at least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
-from topo.shapes.graft import SizedGraft, Sockets, links_onto, plant_grafts, size_grafts
-from topo.shapes.hosts import HostGroup, apportion, each_adapter
-from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.shapes.tree_size import FatTree, TreeSize, size_tree
+from topo.shapes.base import (
+    HostGroup,
+    ShapeModel,
+    SwitchPorts,
+    add_switches,
+    apportion,
+    attach_hosts,
+    each_adapter,
+    numbers,
+    refuse_uneven,
+    require_leaf_ports,
+    require_ports,
+)
+from topo.shapes.graft import FreePorts, Graft, Pods, SizedGraft, add_grafts, links_onto, size_grafts
+from topo.spec.base import SwitchName
+
+Count = Annotated[int, Field(gt=0, le=10_000)]
+Ratio = Annotated[float, Field(ge=1.0, le=100.0)]
+
+
+class FatTree(ShapeModel):
+    """A fat-tree of two or three levels; what is left out is worked out from the nodes and the radix."""
+
+    shape: Literal["fat-tree"] = "fat-tree"
+    switch: SwitchName
+    """Model of every switch, or a frame switch that is a whole tree of two levels in one box."""
+    spine_switch: SwitchName | None = None
+    """Model of the spines, where it is another."""
+    core_switch: SwitchName | None = None
+    """Model of the cores, where it is another."""
+    split: bool = False
+    """Whether every port of the switches is split in two of half the width: HDR100, or 400G of an 800G port."""
+    levels: Literal[2, 3] = 2
+    """Levels of switches."""
+    leaves: Count | None = None
+    """Leaves in all; as many as the nodes need when left out."""
+    spines: Count | None = None
+    """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out."""
+    parallel: Count | None = None
+    """Links between each leaf and each spine of its pod."""
+    leaves_per_pod: Count | None = None
+    """Leaves that share their spines, on three levels; as many as a spine has ports for when left out."""
+    cores: Count | None = None
+    """Cores, on three levels; as few as carry all uplinks of the spines when left out."""
+    oversubscription: Ratio = 1.0
+    """Ports of a leaf towards nodes for each uplink: 1.0 is non-blocking, 3.0 is 3:1."""
+    spine_oversubscription: Ratio = 1.0
+    """Ports of a spine towards leaves for each uplink, on three levels."""
+    grafts: Annotated[tuple[Graft, ...], Field(max_length=16, strict=False)] = ()
+    """Leaves of another kind on ports that the tree has free, for slower or older nodes."""
+
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile one fat-tree; see `ShapeModel.compile`."""
+        return (self.compile_one(each_adapter(groups), catalog, name),)
+
+    def compile_one(self, rails: Sequence[HostGroup], catalog: Catalog, name: str, prefix: str = "") -> Fabric:
+        """Compile the tree as one subnet, sized for one adapter of each server of ``rails``."""
+        builder = FabricBuilder(name)
+        own, grafts = size_grafts(self.grafts, rails, catalog)
+        on_leaves = links_onto(grafts, "leaves")
+        size = self.size(sum(rail.count for rail in own) + on_leaves, catalog, grafted=links_onto(grafts, "spines"))
+        require_leaf_ports(own, size.leaves, size.down, grafted=on_leaves)
+        add_tree(builder, self, size, own, catalog, grafts=grafts, prefix=prefix)
+        return builder.build()
+
+    def size(self, ports: int, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
+        """Work out a tree that has at least ``ports`` leaf ports, where the spec leaves it open.
+
+        Parameters
+        ----------
+        ports : int
+            Leaf ports for nodes, joints and grafts.
+        grafted : int
+            Ports that spines of two levels shall have left for grafts.
+
+        Raises
+        ------
+        DesignError
+            When the tree cannot be built; the message holds its numbers, and the nearest that can.
+
+        Examples
+        --------
+        >>> from topo.hardware.catalog import load_catalog
+        >>> size = FatTree(switch="QM8700", levels=3).size(1_600, load_catalog())
+        >>> size.leaves, size.spines, size.cores
+        (80, 80, 40)
+        """
+        model = catalog.switch(self.switch)
+        if model.leaf_chips and model.spine_chips and model.chip_radix:
+            return _size_frame(self, model.leaf_chips, model.spine_chips, model.chip_radix)
+        leaf_radix, spine_radix, core_radix = (
+            SwitchPorts(catalog, name or self.switch, split=self.split).radix
+            for name in (self.switch, self.spine_switch, self.core_switch)
+        )
+        if self.levels == 2:
+            for key in ("cores", "core_switch", "leaves_per_pod"):
+                if getattr(self, key) is not None:
+                    raise DesignError(f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out")
+        up = self.spines * self.parallel if self.spines and self.parallel else _up(leaf_radix, self.oversubscription)
+        down = leaf_radix - up
+        if self.oversubscription > 1:
+            down = min(down, int(up * self.oversubscription))
+        if down < 1 or up < 1:
+            raise DesignError(
+                f"a leaf of {leaf_radix} ports ({self.switch}) with {up} uplinks has {max(down, 0)} ports left for "
+                "nodes: take fewer spines or links in parallel, or a larger switch"
+            )
+        leaves = self.leaves or max(-(-ports // down), 1)
+        if self.levels == 2:
+            spines, parallel = _size_two(self, leaves, up, down, spine_radix, grafted)
+            return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
+        return _size_three(self, leaves, up, down, (leaf_radix, spine_radix, core_radix))
 
 
 @dataclass(frozen=True)
-class PlantedTree:
+class TreeSize:
+    """A fat-tree in numbers. A tree of two levels is one pod without cores."""
+
+    leaves: int
+    leaves_per_pod: int
+    spines_per_pod: int
+    parallel: int
+    """Links between a leaf and each spine of its pod."""
+    down: int
+    """Ports of each leaf for hosts and joints."""
+    leaf_radix: int
+    spine_radix: int
+    core_radix: int = 0
+    cores: int = 0
+    spine_up: int = 0
+    """Uplinks of each spine."""
+    spines_per_group: int = 1
+    """Spines of a pod that share their cores."""
+
+    @property
+    def pods(self) -> int:
+        """Pods; the last may have fewer leaves."""
+        return -(-self.leaves // self.leaves_per_pod)
+
+    @property
+    def spines(self) -> int:
+        """Spines of all pods."""
+        return self.pods * self.spines_per_pod
+
+    @property
+    def cores_per_group(self) -> int:
+        """Cores that the spines of a group are linked to."""
+        return self.cores * self.spines_per_group // self.spines_per_pod
+
+    @property
+    def switch_links(self) -> int:
+        """Links between switches."""
+        return self.leaves * self.spines_per_pod * self.parallel + self.spines * self.spine_up
+
+
+def _up(radix: int, ratio: float) -> int:
+    """Uplinks of a switch whose ports divide as ``ratio`` down to 1 up."""
+    return radix - int(radix * ratio / (1 + ratio))
+
+
+def _size_frame(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) -> TreeSize:
+    """Size a frame switch: a tree of two levels whose chips and links come in the box."""
+    set_by_hand = [key for key in ("leaves", "spines", "parallel", "spine_switch") if getattr(tree, key) is not None]
+    if set_by_hand or tree.levels != 2:
+        raise DesignError(
+            f"{tree.switch} is a whole tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of {radix} "
+            f"ports): leave out {', '.join(f'`{key}`' for key in set_by_hand) or '`levels: 3`'}"
+        )
+    parallel = radix // 2 // spine_chips
+    return TreeSize(leaf_chips, leaf_chips, spine_chips, parallel, radix - spine_chips * parallel, radix, radix)
+
+
+def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafted: int) -> tuple[int, int]:
+    """Spines of two levels, and the links that each has to a leaf."""
+    if tree.spines:
+        parallel = tree.parallel or up // tree.spines
+        if not tree.parallel and up % tree.spines:
+            fits = [spines for spines in range(1, up + 1) if up % spines == 0 and leaves * (up // spines) <= radix]
+            refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, ", or give `parallel`")
+        spines = tree.spines
+    else:
+        wanted = -(-(leaves * up + grafted) // radix)
+        fits = [spines for spines in range(wanted, up + 1) if up % spines == 0]
+        if tree.parallel:
+            fits = [spines for spines in fits if up // spines == tree.parallel]
+        if not fits:
+            links = f"{leaves} leaves x {up} uplinks" + (f" + {grafted} of grafts" if grafted else "")
+            raise DesignError(
+                f"{links} need at least {wanted} spines of {radix} ports, and a leaf reaches at most {up}: two levels "
+                f"hold {radix * down:,} nodes at most with these switches; take zones or `levels: 3`"
+            )
+        spines, parallel = fits[0], up // fits[0]
+    most = radix // parallel
+    require_ports(
+        leaves * parallel,
+        radix,
+        f"{leaves} leaves x {parallel} links to each spine",
+        f"a spine has {radix}",
+        f"Take at most {most} leaves" if most else "Take fewer links in parallel",
+    )
+    return spines, parallel
+
+
+def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int, int, int]) -> TreeSize:
+    """Size a tree of three levels: pods of leaves and spines, and cores above them."""
+    leaf_radix, spine_radix, core_radix = radix
+    spine_up = _up(spine_radix, tree.spine_oversubscription)
+    spine_down = spine_radix - spine_up
+    parallel = tree.parallel or (up // tree.spines if tree.spines else 1)
+    spines = tree.spines or up // parallel
+    if tree.leaves_per_pod and not tree.spines and not tree.parallel:  # as few as carry the uplinks of a pod
+        least = -(-tree.leaves_per_pod * up // max(spine_down, 1))
+        spines = next((count for count in range(least, up) if up % count == 0), up)
+        parallel = up // spines
+    if spines * parallel != up:
+        raise DesignError(f"{up} uplinks of a leaf do not divide over {spines} spines with {parallel} links to each")
+    most = spine_down // parallel
+    per_pod = tree.leaves_per_pod or max(most, 1)
+    require_ports(
+        per_pod * parallel,
+        spine_down,
+        f"{per_pod} leaves a pod x {parallel} links",
+        f"a spine has {spine_down} of {spine_radix} towards leaves",
+        f"Take at most {most} leaves a pod" if most else "Take fewer links in parallel",
+    )
+    # A pod smaller than the spines allow needs fewer uplinks.
+    spine_up = min(spine_up, ceil(per_pod * parallel / tree.spine_oversubscription))
+    pods = -(-leaves // per_pod)
+    total = pods * spines * spine_up
+
+    def group_of(cores: int) -> int:
+        return _spines_per_group(cores, spines, spine_up, pods, core_radix)
+
+    least = -(-total // core_radix)
+    fitting = (count for count in range(least, total + 1) if group_of(count))
+    cores = tree.cores or next(fitting, least)
+    if not group_of(cores):
+        near = sorted(fitting, key=lambda count: (abs(count - cores), count))[:3]
+        raise DesignError(
+            f"{pods} pods x {spines} spines x {spine_up} uplinks = {total:,} links, and {cores} cores of {core_radix} "
+            f"ports = {cores * core_radix:,} cannot take them evenly, one from each pod at least: {numbers(near)} "
+            "cores would do" + ("" if near else f"; a core of {core_radix} ports reaches at most {core_radix} pods")
+        )
+    return TreeSize(
+        leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up, group_of(cores)
+    )
+
+
+def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: int) -> int:
+    """Return the fewest spines of a pod that can share their cores, 0 where no number can.
+
+    A group has a whole number of cores, each of them gets a link from every pod, and none more links than it has ports.
+    """
+    for group in range(1, spines + 1):
+        share = cores * group // spines
+        if spines % group == 0 and cores * group % spines == 0 and 0 < share <= group * spine_up:
+            if pods * group * spine_up <= share * radix:
+                return group
+    return 0
+
+
+@dataclass(frozen=True)
+class AddedTree:
     """A tree in a builder: switches wired and hosts attached."""
 
     leaves: list[int]
-    spines: list[int]
     free: list[list[int]]
     """Ports that were kept free, leaf by leaf."""
 
 
-def plant_tree(
+def add_tree(
     builder: FabricBuilder,
     tree: FatTree,
     size: TreeSize,
@@ -56,7 +314,7 @@ def plant_tree(
     placed: Sequence[NDArray[np.int64]] | None = None,
     zone: int = 0,
     prefix: str = "",
-) -> PlantedTree:
+) -> AddedTree:
     """Add a tree's switches, links and hosts to a builder.
 
     Hosts take the first ports of a leaf, then come those of grafts, those that are kept free, and the uplinks.
@@ -76,25 +334,22 @@ def plant_tree(
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
-    leaf_ports = switch_ports(catalog, tree.switch, split=tree.split)
-    spine_ports = switch_ports(catalog, tree.spine_switch or tree.switch, split=tree.split)
-    leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", role=Role.LEAF, level=low, zone=zone)
-    spines = add_switches(
-        builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone
+    leaf_ports, spine_ports, core_ports = (
+        SwitchPorts(catalog, name or tree.switch, split=tree.split)
+        for name in (tree.switch, tree.spine_switch, tree.core_switch)
     )
+    leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone)
+    above = low + 1
+    spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=above, zone=zone)
     room = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), room - sum(placed or ()))
-    seat(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed)
+    attach_hosts(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed)
     speed = slower(leaf_ports.speed, spine_ports.speed)
-    for leaf, key in enumerate(leaves):
+    for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
-        for spine in range(size.spines_per_pod):
-            for link in range(size.parallel):
-                up = size.down + 1 + spine * size.parallel + link
-                down = place * size.parallel + link + 1
-                builder.link(key, up, spines[pod * size.spines_per_pod + spine], down, speed)
+        up = size.down + 1 + spine * size.parallel + link
+        builder.link(key, up, spines[pod * size.spines_per_pod + spine], place * size.parallel + link + 1, speed)
     if size.cores:
-        core_ports = switch_ports(catalog, tree.core_switch or tree.switch, split=tree.split)
         cores = add_switches(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
         _link_cores(builder, size, spines, cores, slower(core_ports.speed, spine_ports.speed))
     if grafts:
@@ -104,10 +359,9 @@ def plant_tree(
             for key, free, ports in zip(leaves, room.tolist(), grafted.tolist(), strict=True)
             if turn < ports
         ]
-        sockets = Sockets(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.speed)
-        plant_grafts(builder, grafts, sockets, zone=zone, prefix=prefix, level=low)
-    free = [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept]
-    return PlantedTree(leaves, spines, free)
+        free_ports = FreePorts(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.speed)
+        add_grafts(builder, grafts, free_ports, zone=zone, prefix=prefix, level=low)
+    return AddedTree(leaves, [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept])
 
 
 def base_level(grafts: Sequence[SizedGraft]) -> int:
@@ -115,66 +369,36 @@ def base_level(grafts: Sequence[SizedGraft]) -> int:
     return 2 if links_onto(grafts, "leaves") else 1
 
 
-def compile_fat_tree(tree: FatTree, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-    """Compile one fat-tree with every adapter of every group on it.
-
-    Raises
-    ------
-    DesignError
-        When the nodes do not fit, or the numbers do not close.
-    """
-    builder = FabricBuilder(name)
-    grow_tree(builder, tree, [rail for group in groups for rail in each_adapter(group)], catalog)
-    return (builder.build(),)
-
-
-def grow_tree(
-    builder: FabricBuilder, tree: FatTree, rails: Sequence[HostGroup], catalog: Catalog, prefix: str = ""
-) -> None:
-    """Size a tree for what hangs on it, and add it to a builder."""
-    own, grafts = size_grafts(tree.grafts, rails, catalog)
-    on_leaves = links_onto(grafts, "leaves")
-    ports = sum(rail.count for rail in own) + on_leaves
-    size = size_tree(tree, ports, catalog, grafted=links_onto(grafts, "spines"))
-    refuse_overflow(own, size.leaves, size.down, grafted=on_leaves)
-    plant_tree(builder, tree, size, own, catalog, grafts=grafts, prefix=prefix)
-
-
 def _ports_of_grafts(links: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return (leaves,) ports of each leaf for grafts, spread evenly."""
-    if links > room.sum():
+    left = int(room.sum())
+    if links > left:
         raise DesignError(
-            f"grafts onto leaves want {links} leaf ports, and {len(room)} leaves have {int(room.sum())} left: short of "
-            f"{links - int(room.sum())}. Take fewer uplinks, or `onto: spines`"
+            f"grafts onto leaves want {links} leaf ports, and {len(room)} leaves have {left} left: short of "
+            f"{links - left}. Take fewer uplinks, or `onto: spines`"
         )
     return apportion(links, room)
 
 
-def _free_spine_ports(size: TreeSize, spines: Sequence[int]) -> list[list[tuple[int, list[int]]]]:
+def _free_spine_ports(size: TreeSize, spines: Sequence[int]) -> Pods:
     """Return key and free ports of each spine, pod by pod: those between its links down and its uplinks."""
     pods = []
     for pod in range(size.pods):
         leaves = min(size.leaves_per_pod, size.leaves - pod * size.leaves_per_pod)
         free = range(leaves * size.parallel + 1, size.spine_radix - size.spine_up + 1)
-        mine = spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]
-        pods.append([(key, list(free)) for key in mine])
+        pods.append([(key, free) for key in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
     return pods
 
 
 def _link_cores(
     builder: FabricBuilder, size: TreeSize, spines: Sequence[int], cores: Sequence[int], speed: LinkSpeed
 ) -> None:
-    """Deal the uplinks of each group of planes over the group's cores in turn, pod after pod."""
-    next_port = [1] * size.cores
+    """Spread the uplinks of each group of spines round-robin over the group's cores, pod after pod."""
     first_up = size.spine_radix - size.spine_up + 1
-    for group in range(size.spines_per_pod // size.planes_per_group):
-        mine = range(group * size.cores_per_group, (group + 1) * size.cores_per_group)
-        dealt = 0
-        for pod in range(size.pods):
-            for plane in range(group * size.planes_per_group, (group + 1) * size.planes_per_group):
-                for up in range(size.spine_up):
-                    core = mine[dealt % len(mine)]
-                    spine = spines[pod * size.spines_per_pod + plane]
-                    builder.link(spine, first_up + up, cores[core], next_port[core], speed)
-                    next_port[core] += 1
-                    dealt += 1
+    for group in range(size.spines_per_pod // size.spines_per_group):
+        mine = range(group * size.spines_per_group, (group + 1) * size.spines_per_group)
+        uplinks = product(range(size.pods), mine, range(size.spine_up))
+        for turn, (pod, number, up) in enumerate(uplinks):
+            above, place = divmod(turn, size.cores_per_group)
+            core = cores[group * size.cores_per_group + place]
+            builder.link(spines[pod * size.spines_per_pod + number], first_up + up, core, above + 1, speed)

@@ -29,12 +29,11 @@ from pydantic import Field
 
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
-from topo.fabric import Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
-from topo.shapes.hosts import HostGroup
-from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, seat, switch_ports
-from topo.spec.base import GroupName, SpecModel, SwitchName
+from topo.shapes.base import HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
+from topo.spec.base import SpecModel
+from topo.spec.base import GroupName, SwitchName
 
 
 class Graft(SpecModel):
@@ -76,12 +75,15 @@ class SizedGraft:
         return self.leaves * self.graft.uplinks
 
 
-@dataclass(frozen=True)
-class Sockets:
-    """Ports of a planted tree that grafts may take."""
+Pods = Sequence[Sequence[tuple[int, Sequence[int]]]]
+"""Pod by pod, spine by spine: key and free ports."""
 
-    spines: Sequence[Sequence[tuple[int, Sequence[int]]]]
-    """Pod by pod, spine by spine: key and free ports."""
+
+@dataclass(frozen=True)
+class FreePorts:
+    """Ports of a tree that grafts may take."""
+
+    spines: Pods
     spine_speed: LinkSpeed
     leaves: Sequence[tuple[int, int]]
     """Key and port of each leaf port that is kept for grafts, in the order in which they are to be taken."""
@@ -122,8 +124,8 @@ def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) 
     return sum(graft.links for graft in grafts if graft.graft.onto == what)
 
 
-def plant_grafts(
-    builder: FabricBuilder, grafts: Sequence[SizedGraft], sockets: Sockets, *, zone: int, prefix: str, level: int
+def add_grafts(
+    builder: FabricBuilder, grafts: Sequence[SizedGraft], free: FreePorts, *, zone: int, prefix: str, level: int
 ) -> None:
     """Add grafted leaves with their nodes and uplinks.
 
@@ -137,8 +139,8 @@ def plant_grafts(
     DesignError
         When the spines have too few free ports; the message holds the arithmetic.
     """
-    on_spines = _deal_spines([graft for graft in grafts if graft.graft.onto == "spines"], sockets.spines)
-    on_leaves = iter(sockets.leaves)
+    on_spines = _spread_over_spines([graft for graft in grafts if graft.graft.onto == "spines"], free.spines)
+    on_leaves = iter(free.leaves)
     for sized in grafts:
         graft, ports = sized.graft, sized.ports
         leaves = add_switches(
@@ -146,44 +148,38 @@ def plant_grafts(
             ports,
             sized.leaves,
             f"{prefix}graft{sized.number}-leaf",
-            role=Role.LEAF,
             level=1 if graft.onto == "leaves" else level,
             zone=zone,
             radix=sized.down + graft.uplinks,
         )
-        seat(builder, leaves, np.full(len(leaves), sized.down), sized.rails, sized.speed)
+        attach_hosts(builder, leaves, np.full(len(leaves), sized.down), sized.rails, sized.speed)
         source = on_leaves if graft.onto == "leaves" else on_spines
-        speed = slower(ports.speed, sockets.leaf_speed if graft.onto == "leaves" else sockets.spine_speed)
+        speed = slower(ports.speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
         for leaf in leaves:
             for up in range(graft.uplinks):
-                key, port = next(source)
-                builder.link(leaf, sized.down + 1 + up, key, port, speed)
+                builder.link(leaf, sized.down + 1 + up, *next(source), speed)
 
 
 def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Catalog) -> SizedGraft:
-    ports = switch_ports(catalog, graft.switch)
-    whole = ports.radix - graft.uplinks
-    if whole < 1:
-        raise DesignError(
-            f"graft {number}: a {graft.switch} has {ports.radix} ports, and {graft.uplinks} uplinks leave none for "
-            f"nodes: take at most {ports.radix - 1}"
-        )
-    node_ports = switch_ports(catalog, graft.switch, split=True) if graft.split else ports
-    down = whole * (node_ports.radix // ports.radix)
+    ports = SwitchPorts(catalog, graft.switch)
+    terms = f"graft {number}: {graft.uplinks} uplinks + 1 port for nodes"
+    ports.require(graft.uplinks + 1, terms, f"Take at most {ports.radix - 1} uplinks")
+    node_ports = SwitchPorts(catalog, graft.switch, split=True) if graft.split else ports
+    down = (ports.radix - graft.uplinks) * (node_ports.radix // ports.radix)
     wanted = sum(rail.count for rail in rails)
     leaves = graft.leaves or -(-wanted // down)
-    if wanted > leaves * down:
-        raise DesignError(
-            f"graft {number}: {ports_wanted(rails)} = {wanted:,} ports, and {leaves} leaves x {down} = "
-            f"{leaves * down:,}: short of {wanted - leaves * down:,}. Take {-(-wanted // down)} leaves or fewer uplinks"
-        )
+    require_ports(
+        wanted,
+        leaves * down,
+        f"graft {number}: {ports_wanted(rails)}",
+        f"{leaves} leaves x {down} = {leaves * down:,}",
+        f"Take {-(-wanted // down)} leaves or fewer uplinks",
+    )
     return SizedGraft(graft, number, rails, leaves, down, node_ports.speed, ports)
 
 
-def _deal_spines(
-    grafts: Sequence[SizedGraft], pods: Sequence[Sequence[tuple[int, Sequence[int]]]]
-) -> Iterator[tuple[int, int]]:
-    """Deal free ports of spines to the uplinks of all grafted leaves, in order.
+def _spread_over_spines(grafts: Sequence[SizedGraft], pods: Pods) -> Iterator[tuple[int, int]]:
+    """Spread the uplinks of all grafted leaves round-robin over the free ports of spines, in order.
 
     A leaf hangs in one pod, the one with most free ports. Its uplinks go to consecutive spines: from where the last
     leaf ended, or from the first spine where leaves would else have none in common.
@@ -193,7 +189,7 @@ def _deal_spines(
     shared = 2 * min(wanted, default=spines) <= spines
     used = [[0] * spines for _ in pods]
     begin = [0] * len(pods)
-    dealt: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
     for uplinks in wanted:
         left = [sum(len(free) for _, free in pod) - sum(used[number]) for number, pod in enumerate(pods)]
         pod = max(range(len(pods)), key=lambda number: (left[number], -number))
@@ -202,13 +198,13 @@ def _deal_spines(
             key, free = pods[pod][spine]
             if used[pod][spine] == len(free):
                 raise DesignError(_no_port(grafts, pods, shared))
-            dealt.append((key, free[used[pod][spine]]))
+            taken.append((key, free[used[pod][spine]]))
             used[pod][spine] += 1
         begin[pod] = 0 if shared else (begin[pod] + uplinks) % spines
-    return iter(dealt)
+    return iter(taken)
 
 
-def _no_port(grafts: Sequence[SizedGraft], pods: Sequence[Sequence[tuple[int, Sequence[int]]]], shared: bool) -> str:
+def _no_port(grafts: Sequence[SizedGraft], pods: Pods, shared: bool) -> str:
     """Say why grafted leaves find no free port on the spines."""
     spines = len(pods[0])
     links = " + ".join(f"{graft.leaves} leaves x {graft.graft.uplinks}" for graft in grafts if graft.leaves)
@@ -222,6 +218,6 @@ def _no_port(grafts: Sequence[SizedGraft], pods: Sequence[Sequence[tuple[int, Se
         few = min(graft.graft.uplinks for graft in grafts if graft.leaves)
         text += (
             f". Leaves with {few} uplinks to {spines} spines must all take the same ones to reach each other: "
-            f"{sum(free)} such leaves close, or give them more than {spines // 2} uplinks"
+            f"{sum(free)} such leaves fit, or give them more than {spines // 2} uplinks"
         )
     return f"{text}. Take fewer leaves in the tree, fewer uplinks, a larger spine, or `onto: leaves`"

@@ -13,25 +13,19 @@ from itertools import product
 from math import prod
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
-from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
-from topo.shapes.hosts import HostGroup, each_adapter
-from topo.shapes.seating import add_switches, refuse_overflow, seat, switch_ports
-from topo.spec.base import SpecModel, SwitchName
+from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike
+from topo.spec.base import SwitchName
 
 Arity = Annotated[int, Field(ge=1, le=254)]
 Arities = Annotated[tuple[Arity, ...], Field(min_length=1, max_length=6, strict=False)]
 
-LEVEL_ROLES = {1: Role.LEAF, 2: Role.SPINE}
-"""Roles of the lower levels; all above are cores."""
 
-
-class Pgft(SpecModel):
+class Pgft(ShapeModel):
     """PGFT(h; m; w; p), an XGFT when ``p`` is left out."""
 
     shape: Literal["pgft"]
@@ -44,8 +38,36 @@ class Pgft(SpecModel):
     p: Arities | None = None
     """Links to each parent, level by level from the hosts; the first is 1."""
 
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile a PGFT.
 
-class KaryTree(SpecModel):
+        A switch of level l is the tuple (a_h, ..., a_(l+1), b_l, ..., b_1): its parents share all digits but a_(l+1),
+        which gives way to b_(l+1).
+        """
+        m, w, h = self.m, self.w, len(self.m)
+        p = self.p or (1,) * h
+        ports = SwitchPorts(catalog, self.switch)
+        _require_fit(m, w, p, ports)
+        builder = self.builder(name)
+        keys: list[dict[tuple[int, ...], int]] = []
+        for level in range(1, h + 1):
+            role = {1: Role.LEAF, 2: Role.SPINE}.get(level, Role.CORE)
+            stem = f"{role.name.lower()}-" if level <= 3 else f"core{level}-"
+            count = prod(m[level:]) * prod(w[:level])
+            switches = add_switches(builder, ports, count, stem, role=role, level=level)
+            labels = product(*map(range, m[: level - 1 : -1]), *map(range, w[level - 1 :: -1]))
+            keys.append(dict(zip(labels, switches, strict=True)))
+        attach_alike(builder, list(keys[0].values()), m[0], groups, ports.speed)
+        for level in range(1, h):
+            position = h - 1 - level  # of digit a_(l+1) in a label of level l
+            for (label, key), parent, link in product(keys[level - 1].items(), range(w[level]), range(p[level])):
+                upper = keys[level][*label[:position], parent, *label[position + 1 :]]
+                up = m[level - 1] * p[level - 1] + parent * p[level] + link + 1
+                builder.link(key, up, upper, label[position] * p[level] + link + 1, ports.speed)
+        return (builder.build(),)
+
+
+class KaryTree(ShapeModel):
     """A k-ary n-tree: n levels of switches with k ports down and k up."""
 
     shape: Literal["k-ary-n-tree"]
@@ -56,68 +78,19 @@ class KaryTree(SpecModel):
     n: Annotated[int, Field(ge=1, le=6)]
     """Levels of switches."""
 
-
-def compile_kary_tree(tree: KaryTree, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-    """Compile a k-ary n-tree; see `compile_pgft`."""
-    m = (tree.k,) * tree.n
-    w = (1, *(tree.k,) * (tree.n - 1))
-    return compile_pgft(Pgft(shape="pgft", switch=tree.switch, m=m, w=w), groups, catalog, name)
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile a k-ary n-tree, which is a PGFT."""
+        m, w = (self.k,) * self.n, (1, *(self.k,) * (self.n - 1))
+        return Pgft(shape="pgft", switch=self.switch, m=m, w=w).compile(groups, catalog, name)
 
 
-def compile_pgft(tree: Pgft, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-    """Compile a PGFT with every adapter of every group on its leaves.
-
-    A switch of level l is the tuple (a_h, ..., a_(l+1), b_l, ..., b_1): its parents share all digits but a_(l+1), which
-    gives way to b_(l+1).
-
-    Raises
-    ------
-    DesignError
-        When the parameters do not fit each other, the switch or the nodes.
-    """
-    h, m, w = len(tree.m), tree.m, tree.w
-    p = tree.p or (1,) * h
-    ports = switch_ports(catalog, tree.switch)
-    _check(m, w, p, ports.radix, tree.switch)
-    rails = [rail for group in groups for rail in each_adapter(group)]
-    n_leaves = prod(m[1:]) * w[0]
-    refuse_overflow(rails, n_leaves, m[0])
-    builder = FabricBuilder(name)
-    keys: list[dict[tuple[int, ...], int]] = []
-    for level in range(1, h + 1):
-        digits = [range(m[i]) for i in range(h - 1, level - 1, -1)] + [range(w[i]) for i in range(level - 1, -1, -1)]
-        labels = list(product(*digits))
-        role = LEVEL_ROLES.get(level, Role.CORE)
-        stem = f"{role.name.lower()}-" if level <= 3 else f"core{level}-"
-        keys.append(
-            dict(zip(labels, add_switches(builder, ports, len(labels), stem, role=role, level=level), strict=True))
-        )
-    leaves = list(keys[0].values())
-    seat(builder, leaves, np.full(len(leaves), m[0]), rails, ports.speed)
-    for level in range(1, h):
-        position = h - 1 - level  # of digit a_(l+1) in a label of level l
-        for label, key in keys[level - 1].items():
-            child = label[position]
-            for parent in range(w[level]):
-                above = (*label[:position], parent, *label[position + 1 :])
-                upper = keys[level][above]
-                for link in range(p[level]):
-                    up = m[level - 1] * p[level - 1] + parent * p[level] + link + 1
-                    builder.link(key, up, upper, child * p[level] + link + 1, ports.speed)
-    return (builder.build(),)
-
-
-def _check(m: Sequence[int], w: Sequence[int], p: Sequence[int], radix: int, switch: str) -> None:
+def _require_fit(m: Sequence[int], w: Sequence[int], p: Sequence[int], ports: SwitchPorts) -> None:
     if not len(m) == len(w) == len(p):
         raise DesignError(f"m, w and p have {len(m)}, {len(w)} and {len(p)} numbers: each needs one a level")
     if w[0] != 1 or p[0] != 1:
         raise DesignError(f"w begins with {w[0]} and p with {p[0]}: a host has one port here, so both begin with 1")
     for level in range(len(m)):
-        down = m[level] * p[level]
         up = w[level + 1] * p[level + 1] if level + 1 < len(m) else 0
-        if down + up > radix:
-            raise DesignError(
-                f"a switch of level {level + 1} has {m[level]} children x {p[level]} + {up} uplinks = {down + up} "
-                f"ports, and a {switch} has {radix}: take m{level + 1} = {max((radix - up) // p[level], 0)}, "
-                "or fewer parents"
-            )
+        terms = f"a switch of level {level + 1} has {m[level]} children x {p[level]} + {up} uplinks"
+        most = max((ports.radix - up) // p[level], 0)
+        ports.require(m[level] * p[level] + up, terms, f"Take m{level + 1} = {most}, or fewer parents")

@@ -1,4 +1,4 @@
-"""Rail-optimised fat-trees: adapter r of every node of a scalable unit hangs on the same leaf.
+"""Networks by adapter number: rails, and planes.
 
 ::
 
@@ -6,9 +6,14 @@
     mlx5_0 of each -> leaf of rail 0, unit 0        ... -> leaf of rail 0, unit 1
     mlx5_1 of each -> leaf of rail 1, unit 0        ...
 
-GPUs of equal number in different nodes then meet one switch away. NVIDIA's DGX SuperPODs are built so: RA-09950-001
-(A100: units of 20 nodes, 8 leaves each), DGX B200 SuperPOD reference architecture (units of 32). On three levels the
-leaves of one rail are a pod. Storage hangs beside the GPUs, or on a fabric of its own.
+Rails: adapter r of every node of a scalable unit hangs on the same leaf, so GPUs of equal number in different nodes
+meet one switch away. NVIDIA's DGX SuperPODs are built so: RA-09950-001 (A100: units of 20 nodes, 8 leaves each), DGX
+B200 SuperPOD reference architecture (units of 32). On three levels the leaves of one rail are a pod. Storage hangs
+beside the GPUs, or on a fabric of its own.
+
+Planes: as many separate fat-trees as a node has adapters, or a part of them; each is its own subnet. DeepSeek-V3 runs
+on eight planes (arXiv 2505.09343, section 5.1: adapter r of each node in plane r, each plane two levels of 64-port
+switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (SC'24, section IX).
 """
 
 from __future__ import annotations
@@ -21,19 +26,50 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
-from topo.shapes.fat_tree import compile_fat_tree, plant_tree
+from topo.shapes.base import (
+    HostGroup,
+    ShapeModel,
+    apportion,
+    each_adapter,
+    ports_wanted,
+    refuse_uneven,
+    require_ports,
+)
+from topo.shapes.fat_tree import FatTree, add_tree
 from topo.shapes.graft import SizedGraft, links_onto, size_grafts
-from topo.shapes.hosts import HostGroup, apportion, each_adapter
-from topo.shapes.seating import ports_wanted
-from topo.shapes.tree_size import FatTree, size_tree
-from topo.spec.base import SpecModel
 
 
-class Rail(SpecModel):
+class Planes(ShapeModel):
+    """Equal fat-trees side by side that nothing connects; adapter r of a node hangs in plane r modulo the planes."""
+
+    shape: Literal["planes"]
+    planes: Annotated[int, Field(ge=1, le=64)]
+    """Number of planes."""
+    tree: FatTree
+    """What each plane is."""
+
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile each plane into a subnet."""
+        for group in groups:
+            if group.adapters % self.planes:
+                fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
+                terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
+                refuse_uneven(terms, f"{self.planes} planes", fitting)
+        return tuple(
+            self.tree.compile_one(
+                [replace(each, device=device) for each in groups for device in range(plane, each.adapters, self.planes)],
+                catalog,
+                f"{name}-plane{plane}",
+                prefix=f"p{plane}-",
+            )
+            for plane in range(self.planes)
+        )
+
+
+class Rail(ShapeModel):
     """Rails: one leaf for each adapter number in each scalable unit."""
 
     shape: Literal["rail"]
@@ -44,94 +80,76 @@ class Rail(SpecModel):
     storage: FatTree | None = None
     """A fabric of its own for storage: storage nodes, and the storage adapters of the GPU nodes."""
 
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile the rails, and the storage fabric beside them where there is one."""
+        if self.tree.leaves or self.tree.leaves_per_pod:
+            raise DesignError("`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out")
+        _, grafts = size_grafts(self.tree.grafts, each_adapter(groups), catalog)
+        grafted = {rail.name for graft in grafts for rail in graft.rails}
+        nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in grafted]
+        others = [group for group in groups if group.role != Role.COMPUTE and group.name not in grafted]
+        if not nodes:
+            raise DesignError("rails are made of compute nodes, and there are none")
+        rails = max(group.adapters for group in nodes)
+        if any(group.adapters != rails for group in nodes):
+            raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
+        beside = [] if self.storage else each_adapter(others)
+        fabric = self._rails(nodes, rails, beside, grafts, catalog, name)
+        if not self.storage:
+            return (fabric,)
+        storage_side = [  # the compute nodes with their storage adapters, numbered after those of the rails
+            replace(group, adapters=catalog.node(group.model).storage_adapters, device=group.adapters)
+            for group in nodes
+        ]
+        return (fabric, *self.storage.compile([*storage_side, *others], catalog, f"{name}-storage"))
 
-def compile_rail(shape: Rail, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-    """Compile a rail-optimised fabric, and the storage fabric beside it where there is one.
-
-    Raises
-    ------
-    DesignError
-        When the numbers do not close.
-    """
-    if shape.tree.leaves or shape.tree.leaves_per_pod:
-        raise DesignError("`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out")
-    rails_of_groups = [adapter for group in groups for adapter in each_adapter(group)]
-    _, grafts = size_grafts(shape.tree.grafts, rails_of_groups, catalog)
-    grafted = {rail.name for graft in grafts for rail in graft.rails}
-    nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in grafted]
-    others = [group for group in groups if group.role != Role.COMPUTE and group.name not in grafted]
-    if not nodes:
-        raise DesignError("rails are made of compute nodes, and there are none")
-    rails = max(group.adapters for group in nodes)
-    if any(group.adapters != rails for group in nodes):
-        raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
-    units = -(-sum(group.count for group in nodes) // shape.unit_nodes)
-    beside = [] if shape.storage else [adapter for group in others for adapter in each_adapter(group)]
-    fabric = _rails(shape, nodes, rails, units, beside, grafts, catalog, name)
-    if not shape.storage:
-        return (fabric,)
-    compute = storage_side(nodes, catalog)
-    return (fabric, *compile_fat_tree(shape.storage, [*compute, *others], catalog, f"{name}-storage"))
-
-
-def storage_side(nodes: Sequence[HostGroup], catalog: Catalog) -> list[HostGroup]:
-    """Return the compute nodes with their storage adapters instead, numbered after those of the rails."""
-    return [
-        replace(group, adapters=catalog.node(group.model).storage_adapters, device=group.adapters)
-        for group in nodes
-        if catalog.node(group.model).storage_adapters
-    ]
-
-
-def _rails(
-    shape: Rail,
-    nodes: Sequence[HostGroup],
-    rails: int,
-    units: int,
-    beside: Sequence[HostGroup],
-    grafts: Sequence[SizedGraft],
-    catalog: Catalog,
-    name: str,
-) -> Fabric:
-    n_leaves = rails * units
-    fixed: dict[str, object] = {"leaves": n_leaves}
-    if shape.tree.levels == 3:
-        fixed["leaves_per_pod"] = _pod_size(shape.tree, units, catalog)
-    tree = shape.tree.model_copy(update=fixed)
-    size = size_tree(tree, 0, catalog, grafted=links_onto(grafts, "spines"))
-    if shape.unit_nodes > size.down:
-        raise DesignError(
-            f"a unit of {shape.unit_nodes} nodes needs as many ports of each of its leaves, which have {size.down} of "
-            f"{size.leaf_radix} left beside {size.leaf_radix - size.down} uplinks: take units of at most {size.down}"
+    def _rails(
+        self,
+        nodes: Sequence[HostGroup],
+        rails: int,
+        beside: Sequence[HostGroup],
+        grafts: Sequence[SizedGraft],
+        catalog: Catalog,
+        name: str,
+    ) -> Fabric:
+        units = -(-sum(group.count for group in nodes) // self.unit_nodes)
+        n_leaves = rails * units
+        fixed: dict[str, object] = {"leaves": n_leaves}
+        if self.tree.levels == 3:
+            fixed["leaves_per_pod"] = _pod_size(self.tree, units, catalog)
+        tree = self.tree.model_copy(update=fixed)
+        size = tree.size(0, catalog, grafted=links_onto(grafts, "spines"))
+        if self.unit_nodes > size.down:
+            raise DesignError(
+                f"a unit of {self.unit_nodes} nodes needs as many ports of each of its leaves, which have {size.down} "
+                f"of {size.leaf_radix} left beside {size.leaf_radix - size.down} uplinks: take units of at most "
+                f"{size.down}"
+            )
+        placed: list[NDArray[np.int64]] = []
+        for rail in range(rails):
+            left = np.full(units, self.unit_nodes)
+            for group in nodes:
+                counts = np.zeros((rails, units), np.int64)
+                counts[rail] = _fill_in_order(left, group.count)
+                left -= counts[rail]
+                placed.append(counts.ravel())
+        room = size.down - sum(placed)
+        left_over = int(room.sum())
+        require_ports(
+            sum(group.count for group in beside),
+            left_over,
+            ports_wanted(beside),
+            f"the {n_leaves} leaves have {left_over} left",
+            "Give the storage a fabric of its own with `storage`, or take smaller units",
+            "more ports",
         )
-    unit_size = _fill(sum(group.count for group in nodes), shape.unit_nodes, units)
-    placed: list[NDArray[np.int64]] = []
-    groups: list[HostGroup] = []
-    room = np.full(n_leaves, size.down)
-    for rail in range(rails):
-        left = unit_size.copy()
-        for group in nodes:
-            counts = np.zeros(n_leaves, np.int64)
-            taken = _take(left, group.count)
-            counts[rail * units : (rail + 1) * units] = taken
-            left -= taken
-            room -= counts
-            placed.append(counts)
-            groups.append(replace(group, device=rail))
-    wanted = sum(group.count for group in beside)
-    if wanted > room.sum():
-        raise DesignError(
-            f"{ports_wanted(beside)} = {wanted} more ports, and the {n_leaves} leaves have {int(room.sum())} left: "
-            "give the storage a fabric of its own with `storage`, or take smaller units"
-        )
-    for group in beside:
-        counts = apportion(group.count, room)
-        room -= counts
-        placed.append(counts)
-        groups.append(group)
-    builder = FabricBuilder(name)
-    plant_tree(builder, tree, size, groups, catalog, grafts=grafts, placed=placed)
-    return builder.build()
+        for group in beside:
+            placed.append(apportion(group.count, room))
+            room = room - placed[-1]
+        builder = self.builder(name)
+        on_rails = [replace(group, device=rail) for rail in range(rails) for group in nodes]
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
+        return builder.build()
 
 
 def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
@@ -141,13 +159,8 @@ def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
-def _fill(count: int, unit: int, units: int) -> NDArray[np.int64]:
-    """Return (units,) nodes of each unit: all full but the last."""
-    return np.minimum(np.maximum(count - np.arange(units) * unit, 0), unit)
-
-
-def _take(room: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _fill_in_order(room: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return how many of ``count`` nodes each unit takes, filling one after the other."""
-    before = np.concatenate([[0], np.cumsum(room)[:-1]])
-    taken: NDArray[np.int64] = np.minimum(np.maximum(count - before, 0), room)
+    before = np.cumsum(room) - room
+    taken: NDArray[np.int64] = np.clip(count - before, 0, room)
     return taken

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -27,12 +28,20 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
-from topo.shapes.fat_tree import base_level, plant_tree
+from topo.shapes.base import (
+    HostGroup,
+    ShapeModel,
+    SwitchPorts,
+    add_switches,
+    each_adapter,
+    ports_wanted,
+    refuse_uneven,
+    require_ports,
+)
+from topo.shapes.fat_tree import FatTree, TreeSize, add_tree, base_level
 from topo.shapes.graft import links_onto, size_grafts
-from topo.shapes.hosts import HostGroup, deal, each_adapter
-from topo.shapes.seating import SwitchPorts, add_switches, ports_wanted, switch_ports
-from topo.shapes.tree_size import FatTree, TreeSize, size_tree
-from topo.spec.base import GroupName, SpecModel, SwitchName
+from topo.spec.base import SpecModel
+from topo.spec.base import GroupName, SwitchName
 
 Placement = Literal["border", "spread"]
 
@@ -59,7 +68,7 @@ class Direct(SpecModel):
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
-class Zones(SpecModel):
+class Zones(ShapeModel):
     """Fat-trees side by side, nodes that hang in one of them or in all, and joints or cables between them."""
 
     shape: Literal["zones"]
@@ -68,7 +77,7 @@ class Zones(SpecModel):
     tree: FatTree
     """What each zone is."""
     shared: tuple[GroupName, ...] = Field(default=(), strict=False)
-    """Node groups with an adapter in every zone; the others are dealt over the zones evenly."""
+    """Node groups with an adapter in every zone; the others are divided over the zones evenly."""
     joints: Joints | None = None
     """Switches between the zones."""
     direct: Direct | None = None
@@ -89,82 +98,65 @@ class Zones(SpecModel):
         assert between is not None
         return between
 
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile joined fat-trees into one fabric."""
+        between = self.between
+        if self.joints:
+            _require_joint_ports(self.zones, self.joints, catalog)
+        else:
+            _require_even(between.ports, self.zones - 1, "other zones")
+        zones = [size_grafts(self.tree.grafts, rails, catalog) for rails in self._rails_by_zone(groups)]
+        most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
+        onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
+        size = self.tree.size(most + between.ports, catalog, grafted=onto_spines)
+        kept = _kept_ports(between, size)
+        for zone, (own, grafts) in enumerate(zones):
+            _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, size, kept)
 
-def compile_zones(shape: Zones, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-    """Compile joined fat-trees into one fabric.
+        builder = self.builder(name)
+        free = []
+        for zone, (own, grafts) in enumerate(zones):
+            added = add_tree(
+                builder, self.tree, size, own, catalog, grafts=grafts, kept=kept, zone=zone, prefix=f"z{zone}-"
+            )
+            ports = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
+            free.append(ports[: between.ports])
+        leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split).speed
+        if self.joints:
+            level = 1 + max(base_level(grafts) for _, grafts in zones)
+            _link_joints(builder, self.joints, free, SwitchPorts(catalog, self.joints.switch), leaf_speed, level)
+        else:
+            _link_directly(builder, free, leaf_speed)
+        return (builder.build(),)
 
-    Raises
-    ------
-    DesignError
-        When a zone does not close: the message holds its port budget.
-    """
-    between = shape.between
-    if shape.joints:
-        _check_joints(shape.zones, shape.joints, catalog)
-    else:
-        _check_division(between.ports, shape.zones - 1, "other zones")
-    zones = [size_grafts(shape.tree.grafts, rails, catalog) for rails in _rails_by_zone(shape, groups)]
-    most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
-    onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
-    size = size_tree(shape.tree, most + between.ports, catalog, grafted=onto_spines)
-    kept = _kept_ports(between, size)
-    for zone, (own, grafts) in enumerate(zones):
-        _check_budget(zone, own, links_onto(grafts, "leaves"), between, size, kept)
-
-    builder = FabricBuilder(name)
-    planted = [
-        plant_tree(builder, shape.tree, size, own, catalog, grafts=grafts, kept=kept, zone=zone, prefix=f"z{zone}-")
-        for zone, (own, grafts) in enumerate(zones)
-    ]
-    free = [
-        [(leaf, port) for leaf, ports in zip(trees.leaves, trees.free, strict=True) for port in ports][: between.ports]
-        for trees in planted
-    ]
-    leaf_speed = switch_ports(catalog, shape.tree.switch, split=shape.tree.split).speed
-    if shape.joints:
-        level = 1 + max(base_level(grafts) for _, grafts in zones)
-        _join(builder, shape.joints, free, switch_ports(catalog, shape.joints.switch), leaf_speed, level)
-    else:
-        _link_directly(builder, free, leaf_speed)
-    return (builder.build(),)
-
-
-def _rails_by_zone(shape: Zones, groups: Sequence[HostGroup]) -> list[list[HostGroup]]:
-    """Say what hangs in each zone: a part of each group, or one adapter of each server of a shared group."""
-    rails: list[list[HostGroup]] = [[] for _ in range(shape.zones)]
-    for group in groups:
-        if group.name in shape.shared:
-            if group.adapters != shape.zones:
+    def _rails_by_zone(self, groups: Sequence[HostGroup]) -> list[list[HostGroup]]:
+        """Say what hangs in each zone: a part of each group, or one adapter of each server of a shared group."""
+        rails: list[list[HostGroup]] = [[] for _ in range(self.zones)]
+        for group in groups:
+            shared = group.name in self.shared
+            if shared and group.adapters != self.zones:
                 raise DesignError(
-                    f"{group.name} ({group.model}) has {group.adapters} adapters and is shared by {shape.zones} zones: "
+                    f"{group.name} ({group.model}) has {group.adapters} adapters and is shared by {self.zones} zones: "
                     "it needs one in each"
                 )
-            for zone in range(shape.zones):
-                rails[zone].append(replace(group, device=zone))
-        else:
-            for zone, part in enumerate(deal(group, shape.zones)):
-                rails[zone].extend(each_adapter(part))
-    return rails
+            parts = group.divide(self.zones)
+            for zone in range(self.zones):
+                rails[zone] += [replace(group, device=zone)] if shared else each_adapter([parts[zone]])
+        return rails
 
 
-def _check_division(ports: int, parts: int, what: str) -> None:
+def _require_even(ports: int, parts: int, what: str) -> None:
     if ports % parts:
-        below, above = ports // parts * parts, -(-ports // parts) * parts
-        raise DesignError(
-            f"{ports} leaf ports of a zone do not divide over {parts} {what}: "
-            f"take {f'{below} or ' if below else ''}{above}"
-        )
+        near = [count for count in (ports // parts * parts, -(-ports // parts) * parts) if count]
+        refuse_uneven(f"{ports} leaf ports of a zone", f"{parts} {what}", near)
 
 
-def _check_joints(zones: int, joints: Joints, catalog: Catalog) -> None:
-    _check_division(joints.ports, joints.count, "joints")
-    radix = switch_ports(catalog, joints.switch).radix
-    wanted = zones * joints.ports // joints.count
-    if wanted > radix:
-        raise DesignError(
-            f"each joint would hold {zones} zones x {joints.ports // joints.count} = {wanted} links, and a "
-            f"{joints.switch} has {radix} ports: take {-(-zones * joints.ports // radix)} joints or fewer ports"
-        )
+def _require_joint_ports(zones: int, joints: Joints, catalog: Catalog) -> None:
+    _require_even(joints.ports, joints.count, "joints")
+    each = joints.ports // joints.count
+    ports = SwitchPorts(catalog, joints.switch)
+    enough = -(-zones * joints.ports // ports.radix)
+    ports.require(zones * each, f"a joint links {zones} zones x {each}", f"Take {enough} joints, or fewer ports")
 
 
 def _kept_ports(between: Joints | Direct, size: TreeSize) -> NDArray[np.int64]:
@@ -176,7 +168,7 @@ def _kept_ports(between: Joints | Direct, size: TreeSize) -> NDArray[np.int64]:
     return np.diff(np.arange(size.leaves + 1) * between.ports // size.leaves)
 
 
-def _check_budget(
+def _require_leaf_ports(
     zone: int,
     rails: Sequence[HostGroup],
     grafted: int,
@@ -184,25 +176,23 @@ def _check_budget(
     size: TreeSize,
     kept: NDArray[np.int64],
 ) -> None:
-    wanted = sum(rail.count for rail in rails) + grafted
-    room = int(np.maximum(size.down - kept, 0).sum())
-    if wanted <= room and between.ports <= int(kept.sum()):
-        return
-    total = size.leaves * size.down
+    """Refuse a zone whose nodes, grafts and joining ports are more than its leaves have ports for."""
+    total, in_all = size.leaves * size.down, int(kept.sum())
     what = "joint" if isinstance(between, Joints) else "direct"
-    how = f"{between.ports} {what} ports"
-    if between.placement == "border" and kept.sum() > between.ports:
-        how = f"{int(kept.sum())} ports of {int(kept.sum()) // size.down} border leaves"
-    short = max(wanted - room, between.ports - int(kept.sum()))
-    raise DesignError(
-        f"zone {zone} does not close: {ports_wanted(rails)} + {f'{grafted} for grafts + ' if grafted else ''}{how} = "
-        f"{wanted + int(max(kept.sum(), between.ports))} leaf ports, and {size.leaves} leaves x {size.down} = {total}: "
-        f"short of {short}. Take at most {max(room - grafted, 0)} node ports a zone, fewer {what} ports, or one more "
-        "zone"
+    joining = f"{between.ports} {what} ports"
+    if between.placement == "border" and in_all > between.ports:
+        joining = f"{in_all} ports of {in_all // size.down} border leaves"
+    require_ports(
+        sum(rail.count for rail in rails) + grafted + max(in_all, between.ports),
+        total,
+        f"zone {zone}: {ports_wanted(rails)} + {f'{grafted} for grafts + ' if grafted else ''}{joining}",
+        f"{size.leaves} leaves x {size.down} = {total:,}",
+        f"Take at most {max(total - in_all - grafted, 0)} node ports a zone, fewer {what} ports, or one more zone",
+        "leaf ports",
     )
 
 
-def _join(
+def _link_joints(
     builder: FabricBuilder,
     joints: Joints,
     free: Sequence[Sequence[tuple[int, int]]],
@@ -212,18 +202,16 @@ def _join(
 ) -> None:
     """Cable the joints: consecutive kept ports of a zone go to the joints in turn."""
     keys = add_switches(builder, ports, joints.count, "joint", role=Role.JOINT, level=level, zone=-1)
-    next_port = [1] * joints.count
-    for zone in free:
-        for index, (leaf, port) in enumerate(zone):
-            joint = index % joints.count
-            builder.link(leaf, port, keys[joint], next_port[joint], slower(ports.speed, leaf_speed))
-            next_port[joint] += 1
+    each = joints.ports // joints.count
+    for zone, mine in enumerate(free):
+        for index, (leaf, port) in enumerate(mine):
+            turn, joint = divmod(index, joints.count)
+            builder.link(leaf, port, keys[joint], zone * each + turn + 1, slower(ports.speed, leaf_speed))
 
 
 def _link_directly(builder: FabricBuilder, free: Sequence[Sequence[tuple[int, int]]], speed: LinkSpeed) -> None:
     """Cable leaves to leaves: consecutive kept ports of a zone go to the other zones in turn."""
     others = len(free) - 1
-    for a in range(len(free)):
-        for b in range(a + 1, len(free)):
-            for k in range(len(free[a]) // others):  # a is the a-th of b's others, b the (b - 1)-th of a's
-                builder.link(*free[a][k * others + b - 1], *free[b][k * others + a], speed)
+    for a, b in combinations(range(len(free)), 2):
+        for k in range(len(free[a]) // others):  # a is the a-th of b's others, b the (b - 1)-th of a's
+            builder.link(*free[a][k * others + b - 1], *free[b][k * others + a], speed)

@@ -1,0 +1,182 @@
+"""Groups of switches that are linked to each other: BiGraph, Dragonfly and Dragonfly+.
+
+BiGraph, Dong et al., "EFLOPS", HPCA 2020: two sides, fully linked, hosts on both. Hosts on opposite sides have exactly
+one shortest path, and no path has more than three switches. Under halving-doubling with its rank mapping each flow has
+a link of its own (`simulate.traffic.placement`). Dragonfly, Kim et al., "Technology-Driven, Highly-Scalable Dragonfly
+Topology", ISCA 2008: groups of switches that are fully linked within. Dragonfly+, Shpiner et al., "Dragonfly+: Low Cost
+Topology for Scaling Datacenters", HiPINEB 2017: the group is a fat-tree of two levels whose spines have the links
+between groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topo.builder import FabricBuilder
+from topo.fabric import Fabric, Role
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed
+from topo.shapes.base import (
+    HostGroup,
+    ShapeModel,
+    SwitchPorts,
+    add_switches,
+    attach_alike,
+    link_in_order,
+    refuse_uneven,
+)
+from topo.spec.base import SwitchName
+
+Count = Annotated[int, Field(ge=1, le=1_000)]
+
+
+class BiGraph(ShapeModel):
+    """Two sides, fully linked to each other."""
+
+    shape: Literal["bigraph"]
+    switch: SwitchName
+    """Model of every switch."""
+    side: Annotated[int, Field(ge=1, le=127)]
+    """Switches of each side."""
+    parallel: Annotated[int, Field(ge=1, le=127)] = 1
+    """Links between each two switches of opposite sides."""
+
+    @property
+    def arrangement(self) -> str:
+        """The two sides above each other."""
+        return "sides"
+
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile a BiGraph; side 0 and side 1 are its zones, and all switches are leaves."""
+        ports = SwitchPorts(catalog, self.switch)
+        across = self.side * self.parallel
+        most = (ports.radix - 1) // self.parallel
+        terms = f"{self.side} switches of the other side x {self.parallel} links + 1 port for hosts"
+        ports.require(across + 1, terms, f"Take at most {most} switches a side")
+        builder = self.builder(name)
+        lower = add_switches(builder, ports, self.side, "lower", zone=0)
+        upper = add_switches(builder, ports, self.side, "upper", zone=1)
+        attach_alike(builder, [*lower, *upper], ports.radix - across, groups, ports.speed)
+        pairs = ((a, b) for a, b in product(lower, upper) for _ in range(self.parallel))
+        link_in_order(builder, pairs, ports.radix - across + 1, ports.speed)
+        return (builder.build(),)
+
+
+class Dragonfly(ShapeModel):
+    """Groups of fully linked switches."""
+
+    shape: Literal["dragonfly"]
+    switch: SwitchName
+    """Model of every switch."""
+    groups: Count
+    """Groups (g)."""
+    switches: Count
+    """Switches of a group (a)."""
+    hosts: Count
+    """Host ports of a switch (p)."""
+    global_links: Count
+    """Links of a switch to other groups (h)."""
+
+    @property
+    def arrangement(self) -> str:
+        """Groups on a circle."""
+        return "groups"
+
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile a Dragonfly; its groups are its zones."""
+        ports = SwitchPorts(catalog, self.switch)
+        near = self.switches - 1
+        terms = f"{self.hosts} hosts + {near} links within the group + {self.global_links} global links"
+        ports.require(self.hosts + near + self.global_links, terms, "Take fewer of one of them, or a larger switch")
+        _require_even(self.groups, self.switches, self.global_links)
+        builder = self.builder(name)
+        members = [
+            add_switches(builder, ports, self.switches, f"g{group}-leaf", zone=group) for group in range(self.groups)
+        ]
+        attach_alike(builder, [switch for group in members for switch in group], self.hosts, groups, ports.speed)
+        for group in members:
+            link_in_order(builder, combinations(group, 2), self.hosts + 1, ports.speed)
+        _link_groups(builder, members, self.global_links, self.hosts + self.switches, ports.speed)
+        return (builder.build(),)
+
+
+class DragonflyPlus(ShapeModel):
+    """Groups that are fat-trees of two levels, linked to each other by their spines."""
+
+    shape: Literal["dragonfly+"]
+    switch: SwitchName
+    """Model of every switch."""
+    groups: Count
+    """Groups."""
+    leaves: Count
+    """Leaves of a group, each linked to each of its spines."""
+    spines: Count
+    """Spines of a group."""
+    hosts: Count
+    """Host ports of a leaf."""
+    global_links: Count
+    """Links of a spine to other groups."""
+
+    @property
+    def arrangement(self) -> str:
+        """Groups on a circle."""
+        return "groups"
+
+    def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
+        """Compile a Dragonfly+; its groups are its zones."""
+        ports = SwitchPorts(catalog, self.switch)
+        advice = "Take fewer of one of them, or a larger switch"
+        ports.require(self.hosts + self.spines, f"{self.hosts} hosts + {self.spines} uplinks of a leaf", advice)
+        terms = f"{self.leaves} leaves + {self.global_links} global links of a spine"
+        ports.require(self.leaves + self.global_links, terms, advice)
+        _require_even(self.groups, self.spines, self.global_links)
+        builder = self.builder(name)
+        leaves: list[int] = []
+        spines = []
+        for group in range(self.groups):
+            lower = add_switches(builder, ports, self.leaves, f"g{group}-leaf", zone=group)
+            upper = add_switches(builder, ports, self.spines, f"g{group}-spine", role=Role.SPINE, level=2, zone=group)
+            for (a, leaf), (b, spine) in product(enumerate(lower), enumerate(upper)):
+                builder.link(leaf, self.hosts + b + 1, spine, a + 1, ports.speed)
+            leaves.extend(lower)
+            spines.append(upper)
+        attach_alike(builder, leaves, self.hosts, groups, ports.speed)
+        _link_groups(builder, spines, self.global_links, self.leaves + 1, ports.speed)
+        return (builder.build(),)
+
+
+def _require_even(groups: int, switches: int, links: int) -> None:
+    """Refuse links between groups that would not reach every other group equally often."""
+    total = switches * links
+    if groups > 1 and total % (groups - 1):
+        near = [n for n in range(2, total + 2) if total % (n - 1) == 0]
+        near.sort(key=lambda n: (abs(n - groups), n))
+        terms = f"{switches} switches x {links} global links = {total} of a group"
+        refuse_uneven(terms, f"{groups - 1} other groups", sorted(near[:3]), " as numbers of groups")
+
+
+def _link_groups(
+    builder: FabricBuilder, members: Sequence[Sequence[int]], links: int, first_port: int, speed: LinkSpeed
+) -> None:
+    """Link each two groups equally often.
+
+    Global port q of a group (switch q // links, port q % links) leads to the group q modulo the others further on, so
+    that the links of a switch go to different groups, and equal numbers of a group's ports to each.
+    """
+    n = len(members)
+    if n < 2:
+        return
+    per_pair = len(members[0]) * links // (n - 1)
+    for (a, b), k in product(combinations(range(n), 2), range(per_pair)):
+        port_a, port_b = (b - a - 1) + k * (n - 1), (a - b - 1) % n + k * (n - 1)
+        builder.link(
+            members[a][port_a // links],
+            first_port + port_a % links,
+            members[b][port_b // links],
+            first_port + port_b % links,
+            speed,
+        )
