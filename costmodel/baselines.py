@@ -17,7 +17,7 @@ from topo.errors import Finding, SpecError
 from topo.formats.catalog_csv import CONVERTERS, Row, parse_table, read_table
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import NodeModel
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Joints, Zones
 
 SWITCH = "QM8700"

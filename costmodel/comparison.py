@@ -17,7 +17,7 @@ from topo.counts import count
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hardware.catalog import Catalog
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 
 SWITCH = "QM8700"
 DGX = "dgx-a100"

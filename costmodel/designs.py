@@ -2,7 +2,7 @@
 
 A switch of radix k gives k/2 ports down and k/2 up, and the top level gives all k down: a tree of two levels holds
 k^2/2 hosts, one of three levels k^3/4 (Leiserson, "Fat-trees", 1985; Al-Fares et al., SIGCOMM 2008).
-`topo.shapes.tree_size` works out what a spec leaves open.
+`topo.shapes.fat_tree` works out what a spec leaves open.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topo.hardware.catalog import Catalog
-from topo.shapes.tree_size import FatTree, size_tree
+from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
 
 
@@ -45,7 +45,7 @@ def size_fat_tree(tree: FatTree, host_ports: int, catalog: Catalog) -> Size:
     DesignError
         When it cannot hold the hosts.
     """
-    size = size_tree(tree, host_ports, catalog)
+    size = tree.size(host_ports, catalog)
     return Size(
         leaf=size.leaves,
         spine=size.spines,

@@ -14,8 +14,8 @@ from costmodel.needs import Needs, servers_of
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
-from topo.shapes.planes import Planes
-from topo.shapes.tree_size import FatTree, size_tree
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.rail import Planes
 from topo.shapes.zones import Joints, Zones
 
 TAPERS = (1.0, 1.5, 2.0, 3.0, 4.0)
@@ -189,7 +189,7 @@ def _zones(needs: Needs, catalog: Catalog, tree: FatTree, joint: str) -> Iterato
 def _whole_leaves(ports: int, joints: int, tree: FatTree, catalog: Catalog) -> int:
     """Round up to all ports of a leaf that is given to joints anyway, evenly over them."""
     try:
-        down = size_tree(tree, 1, catalog).down
+        down = tree.size(1, catalog).down
     except DesignError:
         return ports
     whole = -(-ports // down) * down

@@ -24,7 +24,7 @@ from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
 from topo.spec.cluster import ClusterSpec
 

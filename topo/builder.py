@@ -24,8 +24,9 @@ def stable_guid(name: str) -> int:
 class FabricBuilder:
     """Collects nodes and links in any order; `build` freezes them into a `Fabric`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arrangement: str = "levels") -> None:
         self.name = name
+        self.arrangement = arrangement
         self._models: dict[str, int] = {}
         self._hosts: dict[str, int] = {}
         self._host_model: list[int] = []
@@ -124,6 +125,7 @@ class FabricBuilder:
             width=width,
             speed=speed,
             port_guid=port_guid,
+            arrangement=self.arrangement,
         )
 
     def _model(self, name: str) -> int:

@@ -7,7 +7,7 @@ compiles, places and cables itself on the first question for it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,37 +22,9 @@ from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.nearest import did_you_mean
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, place_devices
-from topo.shapes.bigraph import BiGraph, compile_bigraph
-from topo.shapes.dragonfly import Dragonfly, DragonflyPlus, compile_dragonfly, compile_dragonfly_plus
-from topo.shapes.fat_tree import compile_fat_tree
-from topo.shapes.hosts import HostGroup
-from topo.shapes.hyperx import HyperX, Torus, compile_grid
-from topo.shapes.pgft import KaryTree, Pgft, compile_kary_tree, compile_pgft
-from topo.shapes.planes import Planes, compile_planes
-from topo.shapes.rail import Rail, compile_rail
-from topo.shapes.slim_fly import SlimFly, compile_slim_fly
-from topo.shapes.tree_size import FatTree
-from topo.shapes.zones import Zones, compile_zones
+from topo.shapes.base import HostGroup
 from topo.spec.cluster import ClusterSpec
 from topo.spec.validation import validate
-
-Compile = Callable[[Any, Sequence[HostGroup], Catalog, str], tuple[Fabric, ...]]
-
-COMPILERS: dict[type, Compile] = {
-    BiGraph: compile_bigraph,
-    Dragonfly: compile_dragonfly,
-    DragonflyPlus: compile_dragonfly_plus,
-    FatTree: compile_fat_tree,
-    HyperX: compile_grid,
-    KaryTree: compile_kary_tree,
-    Pgft: compile_pgft,
-    Planes: compile_planes,
-    Rail: compile_rail,
-    SlimFly: compile_slim_fly,
-    Torus: compile_grid,
-    Zones: compile_zones,
-}
-"""The function that compiles each family of `topo.shapes`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +66,7 @@ class Cluster:
             if not any(group.count for group in groups):
                 raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count")
             network, routing = self.spec.network, self.spec.routing
-            fabrics = COMPILERS[type(network)](network, groups, self.catalog, self.name)
+            fabrics = network.compile(groups, self.catalog, self.name)
             return tuple(replace(fabric, engine=routing.engine, traffic=self.spec.traffic) for fabric in fabrics)
 
     @property

@@ -127,6 +127,9 @@ class Fabric:
     """Routing engine that its spec asks for; ``auto`` takes the one that fits."""
     traffic: tuple[TrafficClass, ...] = ()
     """Classes of traffic that its spec has; without any, everything travels on one lane."""
+    arrangement: str = "levels"
+    """How a drawing arranges the switches: ``levels``, ``sides``, ``groups``, or a grid of switches in order with its
+    kind and sizes, such as ``torus 4x4x4``, ``hyperx 6x6`` or ``slim-fly 2x5x5``."""
     notes: tuple[str, ...] = ()
     """What was skipped when the fabric was read, a sentence each, with file and line."""
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from topo.fabric import Fabric
-    from topo.shapes import Shape
 
 MAX_LINKS_BYTES = 100_000_000
 """Of a simulation's links.csv: twelve times what the largest subnet has."""
@@ -54,7 +53,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
 
     with progress(quiet=as_json) as step:
         step("reading")
-        name, fabrics, network = read_cluster(spec)
+        name, fabrics = read_cluster(spec)
         output = output or Path(f"{name}.svg")
         if spec.is_dir() and simulation is None:
             tables = tables or spec
@@ -67,7 +66,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
             step("reading the simulation")
             loads = read_simulated_loads(simulation, fabrics)
         step("drawing")
-        drawing = format_drawing(name, fabrics, network, loads, "bytes" if simulation else "pairs")
+        drawing = format_drawing(name, fabrics, loads, "bytes" if simulation else "pairs")
     write_file(output, drawing)
     if as_json:
         print_json(
@@ -78,22 +77,22 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         click.echo(f"wrote {output}; open it in a browser", err=True)
 
 
-def read_cluster(path: Path) -> tuple[str, Sequence[Fabric], Shape | None]:
-    """Read a spec, a real fabric or a folder of ours: its name, its subnets, and its shape as far as that is known."""
+def read_cluster(path: Path) -> tuple[str, Sequence[Fabric]]:
+    """Read a spec, a real fabric or a folder of ours: its name and its subnets."""
     from plan.inputs import SPEC_SUFFIXES, read_fabric_argument, subnet_folders
 
     if path.is_dir():
         subnets = [(name, read_fabric_argument(path, name or None)) for name in subnet_folders(path)]
         name = path.absolute().name
-        return name, [replace(fabric, name=subnet or name) for subnet, fabric in subnets], None
+        return name, [replace(fabric, name=subnet or name) for subnet, fabric in subnets]
     if path.suffix not in SPEC_SUFFIXES:
         from topo.formats.fabric_file import read_fabric
 
-        return path.name.partition(".")[0], [read_fabric(path)], None
+        return path.name.partition(".")[0], [read_fabric(path)]
     from topo.cluster import read
 
     cluster = read(path)
-    return cluster.name, cluster.fabrics, cluster.spec.network
+    return cluster.name, cluster.fabrics
 
 
 def find_tables(path: Path, fabric: Fabric, subnets: int) -> Path:

@@ -4,7 +4,7 @@ from costmodel.baselines import Published, baselines, parse_published, table_ii,
 from costmodel.designs import size_fat_tree
 from topo.errors import SpecError
 from topo.hardware.catalog import Catalog
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 
 
 def cells(catalog: Catalog, published: Published) -> dict[tuple[str, str], float]:

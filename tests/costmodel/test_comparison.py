@@ -5,9 +5,8 @@ from helpers.clusters import tree, zoned
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed
-from topo.shapes.fat_tree import compile_fat_tree
-from topo.shapes.hosts import HostGroup
-from topo.shapes.tree_size import FatTree
+from topo.shapes.base import HostGroup
+from topo.shapes.fat_tree import FatTree
 
 
 def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:
@@ -25,7 +24,7 @@ def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:
 
 def test_dgx_on_itself_is_one(catalog: Catalog) -> None:
     group = HostGroup("dgx", 100, "dgx-a100", Role.COMPUTE, 8, "MCX653105A-HDAT", LinkSpeed(4, "HDR"))
-    (fabric,) = compile_fat_tree(FatTree(switch="QM8700", levels=3), [group], catalog, "dgx")
+    (fabric,) = FatTree(switch="QM8700", levels=3).compile([group], catalog, "dgx")
     ours, three, dgx = compare([fabric], catalog)
     assert ours.total == three.total == dgx.total
     assert ours.gpu_performance == 1.0

@@ -10,7 +10,7 @@ from helpers.strategies import fabrics
 from topo.counts import count
 from topo.fabric import Fabric, Kind
 from topo.hardware.catalog import Catalog
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Joints, Zones
 
 

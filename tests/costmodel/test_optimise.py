@@ -16,7 +16,7 @@ from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root
 from topo.hardware.models import Price, PricePoint, SwitchModel
 from topo.hardware.speeds import LinkSpeed
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 
 
 def needs(**keys: object) -> Needs:

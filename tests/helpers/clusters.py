@@ -3,10 +3,9 @@
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import load_catalog
 from topo.hardware.speeds import parse_link_speed
-from topo.shapes.fat_tree import compile_fat_tree
-from topo.shapes.hosts import HostGroup
-from topo.shapes.tree_size import FatTree
-from topo.shapes.zones import Joints, Zones, compile_zones
+from topo.shapes.base import HostGroup
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.zones import Joints, Zones
 
 CATALOG = load_catalog()
 HDR = parse_link_speed("HDR")
@@ -46,9 +45,9 @@ def zoned(
         joints=Joints(switch=switch, count=joints, ports=ports, placement=placement),
     )
     groups = [gpus(n_gpus)] + ([storage(n_storage, zones)] if n_storage else [])
-    return compile_zones(shape, groups, CATALOG, "test")[0]
+    return shape.compile(groups, CATALOG, "test")[0]
 
 
 def tree(n_gpus: int = 800, **shape: object) -> Fabric:
     """One fat-tree of QM8700."""
-    return compile_fat_tree(FatTree(**{"switch": "QM8700"} | shape), [gpus(n_gpus)], CATALOG, "test")[0]
+    return FatTree(**{"switch": "QM8700"} | shape).compile([gpus(n_gpus)], CATALOG, "test")[0]

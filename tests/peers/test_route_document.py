@@ -13,8 +13,7 @@ from helpers.clusters import CATALOG, gpus, storage
 from plan.opensm_lab.ibsim import SimulatedSubnet, simulated
 from routing.diversity import fail_links
 from topo.fabric import Fabric
-from topo.shapes.fat_tree import compile_fat_tree
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
 
@@ -31,7 +30,7 @@ ON_THE_FABRIC = "".join(
 @pytest.fixture
 def fabric() -> Fabric:
     shape = FatTree(switch="QM8700", leaves=6)
-    whole = compile_fat_tree(shape, [gpus(90), storage(10)], CATALOG, "doc")[0]
+    whole = shape.compile([gpus(90), storage(10)], CATALOG, "doc")[0]
     return fail_links(whole, 4, np.random.default_rng(1))[0]
 
 

@@ -14,7 +14,6 @@ from topo.drawing.shades import Shades
 from topo.drawing.svg import STYLE, clean, element, scene_svg, text
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
-from topo.shapes import Shape
 
 EDGE = 24.0
 """White around the picture."""
@@ -26,7 +25,6 @@ LEAST_WIDTH = 760.0
 def format_drawing(
     name: str,
     fabrics: Sequence[Fabric],
-    network: Shape | None = None,
     loads: Sequence[NDArray[np.int64] | None] | None = None,
     unit: str = "pairs",
 ) -> str:
@@ -38,8 +36,6 @@ def format_drawing(
         What the title says.
     fabrics : sequence of Fabric
         The subnets.
-    network : Shape, optional
-        The shape in the spec, which tells groups, grids and sides; without it, levels and zones are drawn.
     loads : sequence of (P,) int64 or None, optional
         Load of each channel of each subnet; the links are coloured by it.
     unit : str
@@ -56,7 +52,7 @@ def format_drawing(
     y, width, fans = EDGE + HEAD, LEAST_WIDTH, False
     for members in _alike(fabrics, given):
         fabric, load = fabrics[members[0]], given[members[0]]
-        scene = lay_out(fabric, network)
+        scene = lay_out(fabric)
         if len(fabrics) > 1:
             names = compress(fabrics[member].name for member in members)
             parts.append(text(EDGE, y + 12, f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}", "z"))

@@ -9,26 +9,19 @@ from topo.drawing.grids import lay_grid
 from topo.drawing.groups import lay_groups
 from topo.drawing.scene import Scene
 from topo.fabric import Fabric
-from topo.shapes import Shape
-from topo.shapes.bigraph import BiGraph
-from topo.shapes.dragonfly import Dragonfly, DragonflyPlus
-from topo.shapes.hyperx import HyperX, Torus
-from topo.shapes.slim_fly import SlimFly
 
 
-def lay_out(fabric: Fabric, network: Shape | None) -> Scene:
-    """Lay a subnet out as its shape asks for: groups, grids, sides; everything else in bands."""
-    match network:
-        case BiGraph():
-            return _sides(fabric)
-        case Dragonfly() | DragonflyPlus():
-            return lay_groups(fabric)
-        case HyperX():
-            return lay_grid(fabric, network.sizes, arcs=True, lines=False)
-        case Torus():
-            return lay_grid(fabric, network.sizes, arcs=False, lines=False)
-        case SlimFly():
-            return lay_grid(fabric, (2, network.q, network.q), arcs=True, lines=True, layer="half")
+def lay_out(fabric: Fabric) -> Scene:
+    """Lay a subnet out as its arrangement says."""
+    kind, _, sizes = fabric.arrangement.partition(" ")
+    if kind == "sides":
+        return _sides(fabric)
+    if kind == "groups":
+        return lay_groups(fabric)
+    if sizes:
+        grid = [int(size) for size in sizes.split("x")]
+        halves = kind == "slim-fly"
+        return lay_grid(fabric, grid, arcs=kind != "torus", lines=halves, layer="half" if halves else "layer")
     return lay_bands(fabric)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -49,8 +50,7 @@ class HostGroup:
         bounds = [part * (self.count // parts) + min(part, self.count % parts) for part in range(parts + 1)]
         total = self.total or self.count
         return [
-            replace(self, count=end - start, first=self.first + start, total=total)
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+            replace(self, count=end - start, first=self.first + start, total=total) for start, end in pairwise(bounds)
         ]
 
 

@@ -287,9 +287,9 @@ def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: 
     """
     for group in range(1, spines + 1):
         share = cores * group // spines
-        if spines % group == 0 and cores * group % spines == 0 and 0 < share <= group * spine_up:
-            if pods * group * spine_up <= share * radix:
-                return group
+        whole = spines % group == 0 and cores * group % spines == 0
+        if whole and 0 < share <= group * spine_up and pods * group * spine_up <= share * radix:
+            return group
     return 0
 
 

@@ -32,8 +32,7 @@ from topo.errors import DesignError
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
 from topo.shapes.base import HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
-from topo.spec.base import SpecModel
-from topo.spec.base import GroupName, SwitchName
+from topo.spec.base import GroupName, SpecModel, SwitchName
 
 
 class Graft(SpecModel):

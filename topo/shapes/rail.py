@@ -60,7 +60,11 @@ class Planes(ShapeModel):
                 refuse_uneven(terms, f"{self.planes} planes", fitting)
         return tuple(
             self.tree.compile_one(
-                [replace(each, device=device) for each in groups for device in range(plane, each.adapters, self.planes)],
+                [
+                    replace(each, device=device)
+                    for each in groups
+                    for device in range(plane, each.adapters, self.planes)
+                ],
                 catalog,
                 f"{name}-plane{plane}",
                 prefix=f"p{plane}-",
@@ -133,7 +137,7 @@ class Rail(ShapeModel):
                 counts[rail] = _fill_in_order(left, group.count)
                 left -= counts[rail]
                 placed.append(counts.ravel())
-        room = size.down - sum(placed)
+        room = size.down - np.sum(placed, axis=0)
         left_over = int(room.sum())
         require_ports(
             sum(group.count for group in beside),

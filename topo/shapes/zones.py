@@ -40,8 +40,7 @@ from topo.shapes.base import (
 )
 from topo.shapes.fat_tree import FatTree, TreeSize, add_tree, base_level
 from topo.shapes.graft import links_onto, size_grafts
-from topo.spec.base import SpecModel
-from topo.spec.base import GroupName, SwitchName
+from topo.spec.base import GroupName, SpecModel, SwitchName
 
 Placement = Literal["border", "spread"]
 

@@ -21,8 +21,8 @@ from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from topo.fabric import Role
 from topo.hostlist import compress
-from topo.shapes.rail import Rail, compile_rail
-from topo.shapes.tree_size import FatTree
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.rail import Rail
 
 SMALL = zoned(leaves=8, spines=4, n_gpus=60, n_storage=10, ports=4)
 LINE = re.compile(r"   (\S+) (-4x-50G->|->) (\S+) (\S+) (\S+)")
@@ -118,7 +118,7 @@ def test_slurm_yaml_says_the_same():
 
 def test_a_rail_fabric_is_a_tree_of_units_for_slurm():
     shape = Rail(shape="rail", unit_nodes=20, tree=FatTree(switch="QM8700"))
-    text = format_topology_conf(compile_rail(shape, [nodes(40)], CATALOG, "test"))
+    text = format_topology_conf(shape.compile([nodes(40)], CATALOG, "test"))
 
     assert [line for line in text.splitlines() if "Nodes=" in line] == [
         "SwitchName=unit0 Nodes=gpu[00-19]",

@@ -19,8 +19,8 @@ from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
-from topo.shapes.tree_size import FatTree
-from topo.shapes.zones import Direct, Zones, compile_zones
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.zones import Direct, Zones
 
 HDR = LinkSpeed(4, "HDR")
 
@@ -173,7 +173,7 @@ def test_zones_that_cables_join_use_all_of_them() -> None:
         tree=FatTree(switch="SB7800", leaves=36, spines=18),
         direct=Direct(ports=36, placement="border"),
     )
-    (fabric,) = compile_zones(shape, [gpus(1200)], CATALOG, "direct")
+    (fabric,) = shape.compile([gpus(1200)], CATALOG, "direct")
     proof = prove(Routed(fabric, balanced.route(fabric)))
     assert proof.holds and proof.stretch == 0 and proof.lanes == 1
     ports = np.arange(fabric.first_adapter_port)

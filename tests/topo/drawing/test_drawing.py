@@ -30,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def drawn(name: str, **more: object) -> str:
     source = read_preset(name)
-    return format_drawing(name, source.fabrics, source.spec.network, **more)
+    return format_drawing(name, source.fabrics, **more)
 
 
 def texts(drawing: str, kind: str) -> list[str]:
@@ -70,9 +70,8 @@ def check_scene(scene: Scene, fabric: Fabric) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_drawn_whole(name):
-    network = read_preset(name).spec.network
     for fabric in subnets(name):
-        scene = lay_out(fabric, network)
+        scene = lay_out(fabric)
         check_scene(scene, fabric)
         for one, other in combinations(scene.fans, 2):  # labels of 5 pixels a letter, two lines of 13 pixels each
             apart = abs(one.at[0] - other.at[0]), abs(one.at[1] - other.at[1])
@@ -82,7 +81,7 @@ def test_every_preset_is_drawn_whole(name):
 @settings(max_examples=30)
 @given(fabric=fabrics(ports=1))
 def test_any_fabric_is_drawn_whole(fabric):
-    check_scene(lay_out(find_levels(fabric), None), fabric)
+    check_scene(lay_out(find_levels(fabric)), fabric)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -133,7 +132,7 @@ def test_planes_of_different_load_are_drawn_apart():
     source = read_preset("deepseek-v3-2048")
     planes = source.fabrics
     loads = [np.full(plane.n_ports, 1 + (number == 3), np.int64) for number, plane in enumerate(planes)]
-    words = texts(format_drawing("x", planes, source.spec.network, loads), "text")
+    words = texts(format_drawing("x", planes, loads), "text")
 
     assert sum(line.startswith("deepseek-v3-2048-plane") for line in words) == 2
 
@@ -141,7 +140,7 @@ def test_planes_of_different_load_are_drawn_apart():
 def test_links_are_coloured_by_how_busy_they_are():
     """Each joint link carries 30,420 pairs, nearly ten times the mean; an even plane has one colour."""
     fabric = zoned()
-    drawing = format_drawing("x", [fabric], None, [prove(Routed(fabric, route(fabric))).load])
+    drawing = format_drawing("x", [fabric], [prove(Routed(fabric, route(fabric))).load])
     paths = ElementTree.fromstring(drawing).iter(f"{SVG}path")
     joint = [path for path in paths if "joint" in "".join(path.itertext())]
     even = drawn("deepseek-v3-2048", loads=[np.ones(p.n_ports, np.int64) for p in subnets("deepseek-v3-2048")] * 8)
@@ -158,7 +157,7 @@ def test_links_are_coloured_by_how_busy_they_are():
 def test_slow_links_are_the_busier_for_it():
     """The same load on links of a quarter of the rate is four times as busy."""
     (fabric,) = subnets("hdr-on-ndr")
-    drawing = format_drawing("x", [fabric], None, [np.full(fabric.n_ports, 7, np.int64)])
+    drawing = format_drawing("x", [fabric], [np.full(fabric.n_ports, 7, np.int64)])
     shades = {
         path.get("stroke")
         for path in ElementTree.fromstring(drawing).iter(f"{SVG}path")

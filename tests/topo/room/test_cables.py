@@ -14,9 +14,8 @@ from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import FloorPlan, place_devices
-from topo.shapes.fat_tree import compile_fat_tree
-from topo.shapes.hosts import HostGroup
-from topo.shapes.tree_size import FatTree
+from topo.shapes.base import HostGroup
+from topo.shapes.fat_tree import FatTree
 
 
 def cable(fabric: Fabric, **keys: object) -> Cabling:
@@ -76,7 +75,7 @@ def test_a_cable_that_cannot_reach_is_refused_by_name() -> None:
 def test_a_speed_that_the_catalog_has_no_cable_for_is_unknown() -> None:
 
     group = HostGroup("gpu", 4, "dgx-b200", Role.COMPUTE, 8, "ConnectX-7-400G", LinkSpeed(4, "NDR"))
-    (fabric,) = compile_fat_tree(FatTree(switch="QM9700"), [group], CATALOG, "ndr")
+    (fabric,) = FatTree(switch="QM9700").compile([group], CATALOG, "ndr")
     cabling = cable(fabric)
     assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {("unknown", "4xNDR", None)}
     assert np.unique(cabling.part).tolist() == [0]

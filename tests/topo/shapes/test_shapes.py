@@ -7,22 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, gpus, nodes, storage, tree, zoned
-from topo.cluster import COMPILERS
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
-from topo.shapes.bigraph import BiGraph
-from topo.shapes.dragonfly import Dragonfly, DragonflyPlus
-from topo.shapes.hosts import HostGroup
-from topo.shapes.hyperx import HyperX, Torus
+from topo.shapes.base import HostGroup
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.grid import HyperX, Torus
+from topo.shapes.groups import BiGraph, Dragonfly, DragonflyPlus
 from topo.shapes.pgft import KaryTree, Pgft
-from topo.shapes.planes import Planes
-from topo.shapes.rail import Rail
+from topo.shapes.rail import Planes, Rail
 from topo.shapes.slim_fly import SlimFly
-from topo.shapes.tree_size import FatTree
 
 
 def build(shape, *groups: HostGroup) -> tuple[Fabric, ...]:
-    return COMPILERS[type(shape)](shape, groups, CATALOG, "test")
+    return shape.compile(groups, CATALOG, "test")
 
 
 def roles(fabric: Fabric) -> tuple[int, int, int]:

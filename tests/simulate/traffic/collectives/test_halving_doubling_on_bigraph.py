@@ -9,7 +9,7 @@ from routing.tables import RoutingTables
 from simulate.traffic.collectives.algorithms import Schedule, schedule
 from simulate.traffic.placement import MAPPINGS
 from topo.fabric import Fabric
-from topo.shapes.bigraph import BiGraph, compile_bigraph
+from topo.shapes.groups import BiGraph
 
 
 def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: np.ndarray) -> list[int]:
@@ -31,7 +31,7 @@ def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: 
 @pytest.mark.parametrize(("hosts", "side", "each"), [(16, 4, 2), (64, 8, 4), (256, 16, 8), (1024, 32, 16)])
 def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each, engine):
     """Partners then stand on opposite sides, with one shortest path between them, and no other pair takes it."""
-    (fabric,) = compile_bigraph(BiGraph(shape="bigraph", switch="QM9700", side=side), [gpus(hosts)], CATALOG, "test")
+    (fabric,) = BiGraph(shape="bigraph", switch="QM9700", side=side).compile([gpus(hosts)], CATALOG, "test")
     tables = ENGINES[choose(fabric)[0] if engine == "auto" else engine].route(fabric)
     ends, rng = np.arange(fabric.n_switches, fabric.n_end_ports), np.random.default_rng(0)
     plan = schedule("allreduce", "halving-doubling", hosts)
