@@ -206,7 +206,7 @@ def presets() -> dict[str, str]:
     --------
     >>> import topo
     >>> topo.presets()["lab-20"]
-    'A lab that can be read at a glance: 20 servers on one fat-tree, two levels, no oversubscription needed.'
+    'A small lab: 20 servers on one fat-tree of two levels, without oversubscription.'
     """
     files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
     return {file.stem: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in files}
