@@ -15,8 +15,8 @@ from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.placement import leaf_of, zone_of
-from simulate.workload.steady_reads import SteadyReads, steady_reads
-from simulate.workload.storage import StorageOptions
+from simulate.workload.spec import StorageSpec
+from simulate.workload.storage import SteadyReads, steady_reads
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import load_catalog
 
@@ -57,9 +57,7 @@ def reads(network: Network, count: int) -> dict[int | None, SteadyReads]:
     """Clients over both zones that read without end, by the limit on senders."""
     clients = dealt(network.fabric, compute_ends(network.fabric), count)
     model = load_catalog().node("storage-3fs")
-    return {
-        senders: steady_reads(network, clients, model, StorageOptions(senders=senders), sl=SL) for senders in LIMITS
-    }
+    return {senders: steady_reads(network, clients, model, StorageSpec(senders=senders), sl=SL) for senders in LIMITS}
 
 
 def reads_table(found: dict[int | None, SteadyReads], clients: int) -> str:
@@ -106,7 +104,7 @@ def beside_allreduce(networks: dict[str, Network], count: int) -> str:
     alone_s = play(network, flows).makespan_s
     lines = ["| | senders | allreduce takes | reads are |", "|---|---|---|---|"]
     for senders in (2, 8, None):
-        options = StorageOptions(senders=senders)
+        options = StorageSpec(senders=senders)
         undisturbed = steady_reads(network, nodes, model, options, sl=SL, time_s=alone_s)
         for lanes, shared in networks.items():
             found = steady_reads(shared, nodes, model, options, sl=SL, beside=flows)

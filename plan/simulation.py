@@ -6,9 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,39 +14,16 @@ import numpy as np
 from plan.files import Content
 from plan.inputs import RoutedInput
 from plan.render.charts import draw_link_load, draw_timeline
-from plan.render.progress import Step
-from simulate.engines import fluid
-from simulate.network import Devices, Network
-from simulate.outcome.link_loads import LinkClass, lane_bytes, link_classes, peak_utilisation
+from simulate.network import Network
+from simulate.outcome.link_loads import lane_bytes, peak_utilisation
 from simulate.outcome.outcome import Outcome
 from simulate.workload.end_ports import EndPortNames
-from simulate.workload.flows_csv import line_of_flow
 from simulate.workload.goal import format_goal
 from simulate.workload.goal_flows import goal_of_flows
 from simulate.workload.place import Workload
-from simulate.workload.results import JobResult, job_results
-from simulate.workload.spec import FlowsJob
-from simulate.workload.storage_play import play_with_storage
-from topo.errors import FlowError, HeddleError
-from topo.fabric import Fabric, frozen
-from topo.hardware.catalog import load_catalog
-
-BINS = 200
-"""Bins of the timeline: at least half of them hold the time until the last flow ends."""
-
-MAX_CELLS = 2**24
-"""Bins of all channels and lanes together, 128 MB: large fabrics have fewer bins."""
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """A workload that was played."""
-
-    workload: Workload
-    outcome: Outcome
-    jobs: tuple[JobResult, ...]
-    links: tuple[LinkClass, ...]
-    """The hottest class of links first."""
+from simulate.workload.play import Simulation
+from topo.errors import HeddleError
+from topo.fabric import Fabric
 
 
 def make_network(
@@ -76,78 +51,6 @@ def make_network(
         lane_weights=[weight.get(lane, 1) for lane in range(max(used) + 1)],
         policy=source.policy,
     )
-
-
-def with_devices(network: Network, devices: Devices) -> Network:
-    """Return a network without devices with these."""
-    capacity = np.concatenate([network.capacity_bytes_s, devices.capacity_bytes_s])
-    return replace(network, devices=devices, capacity_bytes_s=frozen(capacity))
-
-
-def play_workload(
-    network: Network, workload: Workload, *, alone: bool = False, step: Step = lambda text, done=None: None
-) -> Simulation:
-    """Play a workload.
-
-    Parameters
-    ----------
-    alone
-        Whether to play each job without the others too, to say how much they slow it down.
-    step
-        Is told what is going on, and how much is done.
-
-    Raises
-    ------
-    HeddleError
-        When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
-    """
-    if len(workload.devices.end_port):
-        network = with_devices(network, workload.devices)
-
-    def play(text: str, workload: Workload, n_bins: int = 0) -> tuple[Workload, Outcome]:
-        if workload.acts:
-            model = load_catalog().node(workload.storage.server)
-            step(text)
-            return play_with_storage(
-                network,
-                workload,
-                model,
-                n_bins=n_bins,
-                progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s"),
-            )
-        total = max(len(workload.flows), 1)
-        step(text, 0.0)
-        flows = workload.flows
-        return workload, fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, _: step(text, ended / total))
-
-    rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
-    n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
-    try:
-        text = "playing" if workload.acts else f"playing {len(workload.flows):,} flows"
-        played, outcome = play(text, workload, n_bins)
-    except FlowError as error:
-        raise _placed(workload, error) from None
-    ends = None
-    if alone and len(workload.jobs) == 1:
-        ends = [outcome.makespan_s]
-    elif alone:
-        ends = [
-            play(f"playing {job.spec.name} alone", workload.alone(number))[1].makespan_s
-            for number, job in enumerate(workload.jobs)
-        ]
-    return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
-
-
-def _placed(workload: Workload, error: FlowError) -> HeddleError:
-    """Return the error with the place of the flow."""
-    number = int(workload.job[error.flow])
-    job = workload.jobs[number]
-    if isinstance(job.spec, FlowsJob):
-        flow = error.flow - workload.span(number).start
-        # A pipe cannot be read again to count its lines.
-        place = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"
-        return HeddleError(f"{job.where}:{place} that {error.reason}")
-    return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
 
 
 def format_as_goal(workload: Workload, fabric: Fabric) -> str:
@@ -181,15 +84,8 @@ def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> di
     inputs
         What the simulation was made from, as plain values.
     """
-    outcome = simulation.outcome
-    fabric = outcome.network.fabric
     return {
-        "fabric": {"name": fabric.name, "switches": fabric.n_switches, "engine": outcome.network.tables.engine},
-        "makespan_s": outcome.makespan_s,
-        "flows": len(outcome.flows),
-        "events": outcome.n_events,
-        "jobs": [job.summary() for job in simulation.jobs],
-        "links": [item.summary(fabric.channel_label(item.hottest)) for item in simulation.links],
+        **simulation.to_dict(),
         "inputs": dict(inputs),
         "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
     }

@@ -12,7 +12,7 @@ from plan.render.progress import progress
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
-    from plan.simulation import Simulation
+    from simulate.workload.play import Simulation
 
 TRACES = (".csv", ".parquet")
 NANOSECONDS = click.FloatRange(0, 3.6e12)
@@ -99,9 +99,10 @@ def simulate(
         import numpy as np
 
         from plan.inputs import find_preset, read_routed_argument
-        from plan.simulation import format_as_goal, make_network, play_workload, simulation_files
+        from plan.simulation import format_as_goal, make_network, simulation_files
         from simulate.workload.flows_csv import format_flows_csv, read_flows_csv
         from simulate.workload.place import bare_flows, read_workload
+        from simulate.workload.play import play_workload
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)

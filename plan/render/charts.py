@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simulate.outcome.link_loads import link_classes
 from simulate.outcome.outcome import Outcome
-from simulate.workload.results import JobResult
+from simulate.workload.play import JobResult
 from topo.fabric import Fabric, Role
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import numpy as np
 import simpy
 
 from routing.lanes.policy import ASK
-from simulate.cluster.bulk_storage import BulkStorage
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.cluster.training_job import JobPlan, JobRecord, TrainingJob
 from simulate.network import Network
+from simulate.workload.storage import BulkStorage
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Role
 

@@ -19,11 +19,11 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from routing.lanes.policy import ASK
-from simulate.cluster.bulk_storage import BulkStorage
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.environment import NetworkEnvironment
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
+from simulate.workload.storage import BulkStorage
 from topo.errors import HeddleError
 
 Process = Generator[simpy.Event, Any, None]

@@ -21,43 +21,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from simulate.engines.environment import NetworkEnvironment
+from simulate.network import Network
+from simulate.traffic.flows import Flows
 from simulate.traffic.placement import zone_of
+from simulate.workload.spec import StorageSpec
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role, frozen
 from topo.hardware.models import NodeModel
 
 GBYTE = 1e9
+STEADY_BINS = 256
+"""Bins of the timeline of `steady_reads`; at least half of them hold the time until its end."""
 Process = Generator[simpy.Event, Any, None]
-
-
-@dataclass(frozen=True)
-class StorageOptions:
-    """How the file system is set up."""
-
-    replicas: int = 2
-    """Targets of a chain: the paper's mirror redundancy."""
-    chunk_bytes: float = 2.0**20
-    """Chunk of a file, the example of 3FS's deployment guide."""
-    stripe: int = 200
-    """Chains that a file is dealt over, "in production" by the design notes."""
-    senders: int | None = 64
-    """Servers that may send to a client at a time, 3FS's default of ``max_concurrent_transmission``; None for no limit,
-    and no asking."""
-    message_s: float = 3e-6
-    """A message without payload from host to host: 2.8 us on one leaf and 3.7 us across, arXiv 2505.09343."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("replicas", 1), ("stripe", 1), ("senders", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise HeddleError(f"found {value} {name}; expected at least {least}")
-        if not (np.isfinite(self.chunk_bytes) and self.chunk_bytes > 0):
-            raise HeddleError(f"found chunks of {self.chunk_bytes} bytes; expected more than 0")
-        if not (np.isfinite(self.message_s) and self.message_s >= 0):
-            raise HeddleError(f"found messages of {self.message_s} s; expected seconds, not negative")
+File = NDArray[np.int32]
+"""A file as its chains: chunk c is on chain ``file[c % len(file)]``."""
 
 
 class Target(NamedTuple):
@@ -65,12 +45,6 @@ class Target(NamedTuple):
 
     server: int
     ssd: int
-
-
-class File(NamedTuple):
-    """Where the chunks of a file are: chunk c is on chain ``chains[c % len(chains)]``."""
-
-    chains: NDArray[np.int32]
 
 
 class Reading(NamedTuple):
@@ -103,9 +77,9 @@ class Storage:
         When the fabric has no storage servers, too few for the replicas, or the catalog lacks a figure.
     """
 
-    def __init__(self, env: NetworkEnvironment, model: NodeModel, options: StorageOptions | None = None) -> None:
+    def __init__(self, env: NetworkEnvironment, model: NodeModel, setup: StorageSpec | None = None) -> None:
         self.env = env
-        self.options = options or StorageOptions()
+        self.setup = setup or StorageSpec()
         self.adapters = storage_adapters(env.network.fabric)
         """By server: its end port in each zone."""
         self.n_ssds = model.ssds
@@ -114,7 +88,7 @@ class Storage:
         waits = [_figure(model, name) for name in ("ssd_read_latency_us", "ssd_write_latency_us")]
         self.read_latency_s, self.write_latency_s = (wait / 1e6 for wait in waits)
         self.ssds = [[simpy.Resource(env) for _ in range(self.n_ssds)] for _ in self.adapters]
-        self.chains = _chains(len(self.adapters), self.n_ssds, self.options.replicas)
+        self.chains = _chains(len(self.adapters), self.n_ssds, self.setup.replicas)
         self._next_chain = 0
         self.readings: list[Reading] = []
         self.written_bytes = 0.0
@@ -122,10 +96,10 @@ class Storage:
 
     def file(self, rng: np.random.Generator) -> File:
         """Return a new file: on the chains behind those of the file before it, round-robin, in an order at random."""
-        stripe = min(self.options.stripe, len(self.chains))
+        stripe = min(self.setup.stripe, len(self.chains))
         chains = (self._next_chain + rng.permutation(stripe)) % len(self.chains)
         self._next_chain = (self._next_chain + stripe) % len(self.chains)
-        return File(frozen(chains.astype(np.int32)))
+        return frozen(chains.astype(np.int32))
 
     def target(self, chain: int, replica: int) -> Target:
         """Return a target of a chain."""
@@ -174,41 +148,41 @@ class Client:
         self.end = end
         self.rng = rng
         self.zone = int(zone_of(self.env.network.fabric, end))
-        senders = storage.options.senders
+        senders = storage.setup.senders
         self.permission = None if senders is None else simpy.Resource(self.env, senders)
         self.senders = 0
         """Servers that send to it now."""
 
     def read(self, file: File, chunk: int, size_bytes: float) -> Process:
         """Read from a chunk: ask a server that has it, which asks back when its SSD has read, and sends when it may."""
-        storage, env, options = self.storage, self.env, self.storage.options
-        chain = int(file.chains[chunk % len(file.chains)])
-        target = storage.target(chain, int(self.rng.integers(options.replicas)))
+        storage, env, setup = self.storage, self.env, self.storage.setup
+        chain = int(file[chunk % len(file)])
+        target = storage.target(chain, int(self.rng.integers(setup.replicas)))
         asked_s = env.now
-        yield env.timeout(options.message_s)
+        yield env.timeout(setup.message)
         yield from storage.fetch(target, size_bytes)
         if self.permission is None:
             yield from self._receive(target, size_bytes, asked_s)
             return
-        yield env.timeout(options.message_s)  # the server asks
+        yield env.timeout(setup.message)  # the server asks
         with self.permission.request() as granted:
             yield granted
-            yield env.timeout(options.message_s)  # the client's answer
+            yield env.timeout(setup.message)  # the client's answer
             yield from self._receive(target, size_bytes, asked_s)
 
     def write(self, file: File, chunk: int, size_bytes: float) -> Process:
         """Write to a chunk: each server of its chain pulls it from the one before it and keeps it; then all agree."""
-        storage, env, options = self.storage, self.env, self.storage.options
-        chain = int(file.chains[chunk % len(file.chains)])
-        yield env.timeout(options.message_s)
+        storage, env, setup = self.storage, self.env, self.storage.setup
+        chain = int(file[chunk % len(file)])
+        yield env.timeout(setup.message)
         before = self.end
-        for replica in range(options.replicas):
+        for replica in range(setup.replicas):
             target = storage.target(chain, replica)
             adapter = storage.adapter(target.server, self.zone)
             yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
             yield from storage.keep(target, size_bytes)
             before = adapter
-        yield env.timeout(options.replicas * options.message_s)  # the last commits, and so back to the client
+        yield env.timeout(setup.replicas * setup.message)  # the last commits, and so back to the client
         storage.written_bytes += size_bytes
 
     def load(self, files: list[File], batch: int, sample_bytes: float, *, batches: int | None = None) -> Process:
@@ -229,9 +203,10 @@ class Client:
 
     def save(self, file: File, size_bytes: float, *, depth: int = 16) -> Process:
         """Save a checkpoint: write chunk after chunk of a file, so many at a time."""
-        count = int(np.ceil(size_bytes / self.storage.options.chunk_bytes))
-        sizes = np.full(count, self.storage.options.chunk_bytes)
-        sizes[-1:] = size_bytes - (count - 1) * self.storage.options.chunk_bytes
+        chunk_bytes = float(self.storage.setup.chunk)
+        count = int(np.ceil(size_bytes / chunk_bytes))
+        sizes = np.full(count, chunk_bytes)
+        sizes[-1:] = size_bytes - (count - 1) * chunk_bytes
 
         def hand(first: int) -> Process:
             for chunk in range(first, count, depth):
@@ -249,6 +224,156 @@ class Client:
         storage.readings.append(
             Reading(self.end, target.server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)
         )
+
+
+class BulkStorage:
+    """The storage servers of a fabric as long runs see them: a node's reads and writes of a minute, as a few streams.
+
+    `Storage` plays every read; a day of them would be thousands of millions. Here a stream stands for all that a node
+    reads from one server, and server and replica are drawn as there. SSDs are left out: those of a 3FS server read and
+    write faster than its adapters send and receive, and where that is not so this must not be used.
+
+    Parameters
+    ----------
+    streams
+        Servers over which a node's bytes are spread, each time others.
+    replicas
+        Servers that keep what is written.
+    """
+
+    def __init__(self, env: NetworkEnvironment, *, streams: int = 4, replicas: int = 2, sl: int = 0) -> None:
+        adapters = storage_adapters(env.network.fabric)
+        if not 1 <= replicas <= len(adapters) or streams < 1:
+            raise HeddleError(
+                f"found {streams} streams and {replicas} replicas on {len(adapters)} storage servers; expected at "
+                f"least one stream, and a server for each replica"
+            )
+        self.env = env
+        self.streams, self.replicas, self.sl = streams, replicas, sl
+        zones = sorted({zone for ends in adapters for zone in ends})
+        self._adapter = frozen(
+            np.array([[ends.get(zone, next(iter(ends.values()))) for ends in adapters] for zone in zones], np.int32)
+        )
+        """(Z, servers) end port over which each server serves a zone; zones in order."""
+        self._row = {zone: at for at, zone in enumerate(zones)}
+
+    def read(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
+        """Let each of these nodes read so many bytes."""
+        node = np.repeat(np.asarray(ends, np.int64), self.streams)
+        server = rng.integers(self._adapter.shape[1], size=len(node))
+        return self.env.transfer_all(self._at(node, server), node, size_bytes / self.streams, sl=self.sl)
+
+    def write(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
+        """Let each of these nodes write so many bytes: to the first server of a chain, from it to the next, and so on.
+
+        A chain passes on a chunk while it takes in the next, so that all of it moves at a time.
+        """
+        node = np.repeat(np.asarray(ends, np.int64), self.streams)
+        first = rng.integers(self._adapter.shape[1], size=len(node))
+        step = 1 + rng.integers(max(self._adapter.shape[1] // self.replicas, 1), size=len(node))
+        chain = (first + np.arange(self.replicas)[:, None] * step) % self._adapter.shape[1]
+        dst = self._at(node, chain)
+        src = np.concatenate([node[None, :], dst[:-1]])
+        return self.env.transfer_all(src.ravel(), dst.ravel(), size_bytes / self.streams, sl=self.sl)
+
+    def _at(self, node: ArrayLike, server: ArrayLike) -> NDArray[np.int32]:
+        """Return the adapter of a server in the zone of a node."""
+        zones = zone_of(self.env.network.fabric, node).tolist()
+        row = np.array([self._row.get(zone, 0) for zone in zones])
+        found: NDArray[np.int32] = self._adapter[row, np.asarray(server)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SteadyReads:
+    """Means over a time in which reads come and go."""
+
+    time_s: float
+    """How long one has looked."""
+    bytes_s: float
+    """Read by all clients together."""
+    read_s: float
+    """From the first byte of a read to its last, of those that end in the time."""
+    waited_s: float
+    """From the asking to the first byte, of the same."""
+    senders: float
+    """Servers that send to a client as one begins to, itself included, of the same."""
+    load: NDArray[np.float64]
+    """(P,) load of each channel of the fabric, as a part of its capacity."""
+
+
+def steady_reads(
+    network: Network,
+    clients: ArrayLike,
+    model: NodeModel,
+    setup: StorageSpec,
+    *,
+    loaders: int = 2,
+    batch: int = 32,
+    sample_bytes: float = 2.0**20,
+    warm_s: float = 4e-3,
+    time_s: float = 8e-3,
+    beside: Flows | None = None,
+    sl: int = 0,
+    seed: int = 0,
+) -> SteadyReads:
+    """Let clients read batches of random samples without end, and look at them when the pipes are full.
+
+    Parameters
+    ----------
+    clients
+        End ports of the clients.
+    model
+        What the storage servers are.
+    setup
+        The file system.
+    loaders
+        Loaders of each client, which ask for `batch` samples at once and go on when the last one is there.
+    warm_s, time_s
+        Seconds until one looks, and for how long.
+    beside
+        Flows that begin when one looks; then one looks until the last of them has ended.
+
+    Raises
+    ------
+    HeddleError
+        When storage cannot be set up so, or nothing is read in the time.
+    """
+    env = NetworkEnvironment(network, n_bins=STEADY_BINS, keep=False)
+    storage = Storage(env, model, setup)
+    rng = np.random.default_rng(seed)
+    files = [storage.file(rng) for _ in range(storage.setup.files)]
+    ends = np.asarray(clients, np.int32)
+    for end, own in zip(ends.tolist(), rng.spawn(len(ends)), strict=True):
+        client = Client(storage, end, own, sl=sl)
+        for _ in range(loaders):
+            env.process(client.load(files, batch, sample_bytes))
+    env.run(until=warm_s)
+    env.run(until=warm_s + time_s if beside is None else env.play(beside))
+    end_s = env.now
+    readings = [reading for reading in storage.readings if reading.finish_s > warm_s]
+    if not readings:
+        raise HeddleError(f"no read ended from {warm_s} to {end_s} s; expected a longer time")
+    fabric, timeline = network.fabric, env.fluid.timeline
+    end = np.arange(1, STEADY_BINS + 1) * timeline.bin_s
+    looked_s = np.clip(end - warm_s, 0.0, timeline.bin_s)  # of each bin; nothing is in those that are still to come
+    carried = timeline.load_bytes_s[: fabric.n_ports] @ looked_s
+    into = fabric.peer[ends - fabric.n_switches + fabric.first_adapter_port]
+    return SteadyReads(
+        time_s=end_s - warm_s,
+        bytes_s=float(carried[into].sum() - _bytes_into(ends, beside)) / (end_s - warm_s),
+        read_s=float(np.mean([reading.finish_s - reading.begin_s for reading in readings])),
+        waited_s=float(np.mean([reading.begin_s - reading.asked_s for reading in readings])),
+        senders=float(np.mean([reading.senders for reading in readings])),
+        load=frozen(carried / network.capacity_bytes_s[: fabric.n_ports] / (end_s - warm_s)),
+    )
+
+
+def _bytes_into(ends: NDArray[np.int32], flows: Flows | None) -> float:
+    """Return what flows bring to end ports from others."""
+    if flows is None:
+        return 0.0
+    return float(flows.size_bytes[np.isin(flows.dst, ends) & (flows.src != flows.dst)].sum())
 
 
 def storage_adapters(fabric: Fabric) -> list[dict[int, int]]:

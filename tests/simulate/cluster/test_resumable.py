@@ -7,7 +7,8 @@ from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.network import Network
-from simulate.workload.storage import Client, Storage, StorageOptions
+from simulate.workload.spec import StorageSpec
+from simulate.workload.storage import Client, Storage
 from topo.errors import HeddleError
 from topo.fabric import Role
 
@@ -20,7 +21,7 @@ class World:
 
     def __init__(self, saved: Arrays | None = None, seed: int = 0) -> None:
         self.env = ResumableEnvironment(NETWORK, saved)
-        self.storage = Storage(self.env, CATALOG.node("storage-3fs"), StorageOptions(senders=3))
+        self.storage = Storage(self.env, CATALOG.node("storage-3fs"), StorageSpec(senders=3))
         files = [self.storage.file(np.random.default_rng(1)) for _ in range(3)]
         ends = np.arange(FABRIC.n_switches, FABRIC.n_end_ports)
         self.ends = ends[FABRIC.role[FABRIC.end_node[ends]] == Role.COMPUTE]

@@ -5,10 +5,11 @@ import pytest
 
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
-from plan.simulation import format_as_goal, play_workload, with_devices
+from plan.simulation import format_as_goal
 from simulate.network import Network
 from simulate.workload.flow_trace import format_trace_csv
 from simulate.workload.place import Workload, place_workload
+from simulate.workload.play import play_workload, with_devices
 from simulate.workload.spec import validate_workload
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml

@@ -7,8 +7,8 @@ from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
 from simulate.network import Network
 from simulate.traffic.flows import Flows
-from simulate.workload.steady_reads import SteadyReads, steady_reads
-from simulate.workload.storage import StorageOptions
+from simulate.workload.spec import StorageSpec
+from simulate.workload.storage import SteadyReads, steady_reads
 from topo.errors import HeddleError
 from topo.fabric import Role
 
@@ -28,7 +28,7 @@ def cluster(n_gpus: int, n_storage: int) -> tuple[Network, np.ndarray]:
 def reads(n_gpus: int, n_storage: int, senders: int | None, **options: object) -> tuple[SteadyReads, Network]:
     """All GPU servers read."""
     network, clients = cluster(n_gpus, n_storage)
-    setup = StorageOptions(senders=senders, replicas=options.pop("replicas", 2), message_s=0.0)
+    setup = StorageSpec(senders=senders, replicas=options.pop("replicas", 2), message="0 s")
     return steady_reads(network, clients, MODEL, setup, **{"time_s": 20e-3, **options}), network  # type: ignore[arg-type]
 
 
@@ -74,7 +74,7 @@ def test_little(senders: int | None) -> None:
 def test_a_flow_beside_has_a_share_as_each_sender(senders: int) -> None:
     network, (mine, other, *_) = cluster(24, 40)
     size = 2e-3 * RATE
-    setup = StorageOptions(senders=senders, message_s=0.0)
+    setup = StorageSpec(senders=senders, message="0 s")
     beside = Flows.of([other], [mine], size)
     found = steady_reads(network, [mine], MODEL, setup, loaders=4, beside=beside)
     assert found.time_s == pytest.approx((senders + 1) * 2e-3, rel=0.01)
@@ -83,4 +83,4 @@ def test_a_flow_beside_has_a_share_as_each_sender(senders: int) -> None:
 
 def test_refuses_too_short_a_time() -> None:
     with pytest.raises(HeddleError, match="no read ended"):
-        steady_reads(cluster(4, 8)[0], [], MODEL, StorageOptions())
+        steady_reads(cluster(4, 8)[0], [], MODEL, StorageSpec())

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from simulate.engines.environment import NetworkEnvironment
 from simulate.network import Network
 from simulate.traffic.placement import zone_of
-from simulate.workload.storage import Client, Storage, StorageOptions, _chains
+from simulate.workload.spec import StorageSpec
+from simulate.workload.storage import Client, Storage, _chains
 from topo.errors import HeddleError
 from topo.fabric import Role
 
@@ -29,7 +31,7 @@ def network() -> Network:
 
 def world(network: Network, seed: int = 0, **options: object) -> tuple[NetworkEnvironment, Storage, list[Client]]:
     env = NetworkEnvironment(network)
-    storage = Storage(env, MODEL, StorageOptions(**options))
+    storage = Storage(env, MODEL, StorageSpec(**options))
     fabric = network.fabric
     ends = np.arange(fabric.n_switches, fabric.n_end_ports)
     ends = ends[fabric.role[fabric.end_node[ends]] == Role.COMPUTE]
@@ -84,7 +86,7 @@ def test_a_client_lets_only_so_many_send(network: Network, senders: int | None) 
 def test_incast_takes_the_share_of_another_flow(network: Network) -> None:
     shares = {}
     for senders in (1, 7):
-        env, storage, clients = world(network, senders=senders, message_s=0.0)  # who ends is replaced at once
+        env, storage, clients = world(network, senders=senders, message="0 s")  # who ends is replaced at once
         mine, other = clients[0], next(c for c in clients[1:] if c.zone == clients[0].zone)
         files = [storage.file(np.random.default_rng(1))]
         for _ in range(4):
@@ -128,7 +130,7 @@ def test_same_seed_same_bytes(network: Network) -> None:
 def test_files_take_the_chains_in_turn(network: Network) -> None:
     _, storage, _ = world(network, stripe=32)
     rng = np.random.default_rng(0)
-    used = np.concatenate([storage.file(rng).chains for _ in range(8)])
+    used = np.concatenate([storage.file(rng) for _ in range(8)])
     assert np.bincount(used).tolist() == [2] * 128  # 8 servers with 16 SSDs
 
 
@@ -146,10 +148,10 @@ def test_chains_use_every_ssd_alike(servers: int, ssds: int, replicas: int) -> N
 
 
 def test_refuses_what_cannot_be(network: Network) -> None:
-    with pytest.raises(HeddleError, match="0 senders"):
-        StorageOptions(senders=0)
-    with pytest.raises(HeddleError, match="expected more than 0"):
-        StorageOptions(chunk_bytes=0.0)
+    with pytest.raises(ValidationError, match="senders"):
+        StorageSpec(senders=0)
+    with pytest.raises(ValidationError, match="greater than 0"):
+        StorageSpec(chunk="0 B")
     with pytest.raises(HeddleError, match="ssd_read_gbyte_per_s of storage-3fs"):
         Storage(NetworkEnvironment(network), replace(MODEL, ssd_read_gbyte_per_s=None))
     fabric = tree(40, leaves=2, spines=2)

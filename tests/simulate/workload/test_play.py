@@ -12,9 +12,8 @@ from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.workload.place import Workload, place_workload
-from simulate.workload.results import job_results
+from simulate.workload.play import job_results, play_with_storage
 from simulate.workload.spec import validate_workload
-from simulate.workload.storage_play import play_with_storage
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
 

@@ -1,0 +1,369 @@
+"""Plays a workload on a network: its flows, its clients of storage, and each job alone where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simpy
+
+from routing.lanes.policy import ASK
+from simulate.engines import fluid
+from simulate.engines.environment import NetworkEnvironment
+from simulate.network import Devices, Network
+from simulate.outcome.link_loads import LinkClass, link_classes
+from simulate.outcome.outcome import Outcome
+from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_factor
+from simulate.workload.flows_csv import line_of_flow
+from simulate.workload.place import RunningJob, Workload
+from simulate.workload.spec import CollectiveJob, FlowsJob, GpuAllreduceJob, StorageJob
+from simulate.workload.storage import Client, File, Storage
+from topo.errors import FlowError, HeddleError
+from topo.fabric import frozen
+from topo.hardware.catalog import load_catalog
+from topo.hardware.models import NodeModel
+from topo.table import Column, Table
+
+BINS = 200
+"""Bins of the timeline: at least half of them hold the time until the last flow ends."""
+
+MAX_CELLS = 2**24
+"""Bins of all channels and lanes together, 128 MB: large fabrics have fewer bins."""
+
+STEPS_A_LOOK = 10_000
+"""Events between two reports of progress."""
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
+"""Percentiles of the times of flows that are reported; the last is the longest."""
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What became of a job."""
+
+    name: str
+    kind: str
+    """``collective``, ``gpu-allreduce``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
+    ranks: int
+    """End ports that take part; GPUs, where servers are looked into."""
+    flows: int
+    """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
+    bytes: float
+    """What these flows move."""
+    start_s: float
+    """The earliest time at which the job may begin."""
+    finish_s: float
+    """When its last flow has ended."""
+    alone_s: float | None
+    """What it takes when no other job runs; None when that was not played."""
+    collective: str | None
+    """None for other kinds of jobs, as what follows."""
+    algorithm: str | None
+    size_bytes: float | None
+    """Buffer of a rank."""
+    once_s: float | None
+    """Mean time of one repetition, without what is computed before it."""
+    flow_s: tuple[float, ...]
+    """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
+    percentile is the duration of one flow, never a mean of two."""
+
+    @property
+    def time_s(self) -> float:
+        """From the start of the job to its end."""
+        return self.finish_s - self.start_s
+
+    @property
+    def slowdown(self) -> float | None:
+        """How many times longer it takes beside the other jobs than alone."""
+        return self.time_s / self.alone_s if self.alone_s else None
+
+    @property
+    def algorithm_gbytes_per_s(self) -> float | None:
+        """The ``algbw`` of nccl-tests; None when it is no collective, or moves nothing."""
+        return algorithm_gbytes_per_s(self.size_bytes, self.once_s) if self.size_bytes and self.once_s else None
+
+    @property
+    def bus_gbytes_per_s(self) -> float | None:
+        """The ``busbw`` of nccl-tests."""
+        bandwidth = self.algorithm_gbytes_per_s
+        if bandwidth is None or self.collective is None:
+            return None
+        return bandwidth * bus_factor(self.collective, self.ranks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        times = {"max" if p == 100 else f"p{p:g}": at for p, at in zip(PERCENTILES, self.flow_s, strict=False)}
+        derived = {
+            name: getattr(self, name) for name in ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s")
+        }
+        return {**asdict(self), **derived, "flow_s": times}
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A workload that was played."""
+
+    workload: Workload
+    outcome: Outcome
+    jobs: tuple[JobResult, ...]
+    links: tuple[LinkClass, ...]
+    """Load of each class of links, the hottest first."""
+
+    @property
+    def makespan_s(self) -> float:
+        """When the last flow ended."""
+        return self.outcome.makespan_s
+
+    @property
+    def job_table(self) -> Table:
+        """Time and bandwidth of each job."""
+        jobs = self.jobs
+        columns = [
+            Column("job", [job.name for job in jobs]),
+            Column("what", [f"{job.collective} by {job.algorithm}" if job.collective else job.kind for job in jobs]),
+            Column("ranks", [job.ranks for job in jobs]),
+            Column("time", [job.time_s for job in jobs], "s", ".4g"),
+            Column("algbw", [job.algorithm_gbytes_per_s for job in jobs], "GB/s", ".2f"),
+            Column("busbw", [job.bus_gbytes_per_s for job in jobs], "GB/s", ".2f"),
+        ]
+        if any(job.alone_s is not None for job in jobs):
+            columns.append(Column("slowdown", [job.slowdown for job in jobs], digits=".2f"))
+        return Table("jobs", tuple(columns))
+
+    @property
+    def flow_table(self) -> Table:
+        """Durations of the flows of each job."""
+        names = ("p50", "p90", "p99", "p99.9", "longest")
+        times = [job.flow_s or (None,) * len(names) for job in self.jobs]
+        return Table(
+            "durations of flows",
+            (
+                Column("job", [job.name for job in self.jobs]),
+                Column("flows", [job.flows for job in self.jobs]),
+                *(Column(name, [row[at] for row in times], "s", ".4g") for at, name in enumerate(names)),
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        outcome, fabric = self.outcome, self.outcome.network.fabric
+        return {
+            "fabric": {"name": fabric.name, "switches": fabric.n_switches, "engine": outcome.network.tables.engine},
+            "makespan_s": outcome.makespan_s,
+            "flows": len(outcome.flows),
+            "events": outcome.n_events,
+            "jobs": [job.to_dict() for job in self.jobs],
+            "links": [item.summary(fabric.channel_label(item.hottest)) for item in self.links],
+        }
+
+    def _repr_html_(self) -> str:
+        return "".join(table._repr_html_() for table in (self.job_table, self.flow_table))
+
+
+def play_workload(
+    network: Network,
+    workload: Workload,
+    *,
+    alone: bool = False,
+    step: Callable[[str, float | None], None] = lambda message, part: None,
+) -> Simulation:
+    """Play a workload.
+
+    Parameters
+    ----------
+    alone
+        Whether to play each job without the others too, to say how much they slow it down.
+    step
+        Progress callback, called as ``step(message, part)`` with the part that is done, None where it is unknown.
+
+    Raises
+    ------
+    HeddleError
+        When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
+    """
+    if len(workload.devices.end_port):
+        network = with_devices(network, workload.devices)
+
+    def play(text: str, workload: Workload, n_bins: int = 0) -> tuple[Workload, Outcome]:
+        if workload.acts:
+            model = load_catalog().node(workload.storage.server)
+            step(text, None)
+            return play_with_storage(
+                network,
+                workload,
+                model,
+                n_bins=n_bins,
+                progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s", None),
+            )
+        total = max(len(workload.flows), 1)
+        step(text, 0.0)
+        flows = workload.flows
+        return workload, fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, _: step(text, ended / total))
+
+    rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
+    n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
+    try:
+        text = "playing" if workload.acts else f"playing {len(workload.flows):,} flows"
+        played, outcome = play(text, workload, n_bins)
+    except FlowError as error:
+        raise _placed(workload, error) from None
+    ends = None
+    if alone and len(workload.jobs) == 1:
+        ends = [outcome.makespan_s]
+    elif alone:
+        ends = [
+            play(f"playing {job.spec.name} alone", workload.alone(number))[1].makespan_s
+            for number, job in enumerate(workload.jobs)
+        ]
+    return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
+
+
+def with_devices(network: Network, devices: Devices) -> Network:
+    """Return a network without devices with these."""
+    capacity = np.concatenate([network.capacity_bytes_s, devices.capacity_bytes_s])
+    return replace(network, devices=devices, capacity_bytes_s=frozen(capacity))
+
+
+def play_with_storage(
+    network: Network,
+    workload: Workload,
+    model: NodeModel,
+    *,
+    n_bins: int = 0,
+    progress: Callable[[int, float], None] = lambda ended, time_s: None,
+) -> tuple[Workload, Outcome]:
+    """Play a workload in which clients of storage act, beside jobs whose flows are known, until all jobs have ended.
+
+    Parameters
+    ----------
+    model
+        What the storage servers are.
+    progress
+        Progress callback, called as ``progress(flows that have ended, simulated time in seconds)``.
+
+    Returns
+    -------
+    tuple
+        The workload with the flows that came about, each with the time at which it began in place of what it waited
+        for, and the number of its job as its tag; and what became of them.
+
+    Raises
+    ------
+    HeddleError
+        When the fabric has no storage servers, or they cannot be set up so.
+    """
+    env = NetworkEnvironment(network, n_bins=n_bins)
+    storage = Storage(env, model, workload.storage)
+    rng = np.random.default_rng(0)
+    files = [storage.file(rng) for _ in range(workload.storage.files)]
+    ends: list[simpy.Event] = []
+    for number, job in enumerate(workload.jobs):
+        if isinstance(job.spec, StorageJob):
+            ends += [env.process(process) for process in _clients(storage, files, job, job.spec, number)]
+        else:
+            mine = workload.span(number)
+            flows = workload.flows.part(mine.start, mine.stop)
+            ends.append(env.play(replace(flows, tag=np.full(len(flows), number, np.int32))))
+    over = env.all_of(ends)
+    steps = 0
+    while not over.processed:
+        env.step()
+        steps += 1
+        if steps % STEPS_A_LOOK == 0:
+            progress(env.n_ended, env.now)
+    played = env.outcome()
+    order = np.argsort(played.flows.tag, kind="stable")
+    flows = replace(
+        played.flows,
+        **{name: getattr(played.flows, name)[order] for name in ("src", "dst", "size_bytes", "start_s", "sl", "tag")},
+    )
+    outcome = replace(
+        played,
+        flows=flows,
+        routes=network.routes(flows.src, flows.dst, flows.sl),
+        **{name: getattr(played, name)[order] for name in ("start_s", "finish_s", "bottleneck")},
+    )
+    return replace(workload, flows=flows, job=frozen(flows.tag)), outcome
+
+
+def _clients(
+    storage: Storage, files: list[File], job: RunningJob, spec: StorageJob, number: int
+) -> list[Generator[simpy.Event, Any, None]]:
+    """Return the processes of a storage job: loaders first, then writers of checkpoints."""
+
+    def load(client: Client) -> Generator[simpy.Event, Any, None]:
+        yield client.env.timeout(spec.start)
+        yield from client.load(files, spec.batch, spec.sample, batches=spec.batches)
+
+    def save(client: Client, file: File) -> Generator[simpy.Event, Any, None]:
+        yield client.env.timeout(spec.start)
+        for turn in range(1, spec.checkpoints + 1):
+            begin_s = client.env.now
+            yield from client.save(file, spec.checkpoint)
+            if turn < spec.checkpoints:
+                yield client.env.timeout(max(0.0, begin_s + spec.every - client.env.now))
+
+    rngs = np.random.default_rng(job.seed).spawn(len(job.ends))
+    clients = [
+        Client(storage, end, rng, sl=ASK if spec.sl is None else spec.sl, tag=number)
+        for end, rng in zip(job.ends.tolist(), rngs, strict=True)
+    ]
+    reads = [load(client) for client in clients for _ in range(spec.loaders if spec.batches else 0)]
+    return reads + [save(client, files[at % len(files)]) for at, client in enumerate(clients) if spec.checkpoint]
+
+
+def _placed(workload: Workload, error: FlowError) -> HeddleError:
+    """Return the error with the place of the flow."""
+    number = int(workload.job[error.flow])
+    job = workload.jobs[number]
+    if isinstance(job.spec, FlowsJob):
+        flow = error.flow - workload.span(number).start
+        # A pipe cannot be read again to count its lines.
+        place = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"
+        return HeddleError(f"{job.where}:{place} that {error.reason}")
+    return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
+
+
+def job_results(
+    workload: Workload, outcome: Outcome, alone_finish_s: Sequence[float] | None = None
+) -> tuple[JobResult, ...]:
+    """Return what became of each job.
+
+    Parameters
+    ----------
+    outcome
+        Of all flows of the workload on one network.
+    alone_finish_s
+        When the last flow of each job ended as its flows were played on the same network without the others.
+    """
+    results = []
+    flows = workload.flows
+    for number, job in enumerate(workload.jobs):
+        mine = workload.span(number)
+        moves = flows.src[mine] != flows.dst[mine]
+        start = float(flows.start_s[mine].min(initial=np.inf))
+        start = start if np.isfinite(start) else job.spec.start
+        finish = float(outcome.finish_s[mine].max(initial=start))
+        times = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
+        spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuAllreduceJob)) else None
+        results.append(
+            JobResult(
+                name=job.spec.name,
+                kind=job.spec.kind,
+                ranks=job.n_ranks,
+                flows=int(np.count_nonzero(moves)),
+                bytes=float(flows.size_bytes[mine][moves].sum()),
+                start_s=start,
+                finish_s=finish,
+                alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
+                collective=getattr(spec, "collective", "allreduce") if spec else None,
+                algorithm=spec.algorithm if spec else None,
+                size_bytes=spec.size if spec else None,
+                once_s=(finish - start) / spec.repeat - spec.compute if spec else None,
+                flow_s=tuple(np.percentile(times, PERCENTILES, method="inverted_cdf").tolist()) if len(times) else (),
+            )
+        )
+    return tuple(results)
