@@ -96,7 +96,7 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> path = routing.paths(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
+    >>> path = routing.trace(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
     >>> path.describe(fabric)
     'gpu00 mlx5_0:1 to head1 mlx5_0:1: arrives over 3 switches'
     """
