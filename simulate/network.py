@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.kernels.paths import walk
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.paths import trace
 from routing.routed import Routed
@@ -206,15 +207,8 @@ class Network:
             keys += lane * np.int64(self.n_ends) ** 2
         route, first = paths.number_keys(keys)
         src, dst = src[first], dst[first]
-        offset, resource = paths.walk(
-            end_of[src],
-            end_of[dst],
-            fabric.n_switches,
-            fabric.port_offset,
-            fabric.peer,
-            fabric.peer_node,
-            tables.lid,
-            tables.lft,
+        offset, resource = walk(
+            fabric.port_offset, fabric.peer, fabric.peer_node, tables.lid, tables.lft, end_of[src], end_of[dst]
         )
         if len(offset) <= len(first):
             bad = len(offset) - 1

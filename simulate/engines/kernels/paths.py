@@ -1,13 +1,10 @@
-"""Paths of flows through forwarding tables."""
+"""Distinct pairs of flows, and what devices use before and behind their paths."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-
-MAX_HOPS = 64
-"""A path of more channels than this goes round in a loop (the subnet manager's own bound on hops is 64)."""
 
 
 @njit(cache=True, nogil=True)
@@ -45,56 +42,6 @@ def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.
             known += 1
         number[at] = table[place]
     return number, first[:known].copy()
-
-
-@njit(cache=True, nogil=True)
-def walk(
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    n_switches: int,
-    port_offset: NDArray[np.int32],
-    peer: NDArray[np.int32],
-    peer_node: NDArray[np.int32],
-    lid: NDArray[np.uint16],
-    lft: NDArray[np.uint8],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Follow the tables from end port to end port; return offsets and channels of the paths.
-
-    The walk stops before the first pair that the tables do not connect: there are fewer offsets then.
-    """
-    offset = np.zeros(len(src) + 1, np.int64)
-    room = np.empty(8 * len(src) + MAX_HOPS, np.int32)
-    n = 0
-    to_port = port_offset[n_switches] - n_switches  # from the end port of an adapter to its port
-    for at in range(len(src)):
-        if n + MAX_HOPS > len(room):
-            larger = np.empty(2 * len(room), np.int32)
-            larger[:n] = room[:n]
-            room = larger
-        goal = dst[at]
-        last = n + MAX_HOPS
-        arrived = src[at] == goal
-        if not arrived:
-            port = -1
-            node = src[at]
-            if node >= n_switches:
-                port = node + to_port
-                node = peer_node[port]
-                room[n] = port
-                n += 1
-            while 0 <= node < n_switches and node != goal and n < last and lid[goal] < lft.shape[1]:
-                entry = lft[node, lid[goal]]
-                if entry == 0 or entry > port_offset[node + 1] - port_offset[node]:
-                    break
-                port = port_offset[node] + entry - 1
-                node = peer_node[port]
-                room[n] = port
-                n += 1
-            arrived = node == goal if goal < n_switches else port >= 0 and peer[port] == goal + to_port
-        if not arrived:
-            return offset[: at + 1].copy(), room[:n].copy()
-        offset[at + 1] = n
-    return offset, room[:n].copy()
 
 
 @njit(cache=True, nogil=True)
