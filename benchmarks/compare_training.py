@@ -6,6 +6,7 @@ Run from the repository: python benchmarks/compare_training.py
 from pathlib import Path
 
 import numpy as np
+from bucket_search import search_bucket
 from compare_hfreduce import Cluster
 
 from costmodel.baselines import Published, read_published
@@ -16,7 +17,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import nccl_ring, ring_latency_s
 from simulate.traffic.node import Servers
-from simulate.traffic.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, search_bucket, vgg16
+from simulate.traffic.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, vgg16
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "training.md"

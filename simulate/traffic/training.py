@@ -14,14 +14,15 @@ of the GPU away from the computation, nothing here shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.flows import Flows
-from simulate.traffic.operation_graph import OperationGraph
+from simulate.traffic.flows import Flows, concatenate
 from topo.errors import HeddleError
 
 BUCKET_BYTES = 25 * 2.0**20
@@ -29,6 +30,78 @@ BUCKET_BYTES = 25 * 2.0**20
 
 Collective = Callable[[float], Flows]
 """Flows between ranks of a collective of so many bytes."""
+
+
+class OperationGraph:
+    """Sets of flows, each of which begins when other sets have ended.
+
+    ::
+
+        graph = OperationGraph()
+        forward = graph.compute(0, 0.04)
+        reduce = graph.add(allreduce, after=[forward])
+        flows = graph.flows()
+
+    Where many flows wait for many, a flow of size 0 from an end port to itself stands between them, which takes no
+    time; so n flows after m flows cost n + m dependencies, not n times m. A flow's tag is the number of its operation.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Flows] = []
+        self._n_flows = 0
+        self._waiter: list[NDArray[np.int64]] = []
+        self._awaited: list[NDArray[np.int64]] = []
+        self._end: list[int] = []
+        """The flow that ends each operation."""
+
+    def __len__(self) -> int:
+        return len(self._end)
+
+    def add(self, flows: Flows, after: Iterable[int] = ()) -> int:
+        """Add an operation: flows that begin when the operations `after` have ended; return its number.
+
+        An operation without flows ends when those that it waits for have.
+        """
+        ends = np.unique([self._end[number] for number in after])
+        if not len(flows):
+            flows = Flows.of(0, 0, 0.0)
+        first = np.flatnonzero(np.diff(flows.dep_offset) == 0)
+        if len(ends) > 1 < len(first):
+            ends = np.array([self._signal(int(flows.src[0]), ends)])
+        at = self._n_flows
+        waiter = np.repeat(np.arange(len(flows)), np.diff(flows.dep_offset))
+        self._append(flows, waiter + at, flows.dep + at)
+        self._wait(first + at, ends)
+        last = np.setdiff1d(np.arange(len(flows)), flows.dep) + at
+        self._end.append(int(last[0]) if len(last) == 1 else self._signal(int(flows.src[0]), last))
+        return len(self._end) - 1
+
+    def compute(self, rank: int, time_s: float, after: Iterable[int] = ()) -> int:
+        """Add a computation on one rank."""
+        return self.add(Flows.of(rank, rank, 0.0, delay_s=time_s), after)
+
+    def flows(self) -> Flows:
+        """Return the flows of all operations."""
+        if not self._parts:
+            return Flows.of([], [], [])
+        joined = concatenate(self._parts)
+        return joined.rewired((np.concatenate(self._waiter), np.concatenate(self._awaited)))
+
+    def _signal(self, rank: int, awaited: NDArray[np.int64]) -> int:
+        number = self._n_flows
+        self._append(Flows.of(rank, rank, 0.0), np.full(len(awaited), number), awaited)
+        return number
+
+    def _wait(self, waiter: NDArray[Any], awaited: NDArray[Any]) -> None:
+        pair = np.broadcast_arrays(waiter[:, None], awaited[None, :])
+        self._waiter.append(pair[0].ravel())
+        self._awaited.append(pair[1].ravel())
+
+    def _append(self, flows: Flows, waiter: ArrayLike, awaited: ArrayLike) -> None:
+        self._parts.append(flows.rewired(None, tag=len(self._end)))
+        self._waiter.append(np.asarray(waiter, np.int64))
+        self._awaited.append(np.asarray(awaited, np.int64))
+        self._n_flows += len(flows)
 
 
 @dataclass(frozen=True)
@@ -56,7 +129,7 @@ def even_layers(count: int, forward_s: float, backward_s: float, parameter_bytes
 def vgg16(compute_s: float, bytes_a_parameter: float = 4.0) -> tuple[Layer, ...]:
     """Return VGG16 (Simonyan and Zisserman, arXiv 1409.1556, configuration D) for a step with so much compute.
 
-    The time is dealt over the layers by their multiplications, and within each a third is forward: the backward pass
+    The time is divided among the layers by their multiplications, and within each a third is forward: the backward pass
     multiplies twice as often. Of its 138 million parameters 124 million are in the last three layers, which come first
     in the backward pass; so nearly all gradients are there early.
     """
@@ -126,35 +199,6 @@ def data_parallel(
             flows = allreduce(size).waiting_first(launch_s)
             sent = [graph.add(flows, [gradients if overlap else computed, *sent])]
     return graph.flows()
-
-
-def search_bucket(
-    step_s: Callable[[float], float], least_bytes: float, most_bytes: float, *, tries: int = 5, rounds: int = 3
-) -> dict[float, float]:
-    """Search the bucket size with the shortest step; return the steps that were tried, by bucket size, in order.
-
-    Sizes in equal ratios are tried; then, round after round, as many between the neighbours of the best. Steps fall
-    and rise with the bucket size, but not smoothly, since buckets hold whole layers: the best found may be one of
-    several, and a search that looks at gradients would be led astray.
-
-    Parameters
-    ----------
-    step_s
-        Seconds of a step with a bucket size in bytes.
-    """
-    if not 0 < least_bytes < most_bytes or tries < 3:
-        raise HeddleError(
-            f"found buckets from {least_bytes} to {most_bytes} bytes in {tries} tries; expected a rising range, 3 tries"
-        )
-    found: dict[float, float] = {}
-    for _ in range(rounds):
-        for size in np.geomspace(least_bytes, most_bytes, tries).round().tolist():
-            if size not in found:
-                found[size] = step_s(size)
-        sizes = sorted(found)
-        best = sizes.index(min(sizes, key=lambda size: found[size]))
-        least_bytes, most_bytes = sizes[max(best - 1, 0)], sizes[min(best + 1, len(sizes) - 1)]
-    return dict(sorted(found.items()))
 
 
 def fsdp(
@@ -279,24 +323,14 @@ def _turns(micro_batches: int, ahead: int) -> list[tuple[bool, int]]:
     return order
 
 
-def tensor_parallel(layers: Sequence[Layer], allreduce: Collective, activation_bytes: float) -> Flows:
-    """Return a step where each layer is split over ranks: two sums of activations forward, two of gradients backward.
+def exchanged_halves(layers: Sequence[Layer], collective: Collective, size: float) -> Flows:
+    """Return a step of layers of two halves, each of which ends with an exchange that the next half waits for.
 
-    Shoeybi et al., "Megatron-LM", arXiv 1909.08053. Nothing overlaps: the next layer needs the sum.
+    Tensor parallel (Shoeybi et al., "Megatron-LM", arXiv 1909.08053): each layer is split over the ranks, and an
+    allreduce sums activations twice forward and gradients twice backward. Expert parallel (Lepikhin et al., "GShard",
+    arXiv 2006.16668): an all-to-all brings tokens to their experts and back, forward and backward; experts are taken to
+    be chosen evenly.
     """
-    return _with_exchanges(layers, allreduce, activation_bytes)
-
-
-def expert_parallel(layers: Sequence[Layer], all_to_all: Collective, token_bytes: float) -> Flows:
-    """Return a step of mixtures of experts: tokens go out to their experts and come back, forward and backward.
-
-    Lepikhin et al., "GShard", arXiv 2006.16668; experts are taken to be chosen evenly.
-    """
-    return _with_exchanges(layers, all_to_all, token_bytes)
-
-
-def _with_exchanges(layers: Sequence[Layer], collective: Collective, size: float) -> Flows:
-    """Return layers of two halves, each of which ends with an exchange."""
     graph = OperationGraph()
     before: list[int] = []
     times = [layer.forward_s for layer in layers] + [layer.backward_s for layer in reversed(layers)]
@@ -304,3 +338,94 @@ def _with_exchanges(layers: Sequence[Layer], collective: Collective, size: float
         for _ in range(2):
             before = [graph.add(collective(size), [graph.compute(0, time_s / 2, before)])]
     return graph.flows()
+
+
+def flat_parameter_servers(
+    workers: ArrayLike, servers: ArrayLike, size_bytes: float, *, compute_s: float = 0.0, update_s: float = 0.0
+) -> Flows:
+    """Return a synchronous step: all workers push gradients to the servers that hold a part each, and pull it updated.
+
+    Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
+
+    Parameters
+    ----------
+    workers, servers
+        Ranks; a rank may be both.
+    size_bytes
+        All parameters, of which each server holds as much as any other.
+    compute_s
+        Before a worker pushes.
+    update_s
+        What a server takes when it has all gradients.
+    """
+    worker, server = _ranks(workers, "workers"), _ranks(servers, "servers")
+    if not (np.isfinite(size_bytes) and size_bytes >= 0):
+        raise HeddleError(f"found {size_bytes} bytes of parameters; expected 0 or more")
+    graph = OperationGraph()
+    computed = graph.compute(int(worker[0]), compute_s)
+    part = size_bytes / len(server)
+    for rank in server.tolist():
+        pushed = graph.add(Flows.of(worker, np.full(len(worker), rank), part), [computed])
+        updated = graph.compute(rank, update_s, [pushed])
+        graph.add(Flows.of(np.full(len(worker), rank), worker, part), [updated])
+    return graph.flows()
+
+
+def hierarchical_parameter_servers(
+    ranks: ArrayLike,
+    size_bytes: float,
+    *,
+    cached: float = 0.0,
+    cold: float = 0.0,
+    ssd_bytes_s: float = np.inf,
+    compute_s: float = 0.0,
+) -> Flows:
+    """Return a step where every host is a worker and a server.
+
+    Each pulls the parameters of its batch from the hosts that own them, computes, and pushes their updates back. What
+    is `cached` on its own GPUs does not move; the `cold` part of what a host sends is first read from its SSDs, and
+    written back at the end. Zhao et al., "Distributed hierarchical GPU parameter server for massive scale deep learning
+    ads systems", MLSys 2020, arXiv 2003.05622: parameters live on the SSDs of all servers, those of a batch in host
+    memory, those in use on GPUs.
+
+    Parameters
+    ----------
+    size_bytes
+        Parameters of each host's batch, owned by all hosts alike.
+    cached, cold
+        Parts of them, from 0 to 1.
+    ssd_bytes_s
+        Of all SSDs of a host.
+    """
+    rank = _ranks(ranks, "hosts")
+    for name, value in (("cached", cached), ("cold", cold)):
+        if not 0 <= value <= 1:
+            raise HeddleError(f"found a {name} part of {value}; expected 0 to 1")
+    if not (ssd_bytes_s > 0 and np.isfinite(size_bytes) and size_bytes >= 0):
+        raise HeddleError(
+            f"found {size_bytes} bytes and SSDs of {ssd_bytes_s} bytes/s; expected 0 or more, and above 0"
+        )
+    n = len(rank)
+    part = size_bytes * (1 - cached) / n
+    ssd_s = part * n * cold / ssd_bytes_s
+    graph = OperationGraph()
+    read = [graph.compute(one, ssd_s) for one in rank.tolist()]
+    hosts = rank.tolist()
+
+    def exchange(at: int, after: int) -> int:
+        others = np.roll(rank, -at)[1:]
+        return graph.add(Flows.of(np.full(n - 1, rank[at]), others, part), [after])
+
+    pulls = [exchange(at, after) for at, after in enumerate(read)]
+    computed = graph.compute(hosts[0], compute_s, pulls)
+    pushes = [exchange(at, computed) for at in range(n)]
+    for one in hosts:
+        graph.compute(one, ssd_s, pushes)
+    return graph.flows()
+
+
+def _ranks(ranks: ArrayLike, what: str) -> NDArray[np.int64]:
+    found = np.asarray(ranks, np.int64).ravel()
+    if not len(found):
+        raise HeddleError(f"found no {what} of parameters; expected at least one")
+    return found

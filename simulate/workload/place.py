@@ -43,7 +43,7 @@ from simulate.workload.spec import (
     read_workload_spec,
 )
 from simulate.workload.storage import storage_adapters
-from simulate.workload.training_flows import flows_of_training
+from simulate.workload.training import flows_of_training
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Fabric, frozen
 from topo.formats.yaml import Document, Node, describe

@@ -10,7 +10,7 @@ from helpers.trees import grow_tree
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
-from simulate.traffic.operation_graph import OperationGraph
+from simulate.traffic.training import OperationGraph
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))

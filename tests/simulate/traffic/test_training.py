@@ -1,5 +1,8 @@
 """A step of training against closed forms, on a fabric that congests nothing."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,24 +12,30 @@ from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
-from simulate.traffic.parameter_server import flat_parameter_servers, hierarchical_parameter_servers
 from simulate.traffic.training import (
     Collective,
     Layer,
     data_parallel,
     even_layers,
-    expert_parallel,
+    exchanged_halves,
+    flat_parameter_servers,
     fsdp,
+    hierarchical_parameter_servers,
     layer_groups,
     pipeline_parallel,
-    search_bucket,
-    tensor_parallel,
     vgg16,
 )
 from topo.errors import HeddleError
 
 RATE = 25e9
 N = 8
+
+
+spec = spec_from_file_location("bucket_search", Path(__file__).parents[3] / "benchmarks" / "bucket_search.py")
+assert spec and spec.loader
+bucket_search = module_from_spec(spec)
+spec.loader.exec_module(bucket_search)
+search_bucket = bucket_search.search_bucket
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +144,9 @@ def test_sends_of_pipelines_on_one_adapter_collide_unless_staggered(network: Net
 
 def test_tensor_and_expert_parallel_expose_all(network: Network) -> None:
     layers = even_layers(3, 0.3, 0.6, 0.0)
-    sums = step(network, tensor_parallel(layers, collective("allreduce"), RATE * 0.01))
+    sums = step(network, exchanged_halves(layers, collective("allreduce"), RATE * 0.01))
     assert sums == pytest.approx(0.9 + 3 * 4 * ring_s(RATE * 0.01))
-    experts = step(network, expert_parallel(layers, collective("all-to-all"), RATE * 0.01))
+    experts = step(network, exchanged_halves(layers, collective("all-to-all"), RATE * 0.01))
     assert experts == pytest.approx(0.9 + 3 * 4 * (N - 1) / N * 0.01)
 
 
