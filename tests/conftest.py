@@ -39,8 +39,11 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def fabrics_folder() -> Path:
-    """The folder of real fabrics, which are not ours to ship: HEDDLE_FABRICS, or shared/fabrics beside the checkout."""
+def originals() -> Path:
+    """The folder of real dumps, which are not ours to ship: HEDDLE_FABRICS, or shared/fabrics beside the checkout.
+
+    Only what needs their very text reads them (dialects, what others measured); all else reads their twins.
+    """
     folder = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")
     if not folder.is_dir():
         pytest.skip(f"no real fabrics in {folder}: set HEDDLE_FABRICS to the folder that holds them")

@@ -39,9 +39,9 @@ def read(folder: Path, name: str) -> Fabric:
 
 
 @pytest.mark.parametrize(("name", "engine"), CASES)
-def test_our_figures_are_the_published_ones(name: str, engine: str, fabrics_folder: Path, tmp_path: Path) -> None:
-    fabric = read(fabrics_folder, name)
-    with (fabrics_folder / "opensm_metrics.csv").open() as file:
+def test_our_figures_are_the_published_ones(name: str, engine: str, originals: Path, tmp_path: Path) -> None:
+    fabric = read(originals, name)
+    with (originals / "opensm_metrics.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["fabric"], row["engine"]) == (name, engine)]
     published = {key: float(value) for key, value in rows[0].items() if key not in ("fabric", "engine")}
     tables = run_opensm(fabric, tmp_path, engine).tables

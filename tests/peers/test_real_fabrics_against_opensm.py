@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from helpers.twins import twin
 from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.opensm.lfts import format_lfts
 from routing.proof import prove
 from routing.routed import Routed
-from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "us
 @pytest.mark.parametrize(
     ("name", "loops"),
     [
-        pytest.param("tartu_fdr10_2014", 0, id="ring and mesh, mixed speeds"),
-        pytest.param("ndr_dgx_2025", 0, id="rails, aggregation nodes, missing cables"),
-        pytest.param("janus_is5600_2014", 5452, id="misplugged directors"),
-        pytest.param("cs8500_frame_factory_2019", 0, id="a bare frame with loop-back plugs"),
+        pytest.param("fdr10-mesh", 0, id="ring and mesh, mixed speeds"),
+        pytest.param("ndr-pod", 0, id="rails, aggregation nodes, missing cables"),
+        pytest.param("qdr-directors", 5452, id="misplugged directors"),
+        pytest.param("frame", 0, id="a bare frame with loop-back plugs"),
     ],
 )
-def test_tables_of_real_fabrics_go_both_ways(fabrics_folder, name, loops, tmp_path) -> None:
-    fabric = read_dump(fabrics_folder / name / "ibnetdiscover.gz").fabric
+def test_tables_of_real_fabrics_go_both_ways(name, loops, tmp_path) -> None:
+    fabric = twin(name)
     with simulated(fabric, tmp_path) as subnet:
         run = subnet.opensm("minhop")
         back = subnet.opensm("file", {"lfts": format_lfts(as_simulated(fabric), run.tables)})

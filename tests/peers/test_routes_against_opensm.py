@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,44 +9,27 @@ import pytest
 import routing
 from helpers.opensm_daemon import level_of_path, serving
 from helpers.strategies import ring
+from helpers.twins import MACHINES, path, twin
 from plan.cli import run
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from routing.lanes.fit import fit_lanes
 from routing.opensm.files import opensm_files
 from routing.proof import prove
 from routing.routed import Routed
-from topo.fabric import Fabric
-from topo.formats.fabric_file import read_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
 
-FILES = {
-    "azure": "azure_sat11_2021/ibnetdiscover.gz",
-    "clova": "clova_superpod_a100_2022/ibnetdiscover.gz",
-    "frame": "cs8500_frame_factory_2019/ibnetdiscover.gz",
-    "janus": "janus_is5600_2014/ibnetdiscover.gz",
-    "kr": "kr_dual_cs8500_2021/ibnetdiscover.gz",
-    "lassen": "lassen_cs7500_2019/ibnetdiscover.gz",
-    "ndr": "ndr_dgx_2025/ibnetdiscover.gz",
-    "tartu": "tartu_fdr10_2014/ibnetdiscover.gz",
-    "one zone": "fireflyer_models/zone1_800hca_60sw.ibnetdiscover.txt.gz",
-    "two zones": "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz",
-}
-SMALL = ("frame", "ndr", "tartu", "one zone")
+SMALL = ("frame", "ndr-pod", "fdr10-mesh", "zone")
 ENGINES = ("fat-tree", "balanced", "zoned", "minhop", "updn", "dfsssp")
-CASES = [(name, "auto") for name in FILES]
+CASES = [(name, "auto") for name in MACHINES]
 CASES += [(name, engine) for name in SMALL for engine in ENGINES if (name, engine) != ("frame", "zoned")]
 """A bare frame with loop-back plugs is nothing that `zoned` takes."""
 
 
-def read(folder: Path, name: str) -> Fabric:
-    return read_fabric(folder / FILES[name])
-
-
 @pytest.mark.parametrize(("name", "engine"), CASES)
-def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder, tmp_path) -> None:
-    fabric = read(fabrics_folder, name)
+def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, tmp_path) -> None:
+    fabric = twin(name)
     tables = routing.route(fabric, engine).tables
     with simulated(fabric, tmp_path) as subnet:
         files = opensm_files(as_simulated(fabric), tables, directory=str(tmp_path / "files"))
@@ -67,9 +49,9 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, fabrics_folder
         assert (verdict.missing, verdict.loops) == (0, False)
 
 
-def test_each_path_is_answered_with_its_lane(fabrics_folder, tmp_path) -> None:
+def test_each_path_is_answered_with_its_lane(tmp_path) -> None:
     """The tables of dfsssp need several lanes on this machine; whoever asks for a path is told the right one."""
-    fabric = as_simulated(read(fabrics_folder, "kr"))
+    fabric = as_simulated(twin("two-frames"))
     tables = routing.route(fabric, "dfsssp").tables
     assert tables.path_sl is not None
     assert prove(Routed(fabric, tables), "adapters").credit_loops == 0
@@ -90,9 +72,9 @@ def test_each_path_is_answered_with_its_lane(fabrics_folder, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-def test_a_rehearsal_loads_what_was_written(lanes, fabrics_folder, tmp_path, capsys, monkeypatch) -> None:
+def test_a_rehearsal_loads_what_was_written(lanes, tmp_path, capsys, monkeypatch) -> None:
     engine = ["--engine", "dfsssp"] if lanes > 1 else []
-    command = ["route", str(fabrics_folder / FILES["ndr"]), "-o", str(tmp_path / "out"), "--rehearse", *engine]
+    command = ["route", str(path("ndr-pod")), "-o", str(tmp_path / "out"), "--rehearse", *engine]
     assert run([*command, "--endpoints", "adapters", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["rehearsal"]
     assert (told["holds"], told["differing"], told["lids"], told["errors"]) == (True, 0, 0, [])
@@ -109,8 +91,8 @@ def test_a_rehearsal_loads_what_was_written(lanes, fabrics_folder, tmp_path, cap
     assert "NOT AS PLANNED, 3 of" in " ".join(capsys.readouterr().out.split())
 
 
-def test_plan_route_sets_ours_beside_the_engines_of_opensm(fabrics_folder, tmp_path, capsys) -> None:
-    fabric = fabrics_folder / FILES["ndr"]
+def test_plan_route_sets_ours_beside_the_engines_of_opensm(tmp_path, capsys) -> None:
+    fabric = path("ndr-pod")
     command = ["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]
     assert run([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -127,9 +109,9 @@ def test_plan_route_sets_ours_beside_the_engines_of_opensm(fabrics_folder, tmp_p
         assert any(row["engine"] in line for line in said.splitlines())
 
 
-def test_an_engine_that_fails_is_a_row_that_says_so(fabrics_folder, tmp_path, capsys, monkeypatch) -> None:
+def test_an_engine_that_fails_is_a_row_that_says_so(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("plan.opensm_lab.comparison.PEERS", {"nonsense": (), "minhop": ()})
-    fabric = fabrics_folder / FILES["tartu"]
+    fabric = path("fdr10-mesh")
     assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
     said = capsys.readouterr().out
     assert "nonsense" in said

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.opensm_daemon import run_opensm
+from helpers.twins import twin
 from plan.cli import run
 from routing.endpoints import select_endpoints
 from simulate.engines import fluid
@@ -21,10 +22,8 @@ WORKLOAD = "jobs:\n- {name: a, kind: collective, collective: all-to-all, size: 1
 
 
 @pytest.mark.parametrize("engine", ["minhop", "dfsssp"])
-def test_tables_and_links_that_opensm_dumps(
-    engine: str, fabrics_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fabric = read_dump(fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz").fabric
+def test_tables_and_links_that_opensm_dumps(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabric = twin("fdr10-mesh")
     swept = run_opensm(fabric, tmp_path, engine)
     ends = select_endpoints(fabric, swept.tables)[:40]
     # ibsim gives ports GUIDs of its own; the LIDs in both files are those of this run.

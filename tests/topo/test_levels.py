@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from hypothesis import given
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
 from helpers.trees import HDR, grow_tree
+from helpers.twins import twin
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Kind, Role
-from topo.formats.fabric_file import read_fabric
 from topo.levels import find_levels
 
 PLANNED = {
@@ -133,21 +132,21 @@ def reordered(fabric: Fabric, order: np.ndarray) -> Fabric:
     )
 
 
-# What the switches of real fabrics are called says what they are; the code never looks at it.
+# What the switches of real machines are called says what they are; the code never looks at it.
 TRUTH = {
-    "azure_sat11_2021": [(r":MQM8700/", 1, 160), (r":MCS8500/L", 2, 160), (r":MCS8500/S", 3, 80)],
-    "clova_superpod_a100_2022": [(r"^lf", 1, 56), (r"^sp", 2, 80), (r"^ss", 3, 70)],
-    "kr_dual_cs8500_2021": [(r"^Quantum", 1, 72), (r":MCS8500/L", 2, 80), (r":MCS8500/S", 3, 40)],
-    "lassen_cs7500_2019": [(r"^SwitchIB", 1, 84), (r":CS7500/L", 2, 54), (r":CS7500/S", 3, 36)],
-    "janus_is5600_2014": [(r"^Infiniscale", 1, 79), (r":IS5600/L", 2, 81), (r":IS5600/S", 3, 54)],
-    "ndr_dgx_2025": [(r"IBLEAF", 1, 31), (r"IBSPINE", 2, 9)],
-    "tartu_fdr10_2014": [(r";ib[1-6]:", 1, 6), (r";ib[78]:", 2, 2)],
+    "hdr-pod": [(r";leaf\d+:MQM8700/", 1, 160), (r":MCS8500/L", 2, 160), (r":MCS8500/S", 3, 80)],
+    "a100-superpod": [(r"^leaf", 1, 56), (r"^spine", 2, 80), (r"^core", 3, 70)],
+    "two-frames": [(r"^leaf", 1, 72), (r":MCS8500/L", 2, 80), (r":MCS8500/S", 3, 40)],
+    "edr-frames": [(r"^leaf", 1, 84), (r":CS7500/L", 2, 54), (r":CS7500/S", 3, 36)],
+    "qdr-directors": [(r"^leaf", 1, 79), (r":IS5600/L", 2, 81), (r":IS5600/S", 3, 54)],
+    "ndr-pod": [(r";leaf", 1, 31), (r";spine", 2, 9)],
+    "fdr10-mesh": [(r";leaf", 1, 6), (r";spine", 2, 2)],
 }
 
 
 @pytest.mark.parametrize("name", TRUTH)
-def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) -> None:
-    fabric = read_fabric(fabrics_folder / name / "ibnetdiscover.gz")
+def test_real_fabrics_are_what_they_are_called(name: str) -> None:
+    fabric = twin(name)
     for pattern, level, count in TRUTH[name]:
         named = [i for i in range(fabric.n_switches) if re.search(pattern, fabric.names[i])]
         assert len(named) == count
@@ -156,17 +155,16 @@ def test_real_fabrics_are_what_they_are_called(fabrics_folder: Path, name: str) 
     assert set(fabric.level[fabric.n_switches :].tolist()) == {0}
 
 
-def test_a_bare_frame_shows_its_chips(fabrics_folder: Path) -> None:
-    fabric = read_fabric(fabrics_folder / "cs8500_frame_factory_2019/ibnetdiscover.gz")
+def test_a_bare_frame_shows_its_chips() -> None:
+    fabric = twin("frame")
     assert np.bincount(fabric.level[:60]).tolist() == [0, 40, 20]
     assert np.bincount(find_levels(fabric.without(np.arange(fabric.first_adapter_port, fabric.n_ports))).level[:60])[
         1:
     ].tolist() == [40, 20]
 
 
-def test_the_two_zone_model(fabrics_folder: Path) -> None:
-    path = fabrics_folder / "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz"
-    fabric = read_fabric(path)
+def test_the_two_zone_model() -> None:
+    fabric = twin("two-zones")
     wanted = {"leaf": Role.LEAF, "spin": Role.SPINE, "join": Role.JOINT}
     for name, role, zone in zip(fabric.names[:122], fabric.role, fabric.zone, strict=False):
         assert role == wanted[name.removeprefix("zA-").removeprefix("zB-")[:4]]

@@ -59,8 +59,8 @@ def test_guid_lists_give_back_the_planned_roles(planned: Fabric, discovered: Fab
     assert unknown == (7, int(planned.node_guid[0]))  # a switch is no host
 
 
-def test_the_lists_that_come_with_the_two_zone_model(fabrics_folder: Path) -> None:
-    folder = fabrics_folder / "fireflyer_models"
+def test_the_lists_that_come_with_the_two_zone_model(originals: Path) -> None:
+    folder = originals / "fireflyer_models"
     fabric = read_dump(folder / "twozone_1560hca_122sw.ibnetdiscover.txt.gz").fabric
     listed = read_guid_list(folder / "twozone.cns.guids")
     _, unknown = apply_guids(fabric, {Role.COMPUTE: listed})

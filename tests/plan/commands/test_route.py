@@ -14,6 +14,7 @@ import pytest
 import plan.opensm_lab.comparison
 import routing.engines.base
 import routing.engines.zoned
+from helpers import twins
 from helpers.clusters import zoned
 from helpers.strategies import ring, spoil, tree
 from helpers.trees import grow_tree
@@ -25,11 +26,6 @@ from topo.fabric import Fabric
 from topo.formats.fabric_file import read_dump
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 from topo.hardware.catalog import config_root
-
-REAL = [
-    "azure_sat11_2021", "clova_superpod_a100_2022", "cs8500_frame_factory_2019", "janus_is5600_2014",
-    "kr_dual_cs8500_2021", "lassen_cs7500_2019", "ndr_dgx_2025", "tartu_fdr10_2014",
-]  # fmt: skip
 
 
 def dump(folder: Path, fabric: Fabric, lids: np.ndarray | None = None) -> Path:
@@ -287,9 +283,9 @@ def test_a_flood_without_end_is_cut_off(tmp_path, capsys) -> None:
     assert "/dev/zero" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_every_real_fabric_routes_completely_on_one_lane(name, fabrics_folder, tmp_path, capsys) -> None:
-    path = fabrics_folder / name / "ibnetdiscover.gz"
+@pytest.mark.parametrize("name", twins.MACHINES)
+def test_every_real_fabric_routes_completely_on_one_lane(name, tmp_path, capsys) -> None:
+    path = twins.path(name)
     status, told = route(capsys, path, "-o", tmp_path / "out", "--endpoints", "all")
     assert status == 0
     assert (told["proof"]["missing"], told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, 1)

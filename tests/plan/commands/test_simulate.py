@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import twins
 from plan.cli import run
 from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
@@ -170,8 +171,8 @@ def test_a_built_folder_keeps_roles(lab: Path, tmp_path: Path, capsys: Captured)
     assert simulate(capsys, lab, "-w", workload, "--roles", rules)["jobs"][0]["ranks"] == 4 + 12
 
 
-def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
-    fabric = fabrics_folder / "fireflyer_models" / "zone1_800hca_60sw.ibnetdiscover.txt.gz"
+def test_a_fabric_of_others_on_tables_from_a_file(tmp_path: Path, capsys: Captured) -> None:
+    fabric = twins.path("zone")
     found = read_fabric_argument(fabric)
     tables = tmp_path / "lfts"
     tables.write_bytes(format_lfts(found, ENGINES["fat-tree"].route(found)))
@@ -181,20 +182,25 @@ def test_a_fabric_of_others_on_tables_from_a_file(fabrics_folder: Path, tmp_path
     assert result["jobs"][0]["time_s"] == pytest.approx(2 * (n - 1) / n * SIZE / RATE, rel=1e-9)
 
 
-def test_bare_flows_on_a_real_fabric(fabrics_folder: Path, tmp_path: Path, capsys: Captured) -> None:
-    """Four hosts on one switch of the University of Tartu, at 4xQDR: 32 Gb/s of data, 4 GB/s."""
-    fabric = fabrics_folder / "tartu_fdr10_2014" / "ibnetdiscover.gz"
+def test_bare_flows_on_a_real_fabric(tmp_path: Path, capsys: Captured) -> None:
+    """Four hosts on one switch of a machine in Tartu, at 4xQDR: 32 Gb/s of data, 4 GB/s."""
+    fabric = twins.path("fdr10-mesh")
     found = read_fabric_argument(fabric)
     tables = written(tmp_path / "lfts", format_lfts(found, ENGINES["balanced"].route(found)).decode())
-    # Two flows move half of their bytes to stage114 until a third joins them; then each has a third of the link for the
-    # 2 GB that they all have left: 1.5 s. What stage114 sends meets nobody.
-    rows = ["0,stage112,stage114,4000000000", "0,stage116,stage114,4000000000", "1,stage110,stage114,2000000000"]
-    rows.append("0.5,stage114 mlx4_0,stage112 mlx4_0,8000000000")
+    fast = found.ends()[found.rate_gbps[found.port_of(found.ends())] == 32]
+    switch = np.bincount(found.end_switch[fast]).argmax()
+    one, two, three, to = [
+        found.hosts[found.host[found.end_node[end]]] for end in fast[found.end_switch[fast] == switch][:4]
+    ]
+    # Two flows move half of their bytes to one host until a third joins them; then each has a third of the link for the
+    # 2 GB that they all have left: 1.5 s. What that host sends meets nobody.
+    rows = [f"0,{one},{to},4000000000", f"0,{two},{to},4000000000", f"1,{three},{to},2000000000"]
+    rows.append(f"0.5,{to} mlx5_0,{one} mlx5_0,8000000000")
     flows = written(tmp_path / "f.csv", "\n".join(["start_s,src,dst,bytes", *rows]) + "\n")
     simulate(capsys, fabric, "--tables", tables, "--flows", flows, "-o", tmp_path / "out.csv")
 
     finished = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
-    assert [row["src"] for row in finished] == [f"stage{n} mlx4_0" for n in (112, 116, 110, 114)]
+    assert [row["src"] for row in finished] == [f"{name} mlx5_0" for name in (one, two, three, to)]
     assert [float(row["finish_s"]) for row in finished] == pytest.approx([2.5, 2.5, 2.5, 2.5], rel=1e-12)
 
 

@@ -26,8 +26,8 @@ def test_every_fabric_has_its_section() -> None:
 
 
 @pytest.mark.parametrize("name", [*benchmark.REAL, *benchmark.OWN])
-def test_our_row_is_what_we_make_of_it_now(name: str, fabrics_folder: Path) -> None:
-    make = benchmark.OWN.get(name) or (lambda: read_fabric(fabrics_folder / benchmark.REAL[name]))
+def test_our_row_is_what_we_make_of_it_now(name: str, originals: Path) -> None:
+    make = benchmark.OWN.get(name) or (lambda: read_fabric(originals / benchmark.REAL[name]))
     subnet = route_subnet(make(), in_tree_order=True)
     proof, quality = subnet.proof, subnet.quality
     row = [cell.strip() for cell in re.findall(r"^\| (\S+, ours \|.*)\|$", SECTIONS[name], re.MULTILINE)[0].split("|")]

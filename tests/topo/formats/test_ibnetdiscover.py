@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import fabrics
+from helpers.twins import MACHINES, twin
 from topo.builder import FabricBuilder
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
@@ -49,9 +50,15 @@ def counts(fabric: Fabric) -> tuple[int, int, int, int]:
     )
 
 
+@pytest.mark.parametrize("name", MACHINES)
+def test_twins_have_the_counts_of_the_real_fabrics(name: str) -> None:
+    assert counts(twin(name)) == COUNTS[MACHINES[name].dump]
+    assert len({twin(name).label(node) for node in range(twin(name).n_nodes)}) == twin(name).n_nodes
+
+
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_fabrics_have_the_counts_of_their_readme(fabrics_folder: Path, name: str) -> None:
-    fabric = read_ibnetdiscover(fabrics_folder / name).fabric
+def test_real_fabrics_have_the_counts_of_their_readme(originals: Path, name: str) -> None:
+    fabric = read_ibnetdiscover(originals / name).fabric
     assert counts(fabric) == COUNTS[name]
     plugged = np.flatnonzero(fabric.peer >= 0)
     assert np.array_equal(fabric.peer[fabric.peer[plugged]], plugged)
@@ -65,41 +72,42 @@ def test_real_fabrics_have_the_counts_of_their_readme(fabrics_folder: Path, name
         ("kr_dual_cs8500_2021/ibdiagnet_style.raw.gz", "kr_dual_cs8500_2021/ibnetdiscover.gz"),
     ],
 )
-def test_a_raw_dump_reads_as_its_normalised_form(fabrics_folder: Path, raw: str, normalised: str) -> None:
-    ours, theirs = read_ibnetdiscover(fabrics_folder / raw), read_ibnetdiscover(fabrics_folder / normalised)
+def test_a_raw_dump_reads_as_its_normalised_form(originals: Path, raw: str, normalised: str) -> None:
+    ours, theirs = read_ibnetdiscover(originals / raw), read_ibnetdiscover(originals / normalised)
     assert_same_cabling(ours.fabric, theirs.fabric)
     assert np.array_equal(ours.fabric.discovered_lid, theirs.fabric.discovered_lid)
 
 
-def test_links_trained_at_another_speed_are_seen(fabrics_folder: Path) -> None:
-    kr = read_ibnetdiscover(fabrics_folder / "kr_dual_cs8500_2021/ibnetdiscover.gz").fabric
-    storage = np.array(["scr" in name for name in kr.names])[kr.port_node] & (kr.peer >= 0)
+def test_links_trained_at_another_speed_are_seen() -> None:
+    kr = twin("two-frames")
+    storage = np.array(["storage" in name for name in kr.names])[kr.port_node] & (kr.peer >= 0)
+    assert np.count_nonzero(storage) == 64
     assert np.unique(kr.rate_gbps[storage]).tolist() == [100.0]  # EDR adapters on HDR switches
-    tartu = read_ibnetdiscover(fabrics_folder / "tartu_fdr10_2014/ibnetdiscover.gz").fabric
+    tartu = twin("fdr10-mesh")
     used = {SPEEDS[speed] for speed in tartu.speed[tartu.peer >= 0].tolist()}
     assert used == {"QDR", "FDR10"}
 
 
 @pytest.mark.parametrize(("name", "line"), [("ibsim_manual_4sw.txt", 23), ("dual_cs8500_invalid_lid.txt.gz", 2477)])
-def test_a_guid_that_is_none_is_refused_with_its_line(fabrics_folder: Path, name: str, line: int) -> None:
+def test_a_guid_that_is_none_is_refused_with_its_line(originals: Path, name: str, line: int) -> None:
     with pytest.raises(FormatError) as caught:
-        read_ibnetdiscover(fabrics_folder / "tiny_and_broken" / name)
+        read_ibnetdiscover(originals / "tiny_and_broken" / name)
     assert caught.value.line == line
 
 
-def test_lids_that_are_no_lids_count_as_unknown(fabrics_folder: Path) -> None:
-    found = read_ibnetdiscover(fabrics_folder / "tiny_and_broken/edr_12ca_null_lids.txt").fabric
+def test_lids_that_are_no_lids_count_as_unknown(originals: Path) -> None:
+    found = read_ibnetdiscover(originals / "tiny_and_broken/edr_12ca_null_lids.txt").fabric
     lids = dict(zip(found.end_guid.tolist(), found.discovered_lid.tolist(), strict=True))
     assert lids[0x4444444444444444] == 0  # "lid  lmc 0"
     assert lids[0x1111111111111111] == 0  # "lid 65335"
     assert lids[0x2222222222222222] == 5
-    azure = read_ibnetdiscover(fabrics_folder / "azure_sat11_2021/ibnetdiscover.gz").fabric
+    azure = read_ibnetdiscover(originals / "azure_sat11_2021/ibnetdiscover.gz").fabric
     assert np.count_nonzero(azure.discovered_lid == 0) == 632  # "lid 65535"
     assert azure.discovered_lid.max() <= 0xBFFF
 
 
-def test_a_cable_to_a_node_without_a_record_is_left_out_and_counted(fabrics_folder: Path) -> None:
-    found = read_ibnetdiscover(fabrics_folder / "tiny_and_broken/superbench_faked_cs8500_sample.txt")
+def test_a_cable_to_a_node_without_a_record_is_left_out_and_counted(originals: Path) -> None:
+    found = read_ibnetdiscover(originals / "tiny_and_broken/superbench_faked_cs8500_sample.txt")
     assert [reason for _, reason in found.skipped] == ["a cable to H-0ff08c43213b3f38, which has no record"]
 
 
@@ -465,7 +473,7 @@ def test_no_two_nodes_have_one_label() -> None:
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_labels_of_real_fabrics_are_unique(fabrics_folder: Path, name: str) -> None:
-    fabric = read_ibnetdiscover(fabrics_folder / name).fabric
+def test_labels_of_real_fabrics_are_unique(originals: Path, name: str) -> None:
+    fabric = read_ibnetdiscover(originals / name).fabric
     labels = [fabric.label(node) for node in range(fabric.n_nodes)]
     assert len(set(labels)) == fabric.n_nodes
