@@ -4,16 +4,15 @@ Run from the repository: python benchmarks/compare_scheduling.py
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from plan.inputs import find_preset, read_routed_argument
 from plan.simulation import make_network
-from simulate.cluster.queue_spec import read_queue
+from simulate.cluster.job import JobRecord
+from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
-from simulate.cluster.training_job import JobRecord
 from simulate.network import Network
 from topo.fabric import Role
 
@@ -30,7 +29,7 @@ CASES = {
 
 def played(network: Network, **rules: object) -> ClusterRun:
     """The first hours of the day that ships, under other rules."""
-    run = ClusterRun(network, replace(read_queue(find_preset("queues", "day", "--queue"), seed=0), **rules))
+    run = ClusterRun(network, read_queue(find_preset("queues", "day", "--queue")).under(**rules))
     run.play(HOURS * 3600, progress=lambda now_s: print(f"\r{now_s / 3600:5.2f} h", end="", file=sys.stderr))
     return run
 
@@ -55,13 +54,13 @@ def steps(records: tuple[JobRecord, ...], kind: str) -> list[JobRecord]:
 
 def table(runs: dict[str, ClusterRun]) -> str:
     first = next(iter(runs.values()))
-    kinds = list(dict.fromkeys(job.name.split("-")[0] for job in first.plan.jobs))
+    kinds = list(dict.fromkeys(job.name.split("-")[0] for job in first.queue.jobs))
     lines = [f"| after {HOURS} h | " + " | ".join(runs) + " |", "|---" * (len(runs) + 1) + "|"]
     for kind in kinds:
         jobs = {name: steps(run.records, kind) for name, run in runs.items()}
         if not all(jobs.values()):
             continue
-        compute_s = next(job.compute_s for job in first.plan.jobs if job.name.split("-")[0] == kind)
+        compute_s = next(job.compute_s for job in first.queue.jobs if job.name.split("-")[0] == kind)
         means = [
             sum(job.trained_s for job in found) / sum(job.trained_steps for job in found) for found in jobs.values()
         ]

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Any
 
 from plan.render.progress import Step
+from simulate.cluster.job import JobRecord
 from simulate.cluster.run import ClusterRun
-from simulate.cluster.training_job import JobRecord
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def operate_until(run: ClusterRun, until_s: float, step: Step) -> Operation:
 
     with stopping() as stopped:
         finished = run.play(until_s, progress=progress, stop=lambda: bool(stopped))
-    compute_s = tuple(job.compute_s for job in run.plan.jobs)
+    compute_s = tuple(job.compute_s for job in run.queue.jobs)
     all_ended = all(job.end_s is not None for job in run.records)
     now_s = until_s if finished and not all_ended else run.env.now
     return Operation(run.records, compute_s, now_s, stopped=not finished)

@@ -95,7 +95,7 @@ def schema(kind: str, as_json: bool) -> None:
 
         found = WorkloadSpec.model_json_schema()
     elif kind == "queue":
-        from simulate.cluster.queue_spec import QueueSpec
+        from simulate.cluster.queue import QueueSpec
 
         found = QueueSpec.model_json_schema()
     else:

@@ -14,7 +14,7 @@ import pytest
 import simulate.cluster.run
 from plan.cli import run
 from plan.inputs import find_preset
-from simulate.cluster.queue_spec import read_queue
+from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
 from topo.hardware.catalog import config_root
 
@@ -93,7 +93,7 @@ def test_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
 def test_the_day_is_thirty_jobs() -> None:
     plan = read_queue(find_preset("queues", "day", "--queue"), 0)
     assert len(plan.jobs) == 30
-    assert plan.cross_zone_jobs == 1
+    assert plan.rules.cross_zone_jobs == 1
     assert max(job.nodes for job in plan.jobs) > 600  # one that no zone of Fire-Flyer 2 holds
 
 

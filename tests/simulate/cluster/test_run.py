@@ -1,14 +1,16 @@
 """Jobs that train on one network: closed forms of a round, failures, and the same bytes after a stop."""
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from helpers.clusters import zoned
 from helpers.fluids import routed
-from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan, ClusterRun
-from simulate.cluster.training_job import JobPlan, JobRecord
+from simulate.cluster.job import JobRecord
+from simulate.cluster.queue import FAILURES_A_NODE_DAY, Queue, QueuedJob, QueueSpec
+from simulate.cluster.run import ClusterRun
 from simulate.network import Network
 from simulate.traffic.placement import zone_of
 from topo.errors import HeddleError
@@ -17,22 +19,32 @@ from topo.fabric import Role
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=2, ports=4)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
 RATE = 25e9
-JOB = JobPlan("job", nodes=4, steps=100, forward_s=0.1, backward_s=0.2)
+FIGURES = {"name": "job", "nodes": 4, "steps": 100, "forward": "100 ms", "backward": "200 ms"}
+JOB = QueuedJob.model_validate(FIGURES)
 
 
-def run(*jobs: JobPlan, until_s: float = 1e9, **options: object) -> ClusterRun:
-    result = ClusterRun(NETWORK, ClusterPlan(jobs, **{"failures_a_node_day": 0.0, **options}))
+def replace(job: QueuedJob, **figures: Any) -> QueuedJob:
+    """The job with other figures, of any size."""
+    return job.model_copy(update=figures)
+
+
+def queue(jobs: tuple[QueuedJob, ...], seed: int = 0, **rules: Any) -> Queue:
+    return Queue.of(QueueSpec(jobs=(JOB,)).model_copy(update={"jobs": jobs, **rules}), seed)
+
+
+def run(*jobs: QueuedJob, until_s: float = 1e9, **options: Any) -> ClusterRun:
+    result = ClusterRun(NETWORK, queue(jobs, **{"failures_a_node_day": 0.0, **options}))
     assert result.play(until_s)
     return result
 
 
-def only(*jobs: JobPlan, **options: object) -> JobRecord:
+def only(*jobs: QueuedJob, **options: Any) -> JobRecord:
     return run(*jobs, **options).records[0]
 
 
 @pytest.mark.parametrize("round_s", [0.1, 3.0, 1e6])
 def test_computation_alone(round_s: float) -> None:
-    record = only(replace(JOB, submit_s=5.0), round_s=round_s)
+    record = only(replace(JOB, submit=5.0), round=round_s)
     assert (record.begin_s, record.end_s) == pytest.approx((5.0, 35.0))
     assert record.steps == record.trained_steps == 100
     assert record.step_s == pytest.approx(0.3)
@@ -41,25 +53,25 @@ def test_computation_alone(round_s: float) -> None:
 @pytest.mark.parametrize("round_s", [0.1, 3.0])
 def test_gradients_are_summed_beside_the_backward_pass(round_s: float) -> None:
     for share, exposed in ((0.15, 0.0), (0.4, 0.2)):  # ring of four on one leaf: 2 (n - 1) / n of the gradients
-        record = only(replace(JOB, nodes=3, gradient_bytes=share * RATE * 3 / 4), round_s=round_s)
+        record = only(replace(JOB, nodes=3, gradients=share * RATE * 3 / 4), round=round_s)
         assert record.step_s == pytest.approx(0.3 + exposed, rel=1e-6)
 
 
 def test_tokens_are_exposed_and_activations_are_not() -> None:
-    tokens = replace(JOB, nodes=2, expert_nodes=2, token_bytes=0.1 * RATE)
+    tokens = replace(JOB, nodes=2, expert_nodes=2, tokens=0.1 * RATE)
     assert only(tokens).step_s == pytest.approx(0.4)  # half of them leave the node, and come back
-    sends = replace(JOB, nodes=2, stages=2, activation_bytes=0.25 * RATE)
+    sends = replace(JOB, nodes=2, stages=2, activations=0.25 * RATE)
     assert only(sends).step_s == pytest.approx(0.3)
-    assert only(replace(sends, activation_bytes=0.5 * RATE)).step_s == pytest.approx(0.5)
+    assert only(replace(sends, activations=0.5 * RATE)).step_s == pytest.approx(0.5)
 
 
 def test_loading_is_hidden_until_it_takes_longer() -> None:
-    assert only(replace(JOB, nodes=1, loaded_bytes=0.1 * RATE)).step_s == pytest.approx(0.3)
-    assert only(replace(JOB, nodes=1, loaded_bytes=0.6 * RATE)).step_s == pytest.approx(0.6)
+    assert only(replace(JOB, nodes=1, loaded=0.1 * RATE)).step_s == pytest.approx(0.3)
+    assert only(replace(JOB, nodes=1, loaded=0.6 * RATE)).step_s == pytest.approx(0.6)
 
 
 def test_a_job_over_zones_has_one_pair_across() -> None:
-    wide = run(replace(JOB, nodes=24, gradient_bytes=1e6))
+    wide = run(replace(JOB, nodes=24, gradients=1e6))
     assert wide.records[0].spanned_zones
     carried = wide.env.fluid.resource_bytes[: FABRIC.n_ports]
     zone = FABRIC.zone[FABRIC.port_node]
@@ -71,7 +83,7 @@ def test_a_job_over_zones_has_one_pair_across() -> None:
 
 def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
     """24 nodes, twelve a zone, in stages of four: three pipelines a zone, and nothing but sums crosses."""
-    wide = run(replace(JOB, nodes=24, stages=4, activation_bytes=1e6))
+    wide = run(replace(JOB, nodes=24, stages=4, activations=1e6))
     assert wide.records[0].spanned_zones
     carried = wide.env.fluid.resource_bytes[: FABRIC.n_ports]
     joint = (FABRIC.role[FABRIC.port_node] == Role.JOINT) & (FABRIC.peer >= 0)
@@ -90,7 +102,7 @@ def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
 def test_what_a_ring_over_zones_costs(rules: dict[str, object], crossings: range) -> None:
     """One link joins the zones, and all edges of a ring that cross share it."""
     fabric = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=1, ports=1)
-    plan = ClusterPlan((replace(JOB, nodes=12, gradient_bytes=0.3 * RATE * 12 / 22),), failures_a_node_day=0.0, **rules)
+    plan = queue((replace(JOB, nodes=12, gradients=0.3 * RATE * 12 / 22),), failures_a_node_day=0.0, **rules)
     cluster = ClusterRun(Network.from_tables(fabric, routed(fabric)), plan)
     cluster.play(20.0)
     zone = zone_of(fabric, cluster.jobs[0].ends)
@@ -101,7 +113,7 @@ def test_what_a_ring_over_zones_costs(rules: dict[str, object], crossings: range
 
 
 def test_checkpoints_every_five_minutes() -> None:
-    record = only(replace(JOB, steps=10_000, checkpoint_bytes=1e9))
+    record = only(replace(JOB, steps=10_000, checkpoint=1e9))
     assert record.checkpoints == 10
     assert record.step_s == pytest.approx(0.3)
     assert record.end_s is not None
@@ -109,8 +121,8 @@ def test_checkpoints_every_five_minutes() -> None:
 
 
 def test_a_failure_costs_what_was_not_saved() -> None:
-    job = replace(JOB, nodes=24, steps=20_000, checkpoint_bytes=1e9)
-    record = only(job, failures_a_node_day=2.0, repair_s=600.0, seed=3)
+    job = replace(JOB, nodes=24, steps=20_000, checkpoint=1e9)
+    record = only(job, failures_a_node_day=2.0, repair=600.0, seed=3)
     assert record.failures > 1
     assert record.steps == 20_000
     lost = record.trained_steps - record.steps
@@ -119,14 +131,14 @@ def test_a_failure_costs_what_was_not_saved() -> None:
     assert record.end_s > 6000 + 600 * record.failures  # all nodes are needed, so it waits for the repair
 
 
-def mix(**options: object) -> ClusterPlan:
+def mix(**options: Any) -> Queue:
     jobs = (
-        replace(JOB, name="ring", nodes=9, steps=3000, gradient_bytes=3e9, checkpoint_bytes=2e9, loaded_bytes=1e8),
-        replace(JOB, name="tokens", nodes=8, steps=2000, expert_nodes=4, token_bytes=2e9, submit_s=100.0),
-        replace(JOB, name="stages", nodes=12, steps=2500, stages=3, activation_bytes=1e9, gradient_bytes=1e9),
-        replace(JOB, name="late", nodes=5, steps=500, submit_s=700.0),
+        replace(JOB, name="ring", nodes=9, steps=3000, gradients=3e9, checkpoint=2e9, loaded=1e8),
+        replace(JOB, name="tokens", nodes=8, steps=2000, expert_nodes=4, tokens=2e9, submit=100.0),
+        replace(JOB, name="stages", nodes=12, steps=2500, stages=3, activations=1e9, gradients=1e9),
+        replace(JOB, name="late", nodes=5, steps=500, submit=700.0),
     )
-    return ClusterPlan(jobs, failures_a_node_day=20.0, repair_s=60.0, **options)
+    return queue(jobs, failures_a_node_day=20.0, repair=60.0, **options)
 
 
 def fingerprint(run: ClusterRun) -> bytes:
@@ -134,7 +146,7 @@ def fingerprint(run: ClusterRun) -> bytes:
 
 
 def test_a_stopped_run_ends_with_the_same_bytes() -> None:
-    whole = ClusterRun(NETWORK, mix(round_s=2.0))
+    whole = ClusterRun(NETWORK, mix(round=2.0))
     assert whole.play(1e9)
     assert sum(record.failures for record in whole.records) > 0
 
@@ -142,7 +154,7 @@ def test_a_stopped_run_ends_with_the_same_bytes() -> None:
     finished = False
     stops = 0
     while not finished:
-        part = ClusterRun(NETWORK, mix(round_s=2.0), saved)
+        part = ClusterRun(NETWORK, mix(round=2.0), saved)
         looks = iter(range(3))
         finished = part.play(1e9, stop=lambda part=part, looks=looks: not part.env.replaying and next(looks) == 1)  # type: ignore[misc]
         saved = part.save()
@@ -160,7 +172,7 @@ def test_same_seed_same_bytes() -> None:
 
 def test_time_passes_and_progress_is_told() -> None:
     told: list[float] = []
-    late = ClusterRun(NETWORK, mix(round_s=2.0))
+    late = ClusterRun(NETWORK, mix(round=2.0))
     assert late.play(900.0, progress=told.append)
     assert len(told) > 1
     assert told == sorted(told)
@@ -169,7 +181,7 @@ def test_time_passes_and_progress_is_told() -> None:
 
 @pytest.mark.parametrize("until_s", [4.9, 20.0, 35.5])
 def test_nothing_happens_after_the_time(until_s: float) -> None:
-    part = run(replace(JOB, submit_s=5.0), until_s=until_s, round_s=3.0)
+    part = run(replace(JOB, submit=5.0), until_s=until_s, round=3.0)
     assert part.env.now <= until_s
     (record,) = part.records
     assert record.steps == max(0, int((until_s - 5.0 + 1e-6) / 3.0)) * 10 if until_s < 35 else 100
@@ -184,26 +196,26 @@ def test_the_rate_of_failures_is_the_published_one() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nodes": 0}, "0 nodes"),
-        ({"nodes": 5, "stages": 2}, "5 nodes and 2 stages"),
-        ({"forward_s": -1.0}, "forward_s -1.0"),
-        ({"forward_s": 0.0, "backward_s": 0.0}, "computes or goes without"),
+        ({"nodes": 0}, "nodes"),
+        ({"nodes": 5, "stages": 2}, "divides the 5 nodes"),
+        ({"forward": "-1 s"}, "forward"),
+        ({"forward": "0 s", "backward": "0 s"}, "more than 0 s of computation"),
     ],
 )
-def test_refuses_jobs(change: dict[str, float], message: str) -> None:
-    with pytest.raises(HeddleError, match=message):
-        replace(JOB, **change)
+def test_refuses_jobs(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        QueuedJob.model_validate(FIGURES | change)
 
 
 def test_refuses_plans() -> None:
-    with pytest.raises(HeddleError, match="without jobs"):
-        ClusterPlan(())
-    with pytest.raises(HeddleError, match="2 jobs with the name job"):
-        ClusterPlan((JOB, JOB))
-    with pytest.raises(HeddleError, match=r"rounds of 0\.0"):
-        ClusterPlan((JOB,), round_s=0.0)
+    with pytest.raises(ValidationError, match="at least one job"):
+        QueueSpec(jobs=())
+    with pytest.raises(HeddleError, match="a second job with the name job"):
+        queue((JOB, JOB))
+    with pytest.raises(ValidationError, match="greater than 0"):
+        QueueSpec.model_validate({"jobs": (JOB,), "round": "0 s"})
     with pytest.raises(HeddleError, match="job job: found 25 nodes; expected at most 24"):
         run(replace(JOB, nodes=25))
     saved = run(JOB).save()
     with pytest.raises(HeddleError, match="another plan"):
-        ClusterRun(NETWORK, ClusterPlan((replace(JOB, steps=3),)), saved)
+        ClusterRun(NETWORK, queue((replace(JOB, steps=3),)), saved)

@@ -1,10 +1,9 @@
-"""A training job as a SimPy process: it waits for nodes, loads, computes, exchanges, checkpoints, fails and ends.
+"""A job of a queue as a SimPy process: it waits for nodes, loads, computes, exchanges, checkpoints, fails and ends.
 
 Steps are played in rounds: k steps as one that is k times as large. In a network of flows that is the same as long as
 what goes on beside it stays the same, and what others see of a round is its mean. What `simulate.traffic.training`
-plays
-message by message is here one flow a pair of nodes: the bytes that a ring or tree moves over each of its edges. What a
-job has begun to send when it fails is still sent to its end.
+plays message by message is here one flow a pair of nodes: the bytes that a ring or tree moves over each of its edges.
+What a job has begun to send when it fails is still sent to its end.
 """
 
 from __future__ import annotations
@@ -19,67 +18,14 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from routing.lanes.policy import ASK
+from simulate.cluster.queue import QueuedJob
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.environment import NetworkEnvironment
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
 from simulate.workload.storage import BulkStorage
-from topo.errors import HeddleError
 
 Process = Generator[simpy.Event, Any, None]
-
-
-@dataclass(frozen=True)
-class JobPlan:
-    """What a job is, in bytes and seconds of each node and step."""
-
-    name: str
-    nodes: int
-    steps: int
-    forward_s: float
-    backward_s: float
-    gradient_bytes: float = 0.0
-    """Summed over the nodes that hold the same part of the model, beside the backward pass."""
-    stages: int = 1
-    """Stages of pipelines: each pipeline stands on neighbours, so that one at most is in two zones."""
-    activation_bytes: float = 0.0
-    """Sent to the next stage, and as many gradients back; beside the computation."""
-    expert_nodes: int = 1
-    """Nodes among which tokens travel to their experts."""
-    token_bytes: float = 0.0
-    """Sent to all of them together, between forward and backward pass; nothing is computed meanwhile."""
-    loaded_bytes: float = 0.0
-    """Read for the next step, beside this one."""
-    checkpoint_bytes: float = 0.0
-    """Written every `checkpoint_every_s`, beside the steps."""
-    checkpoint_every_s: float = 300.0
-    """Five minutes in the paper (An et al., SC'24, arXiv 2408.14158)."""
-    submit_s: float = 0.0
-    sl: int = ASK
-    """Service level of what its nodes send each other."""
-    where: str = field(default="", repr=False, compare=False)
-    """Its place, as ``file:line:column``."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("nodes", 1), ("steps", 1), ("stages", 1), ("expert_nodes", 1)):
-            if getattr(self, name) < least:
-                raise HeddleError(f"job {self.name} has {getattr(self, name)} {name}; expected at least {least}")
-        for name in ("stages", "expert_nodes"):
-            if self.nodes % getattr(self, name):
-                raise HeddleError(
-                    f"job {self.name} has {self.nodes} nodes and {getattr(self, name)} {name}; "
-                    f"expected nodes in as many equal parts"
-                )
-        for name, value in vars(self).items():
-            if isinstance(value, float) and not (np.isfinite(value) and value >= 0):
-                raise HeddleError(f"job {self.name} has {name} {value}; expected a number that is not negative")
-        if self.compute_s <= 0 or self.checkpoint_every_s <= 0:
-            raise HeddleError(f"job {self.name} computes or goes without checkpoint for 0 s; expected more")
-
-    @property
-    def compute_s(self) -> float:
-        """Of a step."""
-        return self.forward_s + self.backward_s
 
 
 @dataclass
@@ -116,7 +62,7 @@ class _Pairs(NamedTuple):
 
 
 @dataclass(eq=False)
-class TrainingJob:
+class JobProcess:
     """A job and its process.
 
     Parameters
@@ -126,7 +72,7 @@ class TrainingJob:
     """
 
     env: NetworkEnvironment
-    plan: JobPlan
+    plan: QueuedJob
     scheduler: Scheduler
     storage: BulkStorage | None
     rng: np.random.Generator
@@ -142,7 +88,7 @@ class TrainingJob:
 
     def run(self) -> Process:
         """Live."""
-        yield self.env.timeout(self.plan.submit_s)
+        yield self.env.timeout(self.plan.submit)
         saved = _Saved()
         while self.record.end_s is None:
             self.ends = yield self.scheduler.request(self.plan.nodes)
@@ -177,8 +123,8 @@ class TrainingJob:
             record.steps += k
             record.trained_s += env.now - begin_s
             record.trained_steps += k
-            due = env.now - saved_s >= plan.checkpoint_every_s
-            if plan.checkpoint_bytes and self.storage is not None and due and (saving is None or saving.processed):
+            due = env.now - saved_s >= plan.every
+            if plan.checkpoint and self.storage is not None and due and (saving is None or saving.processed):
                 saved_s = env.now
                 saving = env.process(self.save(saved))
         if saving is not None and not saving.processed:
@@ -188,22 +134,22 @@ class TrainingJob:
         """Do k steps: load the next batch and pass on activations beside, sum gradients beside the backward pass."""
         env, plan = self.env, self.plan
         beside = [env.process(self.load(k)), *exchange.begin(exchange.activations, k)]
-        yield env.timeout(k * plan.forward_s)
+        yield env.timeout(k * plan.forward)
         yield env.all_of(exchange.begin(exchange.tokens, k))
         beside += exchange.begin(exchange.gradients, k)
-        yield env.timeout(k * plan.backward_s)
+        yield env.timeout(k * plan.backward)
         yield env.all_of(beside)
 
     def load(self, k: int) -> Process:
         """Read what k steps need."""
-        if self.plan.loaded_bytes and self.storage is not None and self.ends is not None:
-            yield self.storage.read(self.ends, k * self.plan.loaded_bytes, self.rng)
+        if self.plan.loaded and self.storage is not None and self.ends is not None:
+            yield self.storage.read(self.ends, k * self.plan.loaded, self.rng)
 
     def save(self, saved: _Saved) -> Process:
         """Write a checkpoint of the steps done so far."""
         steps = self.record.steps
         if self.storage is not None and self.ends is not None:
-            yield self.storage.write(self.ends, self.plan.checkpoint_bytes, self.rng)
+            yield self.storage.write(self.ends, self.plan.checkpoint, self.rng)
         saved.steps = steps
         self.record.checkpoints += 1
 
@@ -218,7 +164,7 @@ class _Saved:
 class _Exchange:
     """What the nodes of a job send each other in a step, once they are known."""
 
-    def __init__(self, job: TrainingJob) -> None:
+    def __init__(self, job: JobProcess) -> None:
         plan, ends = job.plan, job.ends
         assert ends is not None
         self.job = job
@@ -226,13 +172,13 @@ class _Exchange:
         zones = zone_of(job.env.network.fabric, ends).reshape(stages.shape)
         if not job.scheduler.keeps_zones:
             zones = np.zeros_like(zones)  # who ignores zones builds one ring over all nodes
-        sums = [_allreduce(row, zone, plan.gradient_bytes) for row, zone in zip(stages, zones, strict=True)]
+        sums = [_allreduce(row, zone, plan.gradients) for row, zone in zip(stages, zones, strict=True)]
         self.gradients = _joined(sums)
-        forth = [_pairs(here, there, plan.activation_bytes) for here, there in pairwise(stages)]
-        back = [_pairs(there, here, plan.activation_bytes) for here, there in pairwise(stages)]
+        forth = [_pairs(here, there, plan.activations) for here, there in pairwise(stages)]
+        back = [_pairs(there, here, plan.activations) for here, there in pairwise(stages)]
         self.activations = _joined(forth + back)
         groups, shifts = ends.reshape(-1, plan.expert_nodes), range(1, plan.expert_nodes)
-        share = 2 * plan.token_bytes / plan.expert_nodes  # there, and back
+        share = 2 * plan.tokens / plan.expert_nodes  # there, and back
         tokens = [_pairs(groups.ravel(), np.roll(groups, -shift, axis=1).ravel(), share) for shift in shifts]
         self.tokens = _joined(tokens)
 
@@ -240,8 +186,8 @@ class _Exchange:
         """Begin the flows of k steps; nothing where there are none."""
         if not len(pairs.src):
             return []
-        env = self.job.env
-        return [env.transfer_all(pairs.src, pairs.dst, pairs.size_bytes * k, sl=self.job.plan.sl)]
+        env, plan = self.job.env, self.job.plan
+        return [env.transfer_all(pairs.src, pairs.dst, pairs.size_bytes * k, sl=ASK if plan.sl is None else plan.sl)]
 
 
 def _allreduce(ends: NDArray[np.int32], zone: NDArray[np.int16], size_bytes: float) -> _Pairs:

@@ -4,19 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from routing.lanes.policy import ASK
-from simulate.cluster.queue_spec import MAX_JOBS, QueueSpec, cluster_plan, read_queue
-from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
+from simulate.cluster.queue import FAILURES_A_NODE_DAY, MAX_JOBS, Queue, parse_queue, read_queue
 from topo.errors import SpecError
 from topo.formats.yaml import parse_yaml
-from topo.spec.validation import validate
 
 JOB = "name: a, nodes: 4, steps: 3, forward: 1 s, backward: 2 s"
 
 
-def planned(text: str, seed: int = 0) -> ClusterPlan:
-    document = parse_yaml(text, "q.yaml")
-    return cluster_plan(validate(QueueSpec, document), document, seed)
+def planned(text: str, seed: int = 0) -> Queue:
+    return parse_queue(parse_yaml(text, "q.yaml"), seed)
 
 
 def test_says_what_it_says() -> None:
@@ -33,15 +29,16 @@ jobs:
         seed=7,
     )
     big, *small = plan.jobs
-    assert (plan.cross_zone_jobs, plan.round_s, plan.storage_sl, plan.seed) == (None, 60.0, 2, 7)
-    assert plan.failures_a_node_day == FAILURES_A_NODE_DAY
-    assert (big.nodes, big.steps, big.compute_s, big.gradient_bytes) == (8, 1000, pytest.approx(0.06), 2e6)
-    assert (big.stages, big.activation_bytes, big.expert_nodes, big.token_bytes) == (2, 3e6, 4, 4e6)
-    assert (big.loaded_bytes, big.checkpoint_bytes, big.checkpoint_every_s) == (5e3, 2**30, 600.0)
-    assert (big.submit_s, big.sl, big.where) == (3600.0, 1, "q.yaml:6:3")
-    assert {job.sl for job in small} == {ASK}
+    rules = plan.rules
+    assert (rules.cross_zone_jobs, rules.round, rules.storage_sl, plan.seed) == (None, 60.0, 2, 7)
+    assert rules.failures_a_node_day == FAILURES_A_NODE_DAY
+    assert (big.nodes, big.steps, big.compute_s, big.gradients) == (8, 1000, pytest.approx(0.06), 2e6)
+    assert (big.stages, big.activations, big.expert_nodes, big.tokens) == (2, 3e6, 4, 4e6)
+    assert (big.loaded, big.checkpoint, big.every) == (5e3, 2**30, 600.0)
+    assert (big.submit, big.sl, plan.where[0]) == (3600.0, 1, "q.yaml:6:3")
+    assert {job.sl for job in small} == {None}
     assert [job.name for job in small] == ["small-0", "small-1", "small-2"]
-    assert [job.submit_s for job in small] == [0.0, 300.0, 600.0]
+    assert [job.submit for job in small] == [0.0, 300.0, 600.0]
 
 
 def test_a_plan_does_not_depend_on_where_its_file_lies(tmp_path: Path) -> None:

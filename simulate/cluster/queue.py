@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from routing.lanes.policy import ASK
-from simulate.cluster.run import FAILURES_A_NODE_DAY, ClusterPlan
-from simulate.cluster.training_job import JobPlan
 from topo.errors import Finding, SpecError
-from topo.formats.yaml import Document, Node, read_yaml
+from topo.formats.yaml import Document, read_yaml
 from topo.spec.base import Name, SpecModel
 from topo.spec.units import Bytes, Seconds
 from topo.spec.validation import validate
 
 MAX_JOBS = 10_000
 """Jobs of a queue, copies counted."""
+
+FAILURES_A_NODE_DAY = 292 / 1250 / 183
+"""Table VII of An et al., SC'24, arXiv 2408.14158: 292 failures of main memory, network and GPUs from October 2023 to
+March 2024, of some 1,250 nodes."""
 
 SomeSeconds = Annotated[Seconds, Field(gt=0)]
 
@@ -78,29 +81,10 @@ class QueuedJob(SpecModel):
             raise PydanticCustomError("divides", "{expected}", context)
         return parts
 
-    def plans(self, where: str) -> list[JobPlan]:
-        """Return the jobs."""
-        return [
-            JobPlan(
-                name=self.name if self.copies == 1 else f"{self.name}-{number}",
-                nodes=self.nodes,
-                steps=self.steps,
-                forward_s=self.forward,
-                backward_s=self.backward,
-                gradient_bytes=float(self.gradients),
-                stages=self.stages,
-                activation_bytes=float(self.activations),
-                expert_nodes=self.expert_nodes,
-                token_bytes=float(self.tokens),
-                loaded_bytes=float(self.loaded),
-                checkpoint_bytes=float(self.checkpoint),
-                checkpoint_every_s=self.every,
-                submit_s=self.submit + number * self.apart,
-                sl=ASK if self.sl is None else self.sl,
-                where=where,
-            )
-            for number in range(self.copies)
-        ]
+    @property
+    def compute_s(self) -> float:
+        """Computation of a step."""
+        return self.forward + self.backward
 
 
 class QueueSpec(SpecModel):
@@ -119,7 +103,7 @@ class QueueSpec(SpecModel):
     round: SomeSeconds = 30.0
     """Computation that is played at a time: steps of a job that are shorter are taken together."""
     storage_streams: Annotated[int, Field(ge=1, le=1_000)] = 4
-    """Servers among which a node's reads and writes of a round are dealt."""
+    """Servers over which a node's reads and writes of a round are spread."""
     storage_sl: Annotated[int, Field(ge=0, le=15)] | None = None
     """Service level of storage; that of the path when left out."""
 
@@ -131,7 +115,55 @@ class QueueSpec(SpecModel):
         return jobs
 
 
-def read_queue(path: Path, seed: int) -> ClusterPlan:
+@dataclass(frozen=True)
+class Queue:
+    """Jobs, one by one, the rules, and the seed of all that is drawn."""
+
+    rules: QueueSpec
+    """Every job of it is one that comes: several alike are spelled out."""
+    seed: int = 0
+    where: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Place of each job, as ``file:line:column``; nothing where there is no file."""
+
+    @classmethod
+    def of(cls, spec: QueueSpec, seed: int = 0, where: Sequence[str] = ()) -> Queue:
+        """Return what a queue says, with several jobs alike spelled out.
+
+        Parameters
+        ----------
+        where
+            Place of each entry of the spec, where there is a file.
+
+        Raises
+        ------
+        SpecError
+            When there are too many jobs, or two of one name: with the place of the second.
+        """
+        jobs: dict[str, QueuedJob] = {}
+        places: list[str] = []
+        for entry, place in zip(spec.jobs, where or [f"job {job.name}" for job in spec.jobs], strict=True):
+            for number in range(entry.copies):
+                name = entry.name if entry.copies == 1 else f"{entry.name}-{number}"
+                if name in jobs:
+                    raise SpecError([Finding(place, f"a second job with the name {name}", "a name for each job")])
+                own = {"name": name, "submit": entry.submit + number * entry.apart, "copies": 1}
+                jobs[name] = entry.model_copy(update=own)
+                places.append(place)
+            if len(jobs) > MAX_JOBS:
+                raise SpecError([Finding(place, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
+        return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(places))
+
+    @property
+    def jobs(self) -> tuple[QueuedJob, ...]:
+        """The jobs that come."""
+        return self.rules.jobs
+
+    def under(self, **rules: Any) -> Queue:
+        """Return the same jobs under other rules, by the names of `QueueSpec`."""
+        return replace(self, rules=self.rules.model_copy(update=rules))
+
+
+def read_queue(path: Path, seed: int = 0) -> Queue:
     """Read a queue's YAML.
 
     Raises
@@ -139,42 +171,11 @@ def read_queue(path: Path, seed: int) -> ClusterPlan:
     SpecError
         With every finding, at its file, line and column.
     """
-    document = read_yaml(path)
-    return cluster_plan(validate(QueueSpec, document), document, seed)
+    return parse_queue(read_yaml(path), seed)
 
 
-def cluster_plan(spec: QueueSpec, document: Document, seed: int) -> ClusterPlan:
-    """Return what a queue says as a plan for a cluster.
-
-    Raises
-    ------
-    SpecError
-        When there are too many jobs, or two of one name: with the line and column of the second.
-    """
-    jobs: dict[str, JobPlan] = {}
-    for job, node in zip(spec.jobs, _entries(document), strict=True):
-        where = document.where(node)
-        for plan in job.plans(where):
-            if plan.name in jobs:
-                raise SpecError([Finding(where, f"a second job with the name {plan.name}", "a name for each job")])
-            jobs[plan.name] = plan
-        if len(jobs) > MAX_JOBS:
-            raise SpecError([Finding(where, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
-    return ClusterPlan(
-        tuple(jobs.values()),
-        cross_zone_jobs=spec.cross_zone_jobs,
-        ordered=spec.ordered,
-        failures_a_node_day=spec.failures_a_node_day,
-        repair_s=spec.repair,
-        round_s=spec.round,
-        storage_streams=spec.storage_streams,
-        storage_sl=ASK if spec.storage_sl is None else spec.storage_sl,
-        seed=seed,
-    )
-
-
-def _entries(document: Document) -> list[Node]:
-    """Return the places of the jobs."""
-    root = document.root.value
-    jobs = root["jobs"].value if isinstance(root, dict) else []
-    return jobs if isinstance(jobs, list) else []
+def parse_queue(document: Document, seed: int = 0) -> Queue:
+    """Return what a document says as a queue; see `read_queue`."""
+    spec = validate(QueueSpec, document)
+    entries = document.root.value["jobs"].value if isinstance(document.root.value, dict) else []
+    return Queue.of(spec, seed, [document.where(node) for node in entries] if isinstance(entries, list) else ())
