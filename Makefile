@@ -28,8 +28,8 @@ check: .venv/installed-dev ## lint, format, types, import contracts
 bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fails on none
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
-notebooks: .venv/installed-dev ## execute every notebook, as make test does
-	$(BIN)/pytest --nbmake notebooks
+notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
+	$(BIN)/python scripts/render_notebooks.py
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools

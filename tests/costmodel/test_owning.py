@@ -1,10 +1,10 @@
 import pytest
+from costmodel.counts import count
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.baselines import Published
 from costmodel.bill import SPARE, Bill, Line, make_bill, with_spares
-from costmodel.counts import count
 from costmodel.owning import expected_failures, own
 from costmodel.power import power_of
 from costmodel.price import price_bill
