@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
-FABRIC_FILE = "fabric.ibnetdiscover"
+FABRIC_FILE = "fabric.json"
 
 
 class RoutedInput(NamedTuple):
@@ -72,11 +72,14 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     HeddleError
         When the file cannot be read, or it is not clear which subnet is meant.
     """
+    from topo import read_fabric
+
     if path.suffix in SPEC_SUFFIXES:
         return _compile(path, subnet)
     if path.is_dir():
-        return _read_folder(_subnet_folder(path, subnet))
-    return _read_dump(path, subnet)
+        return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
+    _refuse_choice(path, subnet)
+    return read_fabric(path)
 
 
 def read_routed_argument(
@@ -118,6 +121,7 @@ def read_routed_argument(
     from routing.opensm.conf import read_lanes
     from routing.opensm.lfts import read_lfts
     from routing.opensm.qos_policy import read_qos_policy
+    from topo import read_fabric
 
     step("reading the fabric")
     found: RoutingTables | None = None
@@ -133,12 +137,13 @@ def read_routed_argument(
         plan, levels = _lanes_of_spec(fabric, found)
     elif path.is_dir():
         folder = _subnet_folder(path, subnet)
-        fabric = _read_folder(folder)
+        fabric = read_fabric(folder / FABRIC_FILE)
         tables = tables or folder / "opensm" / "lfts"
         lanes = lanes or folder / "opensm" / "opensm.conf"
         policy = policy or folder / "opensm" / "qos-policy.conf"
     else:
-        fabric = _read_dump(path, subnet)
+        _refuse_choice(path, subnet)
+        fabric = read_fabric(path)
     fabric, more = give_roles(fabric, roles)
     notes = fabric.notes + more
     if found is None:
@@ -265,18 +270,3 @@ def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
         found = f"no subnet {subnet!r}" if subnet else f"{len(subnets)} subnets"
         raise HeddleError(f"{path}: found {found}; expected --subnet with one of {', '.join(subnets) or 'none'}")
     return subnet
-
-
-def _read_folder(folder: Path) -> Fabric:
-    """Read a fabric of ours: what a dump does not tell, which hosts compute and store, stands in lists beside it."""
-    fabric = _read_dump(folder / FABRIC_FILE)
-    lists = folder / "opensm"
-    fabric, more = give_roles(fabric, compute=lists / "cn_guids", storage=lists / "io_guids")
-    return replace(fabric, notes=fabric.notes + more)
-
-
-def _read_dump(path: Path, subnet: str | None = None) -> Fabric:
-    from topo.formats.fabric_file import read_fabric
-
-    _refuse_choice(path, subnet)
-    return read_fabric(path)

@@ -46,7 +46,7 @@ def make_plan(cluster: Cluster, seed: int = 0, step: Step = lambda text: None) -
         Is told what is going on, for a progress display.
     """
     step("compiling")
-    fabrics = cluster.fabrics
+    fabrics = cluster.cabled
 
     def route(fabric: Fabric) -> Subnet:
         where = f" {fabric.name}" if len(fabrics) > 1 else ""

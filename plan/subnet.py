@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +13,7 @@ from plan.render.verdict import faults_document
 from routing import EndpointSet, Proof, Quality, RoutingTables
 from routing.opensm.files import opensm_files
 from topo.fabric import Fabric
+from topo.formats.fabric_json import format_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover
 
 
@@ -112,6 +113,7 @@ def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:
 def subnet_files(subnet: Subnet) -> dict[str, Content]:
     """Return the fabric and what OpenSM loads, by path relative to the folder of the subnet."""
     files: dict[str, Content] = {
+        "fabric.json": format_fabric(replace(subnet.fabric, discovered_lid=subnet.tables.lid)),
         "fabric.ibnetdiscover": format_ibnetdiscover(subnet.fabric, subnet.tables.lid),
     }
     opensm = opensm_files(subnet.fabric, subnet.tables, subnet.fabric.traffic)

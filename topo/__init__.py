@@ -17,7 +17,8 @@ Fabrics
     ``Role``  what a node is for: compute, storage, leaf, spine, ...
     ``count``  how many of everything several subnets have together
     ``Counts``  that, with one list of keys for every command
-    ``read_fabric``  a real fabric, as ibnetdiscover prints it or OpenSM lists it
+    ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it
+    ``write_fabric``  writes a fabric with everything that it knows
 
 Results
     ``Table``  what every result shows itself as: in a notebook, as CSV, for pandas

@@ -14,6 +14,7 @@ from .fabric import Fabric as Fabric
 from .fabric import Kind as Kind
 from .fabric import Role as Role
 from .formats.fabric_file import read_fabric as read_fabric
+from .formats.fabric_json import write_fabric as write_fabric
 from .hardware.catalog import Catalog as Catalog
 from .spec.base import TrafficClass as TrafficClass
 from .spec.cluster import ClusterSpec as ClusterSpec

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from topo.counts import Counts, count
 from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
@@ -106,6 +108,18 @@ class Cluster:
         """
         with self._named():
             return choose_cables(self.fabrics, self.layout, self.catalog) if self.layout else None
+
+    @cached_property
+    def cabled(self) -> tuple[Fabric, ...]:
+        """Fabrics that know the length of each cable; as `fabrics` where the spec has no floor plan.
+
+        Raises
+        ------
+        DesignError
+            As `fabrics`, `layout` and `cablings`.
+        """
+        cablings = self.cablings
+        return self.fabrics if cablings is None else tuple(map(_with_lengths, self.fabrics, cablings))
 
     @cached_property
     def counts(self) -> Counts:
@@ -237,6 +251,14 @@ def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
     cluster = Cluster(spec, catalog or load_catalog())
     _ = cluster.fabrics  # now, so that a design that cannot be built is refused here
     return cluster
+
+
+def _with_lengths(fabric: Fabric, cabling: Cabling) -> Fabric:
+    """Return the fabric with the length of the cable in each port."""
+    of_part = [np.nan if part.length_m is None else part.length_m for part in cabling.parts]
+    length = np.full(fabric.n_ports, np.nan)
+    length[fabric.links] = np.array([*of_part, np.nan])[cabling.part][:, None]
+    return replace(fabric, length_m=length)
 
 
 def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:

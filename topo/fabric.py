@@ -123,6 +123,8 @@ class Fabric:
 
     discovered_lid: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
+    length_m: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
+    """(P,) metres of the cable in each port, NaN where it is unknown or there is none; empty without a floor plan."""
     engine: str = "auto"
     """Routing engine that its spec asks for; ``auto`` takes the one that fits."""
     traffic: tuple[TrafficClass, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,9 +81,9 @@ def read_cluster(path: Path) -> tuple[str, Sequence[Fabric]]:
     from plan.inputs import SPEC_SUFFIXES, read_fabric_argument, subnet_folders
 
     if path.is_dir():
-        subnets = [(name, read_fabric_argument(path, name or None)) for name in subnet_folders(path)]
+        subnets = [read_fabric_argument(path, name or None) for name in subnet_folders(path)]
         name = path.absolute().name
-        return name, [replace(fabric, name=subnet or name) for subnet, fabric in subnets]
+        return name, subnets
     if path.suffix not in SPEC_SUFFIXES:
         from topo.formats.fabric_file import read_fabric
 

@@ -9,6 +9,7 @@ from costmodel.owning import expected_failures, own
 from costmodel.power import power_of
 from costmodel.price import price_bill
 from helpers.clusters import tree, zoned
+from topo.counts import count
 from topo.hardware.catalog import Catalog
 from topo.spec.purchase import Owning, Spares
 

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from costmodel.counts import count
 
 from costmodel.bill import make_bill
 from helpers.presets import ALIKE, PRESETS, read_preset, routed, subnets
@@ -14,6 +13,7 @@ from routing.engines.base import ENGINES
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
 from topo.cluster import Cluster
+from topo.counts import count
 
 PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
     "fire-flyer-2": (122, 80, 40, 0, 9_600, 1_640),

@@ -10,6 +10,7 @@ from topo.discovery import Discovery
 from topo.errors import FormatError
 from topo.fabric import Fabric
 from topo.formats import ibnetdiscover, subnet_lst
+from topo.formats.fabric_json import read_fabric_json
 from topo.formats.lines import read_lines
 from topo.levels import find_levels
 
@@ -21,14 +22,16 @@ SNIFFED = 2000
 
 
 def read_fabric(path: str | Path) -> Fabric:
-    """Read a real fabric as ``ibnetdiscover`` prints it or as OpenSM and ibdiagnet list it (``.lst``), packed or not.
+    """Read a fabric that `write_fabric` wrote, or a real one that a tool of the field prints.
 
-    Levels and roles of the switches, and zones, are found from the cabling.
+    A file that ends in ``.json`` is one of Heddle's, and holds everything. Of a real fabric as ``ibnetdiscover`` prints
+    it, or as OpenSM and ibdiagnet list it (``.lst``), packed or not, levels and roles of the switches and zones are
+    found from the cabling.
 
     Parameters
     ----------
     path : str or Path
-        The dump.
+        The file.
 
     Returns
     -------
@@ -50,6 +53,8 @@ def read_fabric(path: str | Path) -> Fabric:
     >>> fabric.n_switches, fabric.notes
     (4, ())
     """
+    if Path(path).suffix == ".json":
+        return read_fabric_json(path)
     discovery = read_dump(path)
     skipped = discovery.skipped
     notes = [f"{path}{f':{line}' if line else ''}: skipped, {reason}" for line, reason in skipped[:NOTED]]
