@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import topo
 from plan.cli import run
 from plan.inputs import give_roles, read_fabric_argument, read_routed_argument
 from topo.errors import HeddleError
@@ -49,7 +50,7 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
     spec = tmp_path / "pair.yaml"
     spec.write_text(PLANES)
     folder = built(tmp_path, spec)
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and (path / "fabric.ibnetdiscover").exists())
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and (path / "fabric.json").exists())
     for source in (spec, folder):
         for subnet in names:
             assert read_fabric_argument(source, subnet).n_switches == 3
@@ -58,10 +59,23 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
                 read_fabric_argument(source, subnet)
 
 
+@pytest.mark.parametrize("name", ["lab-20", "direct-zones", "fire-flyer-2"])
+def test_a_plan_that_is_read_back_is_the_plan_that_was_written(name: str, tmp_path: Path) -> None:
+    folder = built(tmp_path, config_root() / f"{name}.yaml")
+    (planned,) = topo.preset(name).cabled
+    found = read_fabric_argument(folder)
+
+    for field in ("name", "role", "level", "zone", "models", "host_model", "engine", "traffic", "length_m"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(planned, field), err_msg=field)
+    assert np.array_equal(found.discovered_lid, read_routed_argument(folder).tables.lid)
+
+
 def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
     folder = built(tmp_path, LAB)
-    (folder / "opensm" / "io_guids").write_text("")
-    fabric = read_fabric_argument(folder)
+    lists = folder / "opensm"
+    (lists / "io_guids").write_text("")
+    dump = read_fabric_argument(folder / "fabric.ibnetdiscover")
+    fabric, _ = give_roles(dump, compute=lists / "cn_guids", storage=lists / "io_guids")
     roles = {fabric.names[node]: Role(fabric.role[node]) for node in range(fabric.n_switches, fabric.n_nodes)}
 
     assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}

@@ -128,8 +128,8 @@ def _field(name: str, value: Any, path: str) -> Any:
         return FormatError(f"found something else in `{name}`; expected {expected}", path)
 
     if name in ("name", "engine"):
-        if not isinstance(value, str) or not value.isprintable():
-            raise refusal("printable text")
+        if not isinstance(value, str):
+            raise refusal("text")
         return value
     if not isinstance(value, list):
         raise refusal("a list")
@@ -152,9 +152,8 @@ def _field(name: str, value: Any, path: str) -> Any:
             raise refusal("metres, not negative, or null")
         dtype, low, high = RANGES[name]
         numbers = np.array(value) if value else np.zeros(0, np.int64)
-        if numbers.ndim == 1 and numbers.dtype.kind == "i" and numbers.min(initial=low) >= low:
-            if numbers.max(initial=high) <= high:
-                return numbers.astype(dtype)
+        if numbers.ndim == 1 and numbers.dtype.kind == "i" and ((numbers >= low) & (numbers <= high)).all():
+            return numbers.astype(dtype)
     except (TypeError, ValueError, OverflowError):
         raise refusal("numbers in a list") from None
     raise refusal(f"whole numbers from {low} to {high:,} in a list")
