@@ -16,7 +16,6 @@ from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     from routing.proof import Proof
-    from routing.routed import Routed
     from routing.tables import RoutingTables
     from topo.fabric import Fabric
 
@@ -66,6 +65,7 @@ def verify(
         from routing.opensm.lfts import read_lfts
         from routing.opensm.qos_policy import read_qos_policy
         from routing.proof import prove
+        from routing.routed import Routed
         from routing.tables import differing_entries
 
         step("reading the tables")
