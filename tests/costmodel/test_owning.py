@@ -1,5 +1,4 @@
 import pytest
-from costmodel.counts import count
 from hypothesis import given
 from hypothesis import strategies as st
 
