@@ -7,7 +7,7 @@ OUT := out/fire-flyer-2
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan test check bench notebooks tools clean
+.PHONY: help plan check test nightly lint bench notebooks tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -16,10 +16,17 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 	$(BIN)/plan build configs/fire-flyer-2.yaml -o $(OUT)
 	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
 
-test: tools check ## install what the tests need, then check and test everything
+check: lint ## lint, and all tests that are neither slow nor judged by real tools: under a minute
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not peer" --hypothesis-profile fast tests
+
+test: tools lint ## install what the tests need, then check and test everything
 	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
-check: .venv/installed-dev ## lint, format, types, import contracts
+nightly: tools lint ## as make test, with ten times the random examples, from a seed that is new each time and is shown
+	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; \
+	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" tests $(wildcard notebooks)
+
+lint: .venv/installed-dev ## lint, format, types, import contracts: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

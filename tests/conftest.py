@@ -11,8 +11,11 @@ UNDER_CI = os.environ.get("CI", "").lower() == "true"
 REPOSITORY = Path(__file__).resolve().parents[1]
 SBIN = ("/usr/sbin", "/sbin")  # Debian's opensm and diagnostics are there, which is not on every user's PATH
 
+# A test that asks for more or fewer examples than these does so with helpers.strategies.examples.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("fast", deadline=None, derandomize=True, print_blob=True, max_examples=20)
+settings.register_profile("nightly", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("ci" if UNDER_CI else "local")
 
 

@@ -1,5 +1,7 @@
 """Small routed fabrics, and max-min fair rates solved plainly: for tests of fluid flows."""
 
+from functools import cache
+
 import networkx as nx
 import numpy as np
 
@@ -9,6 +11,7 @@ from simulate.traffic.flows import Flows
 from topo.fabric import Fabric
 
 
+@cache
 def routed(fabric: Fabric) -> RoutingTables:
     """Shortest paths; of several ways the one that the destination's number says."""
     lid = np.arange(1, fabric.n_end_ports + 1, dtype=np.uint16)

@@ -1,29 +1,41 @@
 """The specs that ship, for tests that hold all of them to something."""
 
-from routing.engines.base import ENGINES, choose
-from routing.tables import RoutingTables
+from functools import cache
+
+import pytest
+
+from routing.engines.base import route
+from routing.routed import Routed
 from topo.cluster import Cluster, preset
 from topo.fabric import Fabric
 from topo.hardware.catalog import config_root
 
 PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 
+LARGE = {"dgx-baseline", "four-planes-32k", "torus"}
+"""Those that take a second or more to compile, to route or to draw."""
+
+EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in PRESETS]
+"""All of them, as a test of each is parametrised."""
+
 ALIKE = {"deepseek-v3-2048", "deepseek-v3-planes", "four-planes-32k"}
 """Those whose subnets are planes of one design: what holds of one holds of all (`test_planes_are_alike`)."""
 
 
+@cache
 def read_preset(name: str) -> Cluster:
+    """A preset, compiled once for all tests: results cannot be changed."""
     return preset(name)
 
 
-def subnets(name: str) -> list[Fabric]:
+@cache
+def subnets(name: str) -> tuple[Fabric, ...]:
     """The different subnets of a preset."""
-    source = read_preset(name)
-    fabrics = source.fabrics
-    return list(fabrics[:1] if name in ALIKE else fabrics)
+    fabrics = read_preset(name).fabrics
+    return fabrics[:1] if name in ALIKE else fabrics
 
 
-def routed(name: str, fabric: Fabric) -> RoutingTables:
-    """The tables of a subnet of a preset, by the engine that its spec asks for."""
-    engine = read_preset(name).spec.routing.engine
-    return ENGINES[choose(fabric)[0] if engine == "auto" else engine].route(fabric)
+@cache
+def routed(fabric: Fabric, engine: str | None = None) -> Routed:
+    """A fabric with its tables, by the engine that its spec asks for or by another, routed once for all tests."""
+    return route(fabric, engine)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids
@@ -13,6 +14,11 @@ from topo.hardware.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 HOST_ROLES = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
+
+
+def examples(count: int) -> settings:
+    """So many examples in a usual run; a fast one takes fewer, a nightly one more, in the same proportion."""
+    return settings(max_examples=max(1, count * settings().max_examples // settings.get_profile("ci").max_examples))
 
 
 @dataclass(frozen=True)

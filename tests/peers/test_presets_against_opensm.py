@@ -13,7 +13,7 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim
 def test_opensm_loads_every_preset(name, tmp_path):
     traffic = read_preset(name).spec.traffic
     for fabric in subnets(name):
-        tables = routed(name, fabric)
+        tables = routed(fabric).tables
         with simulated(fabric, tmp_path / fabric.name) as subnet:
             run = subnet.opensm("file", opensm_files(fabric, tables, traffic))
 

@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 from unittest.mock import ANY
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
-from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, spoil, tree
+from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, spoil, tree
 from routing.opensm.ibdmchk import (
     IbdmchkReport,
     fdbs_sections,
@@ -40,14 +40,14 @@ def assert_agreement(case: Case) -> IbdmchkReport:
     return report
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(case=cases(lids=False, lanes=False, connected=True))
 def test_ibdmchk_agrees_on_random_tables_whole_and_spoilt(case: Case) -> None:
     assume(prove(Routed(case.fabric, case.tables)).pairs)
     assert_agreement(case)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(case=cases(corrupt=False, lanes=True, connected=True, ports=1))
 def test_ibdmchk_agrees_on_lanes(case: Case) -> None:
     assume(prove(Routed(case.fabric, case.tables)).pairs)

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from costmodel.bill import make_bill
-from helpers.presets import ALIKE, PRESETS, read_preset, routed, subnets
+from helpers.presets import ALIKE, EACH, PRESETS, read_preset, routed, subnets
 from plan.pipeline import make_plan
 from plan.pricing import exceeded_budgets
-from routing.engines.base import ENGINES
 from routing.proof import check_certificate, prove
-from routing.routed import Routed
 from topo.cluster import Cluster
 from topo.counts import count
 
@@ -41,14 +39,14 @@ def test_published_counts(name):
     assert (counts.switches, counts.leaf, counts.spine, counts.core, counts.gpus, between) == PUBLISHED[name]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_preset_is_routed_completely_and_without_credit_loops(name):
     for fabric in subnets(name):
-        tables = routed(name, fabric)
-        proof = prove(Routed(fabric, tables))
+        result = routed(fabric)
+        proof = prove(result)
         assert (proof.missing, proof.credit_loops) == (0, 0)
         assert proof.lanes == LANES.get(name, 1)
-        assert check_certificate(Routed(fabric, tables), proof)
+        assert check_certificate(result, proof)
 
 
 @pytest.mark.parametrize("name", sorted(ALIKE))
@@ -110,6 +108,6 @@ def test_the_manual_compares_engines_by_what_they_do(repository):
     assert len(rows) == 6
     for name, lanes, times in rows:
         (fabric,) = subnets(name)
-        one, many = (prove(Routed(fabric, ENGINES[engine].route(fabric))) for engine in ("balanced", "dfsssp"))
+        one, many = (prove(routed(fabric, engine)) for engine in ("balanced", "dfsssp"))
         ratio = one.summary()["load"]["max"] / many.summary()["load"]["max"]
         assert (one.lanes, many.lanes, round(ratio)) == (1, int(lanes), int(times)), name

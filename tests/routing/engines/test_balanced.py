@@ -6,11 +6,11 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, gpus
-from helpers.strategies import fabrics
+from helpers.strategies import examples, fabrics
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced
 from routing.proof import prove
@@ -56,7 +56,7 @@ def mesh(edges: list[tuple[int, int]], n_switches: int, hosts: int = 2) -> Fabri
     return builder.build()
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(fabrics(max_switches=12, max_adapters=14))
 def test_any_wiring_routes_completely_without_credit_loops_switches_included(fabric: Fabric) -> None:
     tables = balanced.route(fabric)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, tree
+from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, tree
 from helpers.trees import grow_tree
 from routing.opensm.files import apply_policy, opensm_files
 from routing.opensm.guid2lid import parse_guid2lid
@@ -158,7 +158,7 @@ def test_storage_traffic_has_its_level_whichever_end_it_is() -> None:
     assert "| storage | 3 | 2 | 64 | storage |" in files["README.md"]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(case=cases(corrupt=False, lanes=False, connected=True, ports=1), seed=st.integers(0, 2**32 - 1))
 def test_every_path_gets_the_level_that_its_tables_need(case: Case, seed: int) -> None:
     fabric, rng = case.fabric, np.random.default_rng(seed)

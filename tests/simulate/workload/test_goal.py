@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import examples
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.workload.goal import Goal, Op, format_goal, parse_goal, read_goal
@@ -212,7 +213,7 @@ def finishes_of_flows(flows: Flows) -> np.ndarray:
 
 
 @given(goal=goals())
-@settings(max_examples=300)
+@examples(300)
 def test_flows_end_when_the_operations_do(goal: Goal) -> None:
     expected = finishes_of_goal(goal)
     sends = (goal.op == Op.SEND) & (goal.peer != goal.rank)
@@ -248,7 +249,7 @@ def flow_sets(draw: st.DrawFn) -> Flows:
 
 
 @given(flows=flow_sets())
-@settings(max_examples=300)
+@examples(300)
 def test_flows_go_through_goal_and_keep_their_times(flows: Flows) -> None:
     goal = parse_goal(format_goal(goal_of_flows(flows, 4)).split("\n"))
     again = flows_of_goal(goal)

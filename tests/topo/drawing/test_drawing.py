@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from helpers.clusters import zoned
-from helpers.presets import ALIKE, PRESETS, read_preset, subnets
-from helpers.strategies import fabrics
+from helpers.presets import ALIKE, EACH, read_preset, subnets
+from helpers.strategies import examples, fabrics
 from plan.cli import run
 from routing.engines.zoned import route
 from routing.proof import prove
@@ -68,7 +68,7 @@ def check_scene(scene: Scene, fabric: Fabric) -> None:
     assert seated == np.count_nonzero(fabric.end_switch[fabric.n_switches :] >= 0)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_preset_is_drawn_whole(name):
     for fabric in subnets(name):
         scene = lay_out(fabric)
@@ -78,13 +78,13 @@ def test_every_preset_is_drawn_whole(name):
             assert apart[0] >= 2.5 * len(one.label + other.label) or apart[1] >= 26
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(fabric=fabrics(ports=1))
 def test_any_fabric_is_drawn_whole(fabric):
     check_scene(lay_out(find_levels(fabric)), fabric)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_switch_and_zone_is_named(name):
     drawing = drawn(name)
     titles = "\n".join(texts(drawing, "title"))

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.collectives import crossings, play
+from helpers.strategies import examples
 from simulate.traffic.collectives.algorithms import ALGORITHMS, _most_messages_of_a_rank, schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.steps import (
@@ -47,7 +48,7 @@ def blocks_sent(plan: Schedule) -> np.ndarray:
 
 @pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
 @given(n=st.integers(1, 20), chunks=st.integers(1, 4), group_size=st.integers(1, 5), seed=st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_plays_right(collective: str, algorithm: str, n: int, chunks: int, group_size: int, seed: int) -> None:
     if algorithm in POWERS_ONLY:
         n = 1 << (n.bit_length() - 1)
