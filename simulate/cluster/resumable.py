@@ -18,7 +18,8 @@ import simpy
 from numpy.typing import NDArray
 
 from simulate.engines.environment import NetworkEnvironment
-from simulate.engines.fluid_network import Finished, FluidNetwork
+from simulate.engines.base import Finished
+from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from topo.errors import HeddleError
 
@@ -95,7 +96,7 @@ class ResumableEnvironment(NetworkEnvironment):
             "run.next": np.array([self._next_s]),
             "run.transfer": np.array(list(self._transfer.items()), np.int64).reshape(-1, 2),
             "run.left": np.array(list(self._left.items()), np.int64).reshape(-1, 2),
-            **self.fluid.snapshot(),
+            **self.engine.snapshot(),
         }
 
     def _start(self, begin: Callable[[float], range]) -> simpy.Event:
@@ -133,7 +134,7 @@ class ResumableEnvironment(NetworkEnvironment):
 
     def _take_over(self, saved: Arrays) -> None:
         """Go on with the network."""
-        self.fluid = FluidNetwork.restored(self.network, saved)
+        self.engine = Fluid.restored(self.network, saved)
         self._next_s = float(saved["run.next"][0])
         self._transfer = dict(saved["run.transfer"].tolist())
         self._left = dict(saved["run.left"].tolist())

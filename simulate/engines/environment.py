@@ -9,11 +9,11 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulate.engines.fluid_network import Finished, FluidNetwork
+from simulate.engines.base import Engine, Finished
+from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
-from simulate.traffic.kernels.order import followers
 from topo.errors import HeddleError
 
 
@@ -44,8 +44,7 @@ class NetworkEnvironment(simpy.Environment):
     def __init__(self, network: Network, *, n_bins: int = 0, keep: bool = True) -> None:
         super().__init__()
         self.network = network
-        self.fluid = FluidNetwork(network, n_bins=n_bins)
-        self._n_bins = n_bins
+        self.engine: Engine = Fluid(network, n_bins=n_bins)
         self._next_s = np.inf
         """No event of the network is earlier."""
         self._arrival: list[simpy.Event | None] = []
@@ -71,7 +70,7 @@ class NetworkEnvironment(simpy.Environment):
             self._begun.append((src, dst, size_bytes, sl, tag))
 
         def begin(at_s: float) -> range:
-            flow = self.fluid.begin(src, dst, size_bytes, at_s=at_s, sl=sl)
+            flow = self.engine.begin(src, dst, size_bytes, at_s=at_s, sl=sl)
             return range(flow, flow + 1)
 
         return self._start(begin)
@@ -86,46 +85,19 @@ class NetworkEnvironment(simpy.Environment):
         HeddleError
             As `transfer`, and when there are none.
         """
-        columns = [column.tolist() for column in np.broadcast_arrays(src, dst, np.asarray(size_bytes, np.float64))]
-        if not columns[0]:
+        flows = Flows.of(src, dst, size_bytes, sl=sl, tag=tag)
+        if not len(flows):
             raise HeddleError("found a transfer without flows; expected at least one")
-        if self._keep:
-            self._begun += [(*flow, sl, tag) for flow in zip(*columns, strict=True)]
-        return self._start(lambda at_s: self.fluid.begin_all(*columns, at_s=at_s, sl=sl))
+        return self.play(flows)
 
     def play(self, flows: Flows) -> simpy.Event:
         """Play flows that wait for one another, times counted from now; the event succeeds when all have ended."""
-        end, begin_s = self.event(), self.now
         if not len(flows):
-            return end.succeed()
-        waits, offset, follower = followers(flows.dep_offset, flows.dep)
-        left = len(flows)
-
-        def begin(flow: int) -> None:
-            wait = max(0.0, begin_s + flows.start_s[flow] - self.now) + flows.delay_s[flow]
-            if wait > 0:
-                self.timeout(wait).callbacks.append(lambda _: move(flow))
-            else:
-                move(flow)
-
-        def move(flow: int) -> None:
-            column = (flows.src, flows.dst, flows.size_bytes, flows.sl, flows.tag)
-            src, dst, size, sl, tag = (array[flow].item() for array in column)
-            self.transfer(src, dst, size, sl=sl, tag=tag).callbacks.append(lambda _: ended(flow))
-
-        def ended(flow: int) -> None:
-            nonlocal left
-            left -= 1
-            for next_one in follower[offset[flow] : offset[flow + 1]].tolist():
-                waits[next_one] -= 1
-                if waits[next_one] == 0:
-                    begin(next_one)
-            if left == 0:
-                end.succeed()
-
-        for flow in np.flatnonzero(waits == 0).tolist():
-            begin(flow)
-        return end
+            return self.event().succeed()
+        if self._keep:
+            columns = (flows.src, flows.dst, flows.size_bytes, flows.sl, flows.tag)
+            self._begun += zip(*(column.tolist() for column in columns), strict=True)
+        return self._start(lambda at_s: self.engine.begin_all(flows, at_s=at_s))
 
     def settle(self) -> float:
         """Play the network until it is known which event of a process is next; return its time, infinite for none."""
@@ -160,27 +132,26 @@ class NetworkEnvironment(simpy.Environment):
             start_s=figures[:, 0],
             finish_s=figures[:, 1],
             bottleneck=figures[:, 2].astype(np.int32),
-            n_events=self.fluid.n_events,
-            n_solves=self.fluid.n_solves,
-            timeline=self.fluid.timeline if self._n_bins else None,
+            n_events=self.engine.n_events,
+            timeline=self.engine.timeline,
         )
 
     def _start(self, begin: Callable[[float], range]) -> simpy.Event:
         """Begin flows at the time that it is; return the event of their end."""
         number, arrival = len(self._arrival), self.event()
         self._arrival.append(arrival)
-        flows = begin(max(self.now, self.fluid.now_s))
+        flows = begin(max(self.now, self.engine.now_s))
         self._transfer.update(dict.fromkeys(flows, number))
         self._left[number] = len(flows)
-        self._next_s = min(self._next_s, self.fluid.now_s, self.now)
+        self._next_s = min(self._next_s, self.engine.now_s, self.now)
         return arrival
 
     def _advance(self) -> None:
         """Play the network until transfers end, but not beyond the next event of a process."""
         upcoming = super().peek()
         while self._next_s < upcoming:
-            ended = self.fluid.advance(upcoming)
-            self._next_s = self.fluid.next_event_s
+            ended = self.engine.advance(upcoming)
+            self._next_s = self.engine.next_event_s
             done = []
             for finished in ended:
                 number = self._transfer.pop(finished.flow)

@@ -8,30 +8,35 @@ and head-of-line blocking are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import isfinite
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from routing.lanes.policy import ASK
+from simulate.engines.base import Finished, Progress
 from simulate.engines.kernels import events
-from simulate.engines.kernels.state import ROUTE, State, allocate
+from simulate.engines.kernels.state import Room, State, aligned_copy, allocate, enlarge
 from simulate.network import Network, RouteTable
 from simulate.outcome.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
 from simulate.traffic.kernels.order import followers
+from topo.errors import HeddleError
+from topo.fabric import frozen
+
+FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0)
+"""What there is room for at first; it at least doubles when it is used up."""
+
+FIRST_BIN_S = 1e-6
+"""Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
 EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
 
 
-def play(
-    network: Network,
-    flows: Flows,
-    *,
-    n_bins: int = 0,
-    tie_s: float = 0.0,
-    progress: Callable[[int, float], None] | None = None,
-) -> Outcome:
-    """Play flows from time 0 until the last has ended.
+class Fluid:
+    """The engine of fluid flows (`simulate.engines.base.Engine`), in a batch or step by step.
 
     Parameters
     ----------
@@ -39,65 +44,304 @@ def play(
         Bins of the timeline of loads, an even number; 0 for none.
     tie_s
         Events this close together count as one instant. Exact when 0: only rounding is forgiven.
-    progress
-        Called now and then with the flows that have ended and the simulated time.
 
-    Raises
-    ------
-    HeddleError
-        When a flow names an end port that is not there, or the tables do not connect it.
+    Examples
+    --------
+    Two flows into one adapter share its link; the shorter one ends first.
+
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> engine = simulate.Fluid(simulate.Network.of(routed))
+    >>> engine.begin(hosts[0], hosts[2], 25e9), engine.begin(hosts[1], hosts[2], 12.5e9)
+    (0, 1)
+    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
+    [(1, 1.0)]
+    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
+    [(0, 1.5)]
     """
-    routes = network.routes(flows.src, flows.dst, flows.sl)
-    state = start(network, flows, routes, n_bins=n_bins, tie_s=tie_s)
-    while events.advance(state, np.inf, EVENTS_A_CALL, False):
-        if progress is not None:
-            progress(int(state.now["done"][0]), float(state.now["time"][0]))
-    timeline = None
-    if n_bins:
-        timeline = Timeline.of_bins(state.bins, float(state.now["bin_s"][0]), len(network.lane_weight))
-    return Outcome(
-        network=network,
-        flows=flows,
-        routes=routes,
-        start_s=state.begin[: len(flows)],
-        finish_s=state.end[: len(flows)],
-        bottleneck=state.limit[: len(flows)],
-        n_events=int(state.now["events"][0]),
-        n_solves=int(state.now["solves"][0]),
-        timeline=timeline,
-    )
 
+    def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0) -> None:
+        self.network = network
+        self._room = FIRST_ROOM
+        self._state = allocate(
+            network.capacity_bytes_s,
+            network.lane_weight,
+            FIRST_ROOM,
+            n_channels=network.fabric.n_ports,
+            tie_s=tie_s,
+            n_bins=n_bins,
+            bin_s=FIRST_BIN_S,
+        )
+        self._routes: dict[int, int] = {}
+        """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
+        self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        """Keys and routes that are not in `_routes` yet: a batch never looks there."""
+        self._n_routes = self._n_links = self._n_followers = self._n_begun = 0
+        self._number: NDArray[np.int64] = np.zeros(FIRST_ROOM.flows, np.int64)
+        """Number of the flow in each place; places are used again."""
+        self._unused: NDArray[np.int64] = np.arange(FIRST_ROOM.flows - 1, -1, -1)
+        self._n_unused = FIRST_ROOM.flows
+        """The first so many places of `_unused` are unused: a stack."""
+        self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
 
-def start(network: Network, flows: Flows, routes: RouteTable, *, n_bins: int, tie_s: float) -> State:
-    """Return a state in which those flows that wait for no other are scheduled."""
-    waits, next_offset, next_flow = followers(flows.dep_offset, flows.dep)
-    quick = float(flows.size_bytes.max(initial=1.0) / network.capacity_bytes_s.max(initial=1.0))
-    table = np.zeros(routes.n_routes, ROUTE)
-    table["latency"], table["first"], table["hops"] = routes.latency_s, routes.offset[:-1], np.diff(routes.offset)
-    table["slot"], table["lane"] = -1, routes.lane
-    state = allocate(
-        network.capacity_bytes_s,
-        network.fabric.n_ports,
-        {
-            "routes": table,
-            "route_link": routes.resource,
-            "route_use": routes.use,
-            "flow_route": routes.route,
-            "size": flows.size_bytes,
-            "earliest": flows.start_s,
-            "delay": flows.delay_s,
-            "waits": waits,
-            "next_offset": next_offset,
-            "next_flow": next_flow,
-        },
-        n_slots=min(len(flows), routes.n_routes),
-        n_hops=int(np.diff(routes.offset).max(initial=1)),
-        tie_s=tie_s,
-        n_bins=n_bins,
-        bin_s=quick / max(n_bins, 1),
-        lane_weight=network.lane_weight,
-    )
-    roots = np.flatnonzero(waits == 0)
-    begin = flows.start_s[roots] + flows.delay_s[roots] + routes.latency_s[routes.route[roots]]
-    events.schedule_roots(state, roots[np.argsort(begin, kind="stable")])
-    return state
+    @property
+    def now_s(self) -> float:
+        """Time of the last event, or until which `advance` was asked to play."""
+        return float(self._state.now["time"][0])
+
+    @property
+    def next_event_s(self) -> float:
+        """Time at which a flow begins to move or ends next, infinite when none is under way."""
+        return float(events.next_time(self._state))
+
+    @property
+    def n_events(self) -> int:
+        """Instants at which something began or ended."""
+        return int(self._state.now["events"][0])
+
+    @property
+    def under_way(self) -> int:
+        """Flows that have begun, or are scheduled to, and have not ended."""
+        return len(self._number) - self._n_unused
+
+    @property
+    def state(self) -> State:
+        """What the kernels work on, for those who look at rates between two events."""
+        return self._state
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Load of each resource over time, until now; None without bins."""
+        if not self._state.bins.shape[1]:
+            return None
+        events.draw_all(self._state)
+        return Timeline.of_bins(self._state.bins, float(self._state.now["bin_s"][0]), len(self.network.lane_weight))
+
+    def loads(self) -> NDArray[np.float64]:
+        """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it."""
+        return frozen(self._sent)
+
+    def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
+        """Begin a flow now, or at a later time; return its number.
+
+        Raises
+        ------
+        HeddleError
+            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
+        """
+        time = self._checked(at_s)
+        if not (isfinite(size_bytes) and size_bytes >= 0):
+            raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
+        if not ASK <= sl <= 15:
+            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
+        route = self._known().get(self._key(src, dst, sl))
+        if route is None:
+            route = self._add_routes(np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8))[0]
+        places = self._take(1)
+        state, place = self._state, places[0]
+        state.flow_route[place], state.size[place], state.earliest[place] = route, size_bytes, time
+        events.schedule_roots(state, places)
+        return self._n_begun - 1
+
+    def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
+        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
+
+        Raises
+        ------
+        HeddleError
+            As `begin`.
+        """
+        self._begin_all(flows, self._checked(at_s))
+        return range(self._n_begun - len(flows), self._n_begun)
+
+    def advance(self, until_s: float = np.inf) -> list[Finished]:
+        """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
+        state = self._state
+        events.advance(state, until_s, np.iinfo(np.int64).max, True)
+        n = int(state.now["done"][0])
+        if n == 0 and isfinite(until_s):
+            state.now["time"] = max(self.now_s, until_s)
+        state.now["done"] = 0
+        places = state.done[:n]
+        self._unused[self._n_unused : self._n_unused + n] = places
+        self._n_unused += n
+        ended = []
+        for place in places.tolist():
+            start, finish, limit = state.begin[place], state.end[place], state.limit[place]
+            ended.append(Finished(int(self._number[place]), float(start), float(finish), int(limit)))
+            route = state.routes[state.flow_route[place]]
+            on_route = slice(route["first"], route["first"] + route["hops"])
+            use = state.route_use[on_route] if len(state.route_use) else 1.0
+            self._sent[state.route_link[on_route]] += state.size[place] * use
+        if self._n_followers:  # the next flow in these places waits for nothing, and nothing for it
+            state.delay[places], state.waits[places] = 0.0, np.zeros((), state.waits.dtype)
+        return ended
+
+    def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
+        """Play a set of flows from time 0 until the last has ended, where nothing was begun before.
+
+        Raises
+        ------
+        HeddleError
+            When a flow names an end port that does not exist, or the tables do not connect it.
+        """
+        n_bins = self._state.bins.shape[1]
+        if n_bins:
+            quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
+            self._state.now["bin_s"] = quick / n_bins
+        routes = self.network.routes(flows.src, flows.dst, flows.sl)
+        places = self._begin_all(flows, 0.0, routes)
+        state = self._state
+        while events.advance(state, np.inf, EVENTS_A_CALL, False):
+            if progress is not None:
+                progress(int(state.now["done"][0]), self.now_s)
+        return Outcome(
+            network=self.network,
+            flows=flows,
+            routes=routes,
+            start_s=state.begin[places],
+            finish_s=state.end[places],
+            bottleneck=state.limit[places],
+            n_events=self.n_events,
+            timeline=self.timeline,
+        )
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return all that there is as arrays, from which `restored` goes on, to the last bit."""
+        arrays = {f"state.{name}": array for name, array in self._state._asdict().items()}
+        arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent")}
+        arrays["own.routes"] = np.array(list(self._known().items()), np.int64).reshape(-1, 2)
+        arrays["own.counts"] = np.array(
+            [self._n_routes, self._n_links, self._n_followers, self._n_begun, self._n_unused, *self._room]
+        )
+        return {name: array.copy() for name, array in arrays.items()}
+
+    @classmethod
+    def restored(cls, network: Network, arrays: dict[str, NDArray[Any]]) -> Fluid:
+        """Return an engine as it was when it gave these arrays.
+
+        Parameters
+        ----------
+        network
+            The same as then.
+
+        Raises
+        ------
+        HeddleError
+            When arrays are missing, or belong to another network.
+        """
+        result = cls(network)
+        shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
+        try:
+            if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
+                raise HeddleError("a saved network has links of other rates; go on with the one that it was saved from")
+            state = {name: aligned_copy(arrays[f"state.{name}"]) for name in State._fields if name not in shared}
+            for name in ("number", "unused", "sent"):
+                setattr(result, f"_{name}", arrays[f"own.{name}"].copy())
+            result._routes = dict(arrays["own.routes"].tolist())
+            counts = arrays["own.counts"].tolist()
+        except KeyError as error:
+            raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
+        result._n_routes, result._n_links, result._n_followers, result._n_begun, result._n_unused, *room = counts
+        result._room, result._state = Room(*room), State(**state, **shared)
+        return result
+
+    def _checked(self, at_s: float | None) -> float:
+        """Return the time at which flows are to begin."""
+        time = self.now_s if at_s is None else at_s
+        if not (isfinite(time) and time >= self.now_s):
+            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
+        return time
+
+    def _begin_all(self, flows: Flows, time: float, routes: RouteTable | None = None) -> NDArray[np.int64]:
+        """Begin flows, on these routes where they are known; return their places."""
+        if routes is None:
+            route = self._routes_of(flows)
+        else:
+            route = routes.route + np.int32(self._n_routes)
+            self._add_table(routes)
+        waits, first, next_flow = followers(flows.dep_offset, flows.dep)
+        n, at = len(flows), self._n_followers
+        self._n_followers += len(next_flow)
+        self._reserve(followers=self._n_followers)
+        places = self._take(n)
+        state = self._state
+        state.flow_route[places], state.size[places] = route, flows.size_bytes
+        state.earliest[places], state.delay[places] = time + flows.start_s, flows.delay_s
+        if len(next_flow):
+            waiting = np.empty(n, state.waits.dtype)
+            waiting["waits"], waiting["first"], waiting["count"] = waits, first[:-1] + at, np.diff(first)
+            state.waits[places], state.next_flow[at : self._n_followers] = waiting, places[next_flow]
+        roots = np.flatnonzero(waits == 0)
+        begin = flows.start_s[roots] + flows.delay_s[roots] + state.routes["latency"][route[roots]]
+        events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
+        return places
+
+    def _take(self, n: int) -> NDArray[np.int64]:
+        """Return places for flows, numbered in order."""
+        if self._n_unused < n:
+            old = len(self._number)
+            self._reserve(flows=old - self._n_unused + n)
+            new = self._room.flows
+            self._number = np.concatenate([self._number, np.zeros(new - old, np.int64)])
+            self._unused = np.concatenate([np.arange(new - 1, old - 1, -1), self._unused[: self._n_unused]])
+            self._unused = np.concatenate([self._unused, np.zeros(new - len(self._unused), np.int64)])
+            self._n_unused += new - old
+        self._n_unused -= n
+        places = self._unused[self._n_unused : self._n_unused + n][::-1].copy()
+        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
+        self._n_begun += n
+        return places
+
+    def _key(self, src: Any, dst: Any, sl: Any) -> Any:
+        """Return the number that stands for a pair of ends and a service level, of arrays too."""
+        n = self.network.n_ends
+        return (sl + 1) * (n * n) + src * n + dst
+
+    def _known(self) -> dict[int, int]:
+        """Return the known routes by `_key`."""
+        for keys, routes in self._unlisted:
+            self._routes.update(zip(keys.tolist(), routes.tolist(), strict=True))
+        self._unlisted.clear()
+        return self._routes
+
+    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
+        """Return the route of each flow; routes are added where they are new."""
+        known = self._known()
+        keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
+        route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
+        new = route < 0
+        if new.any():
+            route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
+        return route
+
+    def _add_routes(
+        self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
+    ) -> NDArray[np.int32]:
+        """Add the routes of pairs of ends that are new; return the route of each."""
+        table = self.network.routes(src, dst, sl)
+        route = table.route + np.int32(self._n_routes)
+        self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
+        self._add_table(table)
+        return route
+
+    def _add_table(self, table: RouteTable) -> None:
+        """Add routes behind those that there are."""
+        route, link, hops = self._n_routes, self._n_links, np.diff(table.offset)
+        self._n_routes, self._n_links = route + table.n_routes, link + len(table.resource)
+        self._reserve(routes=self._n_routes, links=self._n_links, hops=int(hops.max(initial=1)))
+        rows = self._state.routes[route : self._n_routes]
+        rows["latency"], rows["first"], rows["hops"] = table.latency_s, table.offset[:-1] + link, hops
+        rows["slot"], rows["lane"] = -1, table.lane
+        self._state.route_link[link : self._n_links] = table.resource
+        if len(self._state.route_use):
+            self._state.route_use[link : self._n_links] = table.use
+
+    def _reserve(self, **needed: int) -> None:
+        """Make room for so many in all; what is too small at least doubles."""
+        room = self._room._asdict()
+        larger = {name: max(n, 2 * room[name]) for name, n in needed.items() if n > room[name]}
+        if larger:
+            self._room = self._room._replace(**larger)
+            self._state = enlarge(self._state, self._room)

@@ -51,8 +51,6 @@ class Outcome:
     flow that crosses none."""
     n_events: int
     """Instants at which something began or ended."""
-    n_solves: int
-    """Instants at which rates had to be solved."""
     timeline: Timeline | None = None
     """Load over time, when asked for."""
 

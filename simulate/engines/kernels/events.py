@@ -24,8 +24,7 @@ def _end_flows(
     rates: Records,
     classes: Records,
     moves: Records,
-    waits: NDArray[np.int32],
-    next_offset: NDArray[np.int64],
+    waits: Records,
     next_flow: NDArray[np.int32],
     end: NDArray[np.float64],
     limit: NDArray[np.int32],
@@ -45,7 +44,7 @@ def _end_flows(
         classes[slot].first = meld(moves, moves[flow].left, moves[flow].right)
         classes[slot].flows -= 1
         limit[flow] = rates[slot].limit // n_lanes
-        n_ready = _finish(now, waits, next_offset, next_flow, end, ready, done, flow, n_ready)
+        n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
         flow = classes[slot].first
     return n_ready
 
@@ -53,8 +52,7 @@ def _end_flows(
 @kernel
 def _finish(
     now: Records,
-    waits: NDArray[np.int32],
-    next_offset: NDArray[np.int64],
+    waits: Records,
     next_flow: NDArray[np.int32],
     end: NDArray[np.float64],
     ready: NDArray[np.int32],
@@ -66,10 +64,10 @@ def _finish(
     end[flow] = now[0].time
     done[now[0].done] = flow
     now[0].done += 1
-    for at in range(next_offset[flow], next_offset[flow + 1]):
+    for at in range(waits[flow].first, waits[flow].first + waits[flow].count):
         follower = next_flow[at]
-        waits[follower] -= 1
-        if waits[follower] == 0:
+        waits[follower].waits -= 1
+        if waits[follower].waits == 0:
             ready[n_ready] = follower
             n_ready += 1
     return n_ready
@@ -232,7 +230,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     rates, classes, hops, spare = state.rates, state.classes, state.hops, state.spare
     routes, route_link, route_use = state.routes, state.route_link, state.route_use
     flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
-    waits, next_offset, next_flow = state.waits, state.next_offset, state.next_flow
+    waits, next_flow = state.waits, state.next_flow
     begin, end, limit, moves = state.begin, state.end, state.limit, state.moves
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
@@ -260,7 +258,6 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                 classes,
                 moves,
                 waits,
-                next_offset,
                 next_flow,
                 end,
                 limit,
@@ -286,7 +283,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                     break
             route = flow_route[flow]
             if size[flow] == 0.0 or routes[route].hops == 0:
-                n_ready = _finish(now, waits, next_offset, next_flow, end, ready, done, flow, n_ready)
+                n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
                 continue
             slot = routes[route].slot
             if slot < 0:

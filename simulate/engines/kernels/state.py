@@ -92,6 +92,9 @@ MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
 """A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
 of the class)."""
 
+WAIT = np.dtype([("first", "i8"), ("count", "i4"), ("waits", "i4")])
+"""Who waits for a flow: ``next_flow[first : first + count]``; and how many flows it still waits for itself."""
+
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
 """An entry of the heap of a solve."""
 
@@ -128,12 +131,10 @@ class State(NamedTuple):
     """(F,) seconds before which a flow cannot begin."""
     delay: NDArray[np.float64]
     """(F,) seconds between being ready and beginning."""
-    waits: NDArray[np.int32]
-    """(F,) flows that it still waits for."""
-    next_offset: NDArray[np.int64]
-    """(F + 1,) the flows that wait for f are ``next_flow[next_offset[f]:next_offset[f + 1]]``."""
+    waits: Records
+    """(F,) `WAIT`."""
     next_flow: NDArray[np.int32]
-    """Flows that wait."""
+    """Flows that wait, in the runs that `waits` names."""
     begin: NDArray[np.float64]
     """(F,) seconds at which it began, NaN before."""
     end: NDArray[np.float64]
@@ -181,8 +182,28 @@ class State(NamedTuple):
     neighbours are joined, when time goes beyond the last."""
 
 
+class Room(NamedTuple):
+    """How much a state has room for."""
+
+    flows: int
+    routes: int
+    links: int
+    """Resources on all routes together."""
+    hops: int
+    """Resources on the longest route."""
+    followers: int
+    """Dependencies."""
+
+
 FIRST_ROOM = 4
 """Places in the first room of a resource."""
+
+KEPT = (
+    *("links", "members", "routes", "route_link", "route_use", "rates", "classes", "flow_route", "size", "earliest"),
+    *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "ends", "blocks", "tops", "stale", "is_stale"),
+    *("timer", "bins"),
+)
+"""Arrays whose beginning stays when a state is enlarged."""
 
 
 def aligned(n: int, record: np.dtype[np.void]) -> Records:
@@ -203,15 +224,13 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def allocate(
     capacity: NDArray[np.float64],
-    n_channels: int,
-    inputs: dict[str, NDArray[Any]],
-    n_slots: int,
-    n_hops: int,
+    lane_weight: NDArray[np.float64],
+    room: Room,
     *,
+    n_channels: int,
     tie_s: float,
     n_bins: int,
     bin_s: float,
-    lane_weight: NDArray[np.float64],
 ) -> State:
     """Return the state of a network on which nothing moves yet.
 
@@ -219,20 +238,15 @@ def allocate(
     ----------
     capacity
         (R,) bytes a second of each resource.
+    lane_weight
+        (L,) arbitration weight of each lane.
     n_channels
-        The first so many are channels, which lanes share by weight.
-    inputs
-        The arrays of `State` that say what the routes and the flows are: ``routes, route_link, route_use, flow_route,
-        size, earliest, delay, waits, next_offset, next_flow``.
-    n_slots
-        Classes that may move at one time.
-    n_hops
-        Resources on the longest route.
+        The first so many resources are channels, which lanes share by weight; flows use those behind them by a factor.
     """
-    n_lanes, n_flows = len(lane_weight), max(len(inputs["size"]), 1)
+    n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
     n_links = len(capacity) * n_lanes
-    shift = max(0, int(n_hops - 1).bit_length())
-    k = -(-max(n_slots, 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    shift = max(0, int(room.hops - 1).bit_length())
+    k = -(-max(min(n_flows, room.routes), 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     now = np.zeros(1, NOW)
     now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
     now["members"] = FIRST_ROOM * n_links
@@ -246,11 +260,19 @@ def allocate(
         capacity=capacity,
         links=links,
         # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
-        members=aligned(FIRST_ROOM * n_links + 4 * len(inputs["route_link"]), MEMBER),
-        **inputs,
+        members=aligned(FIRST_ROOM * n_links + 4 * room.links, MEMBER),
+        routes=np.zeros(room.routes, ROUTE),
+        route_link=np.zeros(room.links, np.int32),
+        route_use=np.zeros(room.links if n_channels < len(capacity) else 0),
         rates=aligned(k, RATE),
         classes=aligned(k, CLASS),
         hops=aligned(k << shift, HOP),
+        flow_route=np.zeros(n_flows, np.int32),
+        size=np.zeros(n_flows),
+        earliest=np.zeros(n_flows),
+        delay=np.zeros(n_flows),
+        waits=np.zeros(n_flows, WAIT),
+        next_flow=np.zeros(room.followers, np.int32),
         begin=np.full(n_flows, np.nan),
         end=np.full(n_flows, np.nan),
         limit=np.full(n_flows, -1, np.int32),
@@ -275,37 +297,26 @@ def allocate(
     )
 
 
-def enlarge(state: State, inputs: dict[str, NDArray[Any]], n_hops: int) -> State:
-    """Return the same state between two events, with room for more routes and flows, and longer routes.
-
-    Parameters
-    ----------
-    inputs
-        As in `allocate`: at least as large as those of `state`, with the same at the beginning.
-    """
+def enlarge(state: State, room: Room) -> State:
+    """Return the same state between two events, with at least as much room everywhere."""
     old_now = state.now[0]
     shift, k = int(old_now["shift"]), len(state.classes)
     new = allocate(
         state.capacity,
-        0,  # taken over with the links
-        inputs,
-        n_slots=len(inputs["size"]),
-        n_hops=max(n_hops, 1 << shift),
+        state.lane_weight,
+        room,
+        n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
         tie_s=float(old_now["tie"]),
         n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),
-        lane_weight=state.lane_weight,
     )
     wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
-    for name in ("links", "members", "rates", "classes", "begin", "end", "limit", "moves", "ends", "blocks", "tops"):
-        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
-    for name in ("stale", "is_stale", "timer"):
+    for name in KEPT:
         getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
     new.members["hop"] = new.members["hop"] >> shift << wider | new.members["hop"] & (1 << shift) - 1
     for place in range(1 << shift):
         new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
     new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
-    new.bins[:] = state.bins
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
     new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
     new.now[0] = old_now
