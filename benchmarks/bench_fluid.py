@@ -17,7 +17,7 @@ import numpy as np
 from fluid_loads import LOADS, make_load, zone
 from simgrid_peer import Played, build_peer, finish_of_real, play_in_simgrid, write_inputs
 
-from simulate.engines.fluid import play, start
+from simulate.engines.fluid import Fluid, play
 from simulate.engines.kernels import events
 
 REPEATS = 5
@@ -49,15 +49,14 @@ def ours(name: str) -> tuple[float, float, np.ndarray]:
     alone, whole = [], []
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        state = start(
-            network, load.flows, network.routes(load.flows.src, load.flows.dst, load.flows.sl), n_bins=0, tie_s=0.0
-        )
+        engine = Fluid(network)
+        engine.begin_all(load.flows)
         ready = time.perf_counter()
-        events.advance(state, np.inf, np.iinfo(np.int64).max, False)
+        events.advance(engine._state, np.inf, np.iinfo(np.int64).max, False)
         end = time.perf_counter()
         alone.append(end - ready)
         whole.append(end - begin)
-    return min(alone), min(whole), finish_of_real(load.flows, state.end)
+    return min(alone), min(whole), finish_of_real(load.flows, engine._state.end)
 
 
 def theirs(program: Path, folder: Path, optim: str) -> Played:

@@ -39,7 +39,7 @@ def joint_load(run: ClusterRun) -> float:
     fabric, network = run.env.network.fabric, run.env.network
     peer = fabric.role[np.maximum(fabric.peer_node, 0)]
     joint = np.flatnonzero((fabric.peer >= 0) & ((fabric.role[fabric.port_node] == Role.JOINT) | (peer == Role.JOINT)))
-    return float(np.mean(run.env.fluid.resource_bytes[joint] / network.capacity_bytes_s[joint]) / run.env.now)
+    return float(np.mean(run.env.engine.loads()[joint] / network.capacity_bytes_s[joint]) / run.env.now)
 
 
 def step_s(jobs: list[JobRecord]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -170,6 +170,11 @@ class Network:
             devices=devices,
             policy=policy or QosPolicy(),
         )
+
+    def with_devices(self, devices: Devices) -> Network:
+        """Return a network without devices with these."""
+        capacity = frozen(np.concatenate([self.capacity_bytes_s, devices.capacity_bytes_s]))
+        return replace(self, devices=devices, capacity_bytes_s=capacity)
 
     @property
     def n_ends(self) -> int:

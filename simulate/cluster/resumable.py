@@ -17,8 +17,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.base import Finished
+from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from topo.errors import HeddleError
@@ -43,6 +43,8 @@ class ResumableEnvironment(NetworkEnvironment):
     HeddleError
         When it was saved of another network, or by another version.
     """
+
+    engine: Fluid
 
     def __init__(self, network: Network, saved: Arrays | None = None) -> None:
         super().__init__(network, keep=False)

@@ -43,6 +43,9 @@ class Engine(Protocol):
 
     network: Network
 
+    def __init__(self, network: Network, *, n_bins: int = 0) -> None:
+        """Make the engine of a network, with so many bins of the timeline of loads, an even number."""
+
     @property
     def now_s(self) -> float:
         """Time of the last event, or until which `advance` was asked to play."""

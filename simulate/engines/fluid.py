@@ -21,7 +21,6 @@ from simulate.engines.kernels.state import Room, State, aligned_copy, allocate, 
 from simulate.network import Network, RouteTable
 from simulate.outcome.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
-from simulate.traffic.kernels.order import followers
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
@@ -35,6 +34,13 @@ EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
 
 
+def play(
+    network: Network, flows: Flows, *, n_bins: int = 0, tie_s: float = 0.0, progress: Progress | None = None
+) -> Outcome:
+    """Play flows from time 0 until the last has ended: `Fluid.play`."""
+    return Fluid(network, n_bins=n_bins, tie_s=tie_s).play(flows, progress)
+
+
 class Fluid:
     """The engine of fluid flows (`simulate.engines.base.Engine`), in a batch or step by step.
 
@@ -44,21 +50,6 @@ class Fluid:
         Bins of the timeline of loads, an even number; 0 for none.
     tie_s
         Events this close together count as one instant. Exact when 0: only rounding is forgiven.
-
-    Examples
-    --------
-    Two flows into one adapter share its link; the shorter one ends first.
-
-    >>> import topo, routing, simulate
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> hosts = routed.fabric.ends(role="compute")
-    >>> engine = simulate.Fluid(simulate.Network.of(routed))
-    >>> engine.begin(hosts[0], hosts[2], 25e9), engine.begin(hosts[1], hosts[2], 12.5e9)
-    (0, 1)
-    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
-    [(1, 1.0)]
-    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
-    [(0, 1.5)]
     """
 
     def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0) -> None:
@@ -106,11 +97,6 @@ class Fluid:
         return len(self._number) - self._n_unused
 
     @property
-    def state(self) -> State:
-        """What the kernels work on, for those who look at rates between two events."""
-        return self._state
-
-    @property
     def timeline(self) -> Timeline | None:
         """Load of each resource over time, until now; None without bins."""
         if not self._state.bins.shape[1]:
@@ -152,7 +138,9 @@ class Fluid:
         HeddleError
             As `begin`.
         """
-        self._begin_all(flows, self._checked(at_s))
+        time, route = self._checked(at_s), self._routes_of(flows)
+        self._reserve(followers=self._n_followers + len(flows.dep))
+        self._enter(flows, route, self._take(len(flows)), time)
         return range(self._n_begun - len(flows), self._n_begun)
 
     def advance(self, until_s: float = np.inf) -> list[Finished]:
@@ -191,7 +179,9 @@ class Fluid:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._state.now["bin_s"] = quick / n_bins
         routes = self.network.routes(flows.src, flows.dst, flows.sl)
-        places = self._begin_all(flows, 0.0, routes)
+        n = len(flows)
+        self._add_table(routes, flows=n, followers=len(flows.dep))
+        self._enter(flows, routes.route, np.arange(n), 0.0)
         state = self._state
         while events.advance(state, np.inf, EVENTS_A_CALL, False):
             if progress is not None:
@@ -200,9 +190,9 @@ class Fluid:
             network=self.network,
             flows=flows,
             routes=routes,
-            start_s=state.begin[places],
-            finish_s=state.end[places],
-            bottleneck=state.limit[places],
+            start_s=state.begin[:n],
+            finish_s=state.end[:n],
+            bottleneck=state.limit[:n],
             n_events=self.n_events,
             timeline=self.timeline,
         )
@@ -254,29 +244,16 @@ class Fluid:
             raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
         return time
 
-    def _begin_all(self, flows: Flows, time: float, routes: RouteTable | None = None) -> NDArray[np.int64]:
-        """Begin flows, on these routes where they are known; return their places."""
-        if routes is None:
-            route = self._routes_of(flows)
-        else:
-            route = routes.route + np.int32(self._n_routes)
-            self._add_table(routes)
-        waits, first, next_flow = followers(flows.dep_offset, flows.dep)
-        n, at = len(flows), self._n_followers
-        self._n_followers += len(next_flow)
-        self._reserve(followers=self._n_followers)
-        places = self._take(n)
-        state = self._state
-        state.flow_route[places], state.size[places] = route, flows.size_bytes
-        state.earliest[places], state.delay[places] = time + flows.start_s, flows.delay_s
-        if len(next_flow):
-            waiting = np.empty(n, state.waits.dtype)
-            waiting["waits"], waiting["first"], waiting["count"] = waits, first[:-1] + at, np.diff(first)
-            state.waits[places], state.next_flow[at : self._n_followers] = waiting, places[next_flow]
-        roots = np.flatnonzero(waits == 0)
+    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time: float) -> None:
+        """Put flows on these routes into their places, and schedule those that wait for no other."""
+        first, state = self._n_followers, self._state
+        events.enter(state, places, route, flows.size_bytes, flows.start_s, flows.delay_s, time)
+        if len(flows.dep):
+            self._n_followers += len(flows.dep)
+            events.link_followers(state, places, flows.dep_offset, flows.dep, first)
+        roots = np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
         begin = flows.start_s[roots] + flows.delay_s[roots] + state.routes["latency"][route[roots]]
         events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
-        return places
 
     def _take(self, n: int) -> NDArray[np.int64]:
         """Return places for flows, numbered in order."""
@@ -309,6 +286,8 @@ class Fluid:
     def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
         """Return the route of each flow; routes are added where they are new."""
         known = self._known()
+        if not known:
+            return self._add_routes(flows.src, flows.dst, flows.sl)
         keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
         route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
         new = route < 0
@@ -316,9 +295,7 @@ class Fluid:
             route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
         return route
 
-    def _add_routes(
-        self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
-    ) -> NDArray[np.int32]:
+    def _add_routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.int32]:
         """Add the routes of pairs of ends that are new; return the route of each."""
         table = self.network.routes(src, dst, sl)
         route = table.route + np.int32(self._n_routes)
@@ -326,11 +303,11 @@ class Fluid:
         self._add_table(table)
         return route
 
-    def _add_table(self, table: RouteTable) -> None:
-        """Add routes behind those that there are."""
+    def _add_table(self, table: RouteTable, **needed: int) -> None:
+        """Add routes behind those that there are, and make room for them and what else is `needed`."""
         route, link, hops = self._n_routes, self._n_links, np.diff(table.offset)
         self._n_routes, self._n_links = route + table.n_routes, link + len(table.resource)
-        self._reserve(routes=self._n_routes, links=self._n_links, hops=int(hops.max(initial=1)))
+        self._reserve(routes=self._n_routes, links=self._n_links, hops=int(hops.max(initial=1)), **needed)
         rows = self._state.routes[route : self._n_routes]
         rows["latency"], rows["first"], rows["hops"] = table.latency_s, table.offset[:-1] + link, hops
         rows["slot"], rows["lane"] = -1, table.lane

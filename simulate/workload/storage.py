@@ -354,7 +354,8 @@ def steady_reads(
     readings = [reading for reading in storage.readings if reading.finish_s > warm_s]
     if not readings:
         raise HeddleError(f"no read ended from {warm_s} to {end_s} s; expected a longer time")
-    fabric, timeline = network.fabric, env.fluid.timeline
+    fabric, timeline = network.fabric, env.engine.timeline
+    assert timeline is not None
     end = np.arange(1, STEADY_BINS + 1) * timeline.bin_s
     looked_s = np.clip(end - warm_s, 0.0, timeline.bin_s)  # of each bin; nothing is in those that are still to come
     carried = timeline.load_bytes_s[: fabric.n_ports] @ looked_s

@@ -1,11 +1,13 @@
 """Small routed fabrics, and max-min fair rates solved plainly: for tests of fluid flows."""
 
 from functools import cache
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
+from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Fabric
@@ -25,6 +27,30 @@ def routed(fabric: Fabric) -> RoutingTables:
             near = [p for p in ports if far.get(int(fabric.peer_node[p]), 99) < far[switch]]
             lft[switch, lid[end]] = 0 if switch == node else fabric.port_number[near[end % len(near)]]
     return RoutingTables(lid, lft)
+
+
+class Moving(NamedTuple):
+    """The flows that move at an instant, in no order."""
+
+    flow: np.ndarray
+    rate_bytes_s: np.ndarray
+    bottleneck: np.ndarray
+
+
+def moving(engine: Fluid) -> Moving:
+    """The flows that move now, and their rates since the last event."""
+    state = engine._state
+    flow, slot = [], []
+    for route in state.routes[: engine._n_routes]:
+        stack = [int(state.classes[route["slot"]]["first"])] if route["slot"] >= 0 else []
+        while stack:
+            place = stack.pop()
+            if place >= 0:
+                flow.append(int(engine._number[place]))
+                slot.append(int(route["slot"]))
+                stack += [int(state.moves[place]["left"]), int(state.moves[place]["right"])]
+    limit = state.rates["limit"][slot] // len(engine.network.lane_weight)
+    return Moving(np.array(flow, np.int64), state.rates["rate"][slot], limit)
 
 
 def hosts(network: Network) -> range:

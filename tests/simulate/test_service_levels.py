@@ -10,7 +10,7 @@ from helpers.fluids import routed
 from helpers.strategies import tree
 from routing.lanes.classes import lanes_of_classes
 from routing.lanes.policy import ASK, MatchRule, PortGroup, QosPolicy, levels_of_pairs, policy_of_classes
-from simulate.engines.fluid_network import FluidNetwork
+from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
@@ -52,7 +52,7 @@ def test_a_level_of_its_own_stays() -> None:
     for sl, lane in ((0, 0), (1, 1), (ASK, 2)):
         flow = Flows.of(server, host, 1e6, sl=sl)
         assert net.routes(flow.src, flow.dst, flow.sl).lane.tolist() == [lane]
-        moving = FluidNetwork(net, n_bins=2)
+        moving = Fluid(net, n_bins=2)
         moving.begin(server, host, 1e6, sl=sl)
         moving.advance()
         assert np.flatnonzero(moving.timeline.lane_bytes_s.sum(axis=(1, 2))).tolist() == [lane]

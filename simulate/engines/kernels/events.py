@@ -193,6 +193,46 @@ def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
 
 
 @kernel
+def enter(
+    state: State,
+    places: NDArray[np.int64],
+    route: NDArray[np.int32],
+    size: NDArray[np.float64],
+    earliest: NDArray[np.float64],
+    delay: NDArray[np.float64],
+    time: float,
+) -> None:
+    """Write what flows are to their places; their `earliest` counts from a time."""
+    for flow in range(len(places)):
+        place = places[flow]
+        state.flow_route[place] = route[flow]
+        state.size[place] = size[flow]
+        state.earliest[place] = time + earliest[flow]
+        state.delay[place] = delay[flow]
+
+
+@kernel
+def link_followers(
+    state: State, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: NDArray[np.int32], first: int
+) -> None:
+    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
+    waits = state.waits
+    for flow in range(len(places)):
+        waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
+    for edge in range(len(dep)):
+        waits[places[dep[edge]]].count += 1
+    for flow in range(len(places)):
+        waits[places[flow]].first = first
+        first += waits[places[flow]].count
+        waits[places[flow]].count = 0
+    for flow in range(len(places)):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            awaited = places[dep[edge]]
+            state.next_flow[waits[awaited].first + waits[awaited].count] = places[flow]
+            waits[awaited].count += 1
+
+
+@kernel
 def next_time(state: State) -> float:
     """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
     ending = next_end(state.now, state.ends, state.blocks, state.tops, state.stale, state.is_stale)

@@ -199,11 +199,11 @@ FIRST_ROOM = 4
 """Places in the first room of a resource."""
 
 KEPT = (
-    *("links", "members", "routes", "route_link", "route_use", "rates", "classes", "flow_route", "size", "earliest"),
+    *("links", "routes", "route_link", "route_use", "rates", "classes", "flow_route", "size", "earliest"),
     *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "ends", "blocks", "tops", "stale", "is_stale"),
     *("timer", "bins"),
 )
-"""Arrays whose beginning stays when a state is enlarged."""
+"""Arrays that are the beginning of those of a larger state."""
 
 
 def aligned(n: int, record: np.dtype[np.void]) -> Records:
@@ -313,7 +313,9 @@ def enlarge(state: State, room: Room) -> State:
     wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
     for name in KEPT:
         getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
-    new.members["hop"] = new.members["hop"] >> shift << wider | new.members["hop"] & (1 << shift) - 1
+    members = new.members[: old_now["members"]]
+    members[:] = state.members[: len(members)]
+    members["hop"] = members["hop"] >> shift << wider | members["hop"] & (1 << shift) - 1
     for place in range(1 << shift):
         new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
     new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new

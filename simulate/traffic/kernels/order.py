@@ -48,33 +48,3 @@ def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray
                 depth[other] = top + 1
                 edge_at[top] = dep_offset[other]
     return np.empty(0, np.int32)
-
-
-@njit(cache=True, nogil=True)
-def followers(
-    dep_offset: NDArray[np.int64], dep: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Turn dependencies round.
-
-    Returns
-    -------
-    tuple
-        How many flows each waits for; offsets and numbers of the flows that wait for it.
-    """
-    n = len(dep_offset) - 1
-    waits = np.empty(n, np.int32)
-    offset = np.zeros(n + 1, np.int64)
-    for flow in range(n):
-        waits[flow] = dep_offset[flow + 1] - dep_offset[flow]
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            offset[dep[edge] + 1] += 1
-    for flow in range(n):
-        offset[flow + 1] += offset[flow]
-    following = np.empty(len(dep), np.int32)
-    for flow in range(n - 1, -1, -1):
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            offset[dep[edge] + 1] -= 1
-            following[offset[dep[edge] + 1]] = flow
-    offset[:n] = offset[1:].copy()
-    offset[n] = len(dep)
-    return waits, offset, following

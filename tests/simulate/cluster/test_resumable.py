@@ -44,7 +44,7 @@ class World:
                 break
             self.env.step()
         result = [*self.storage.readings, (self.storage.written_bytes, *self.rounds)]
-        return repr(result).encode() + self.env.fluid.resource_bytes.tobytes()
+        return repr(result).encode() + self.env.engine.loads().tobytes()
 
 
 @pytest.mark.parametrize("stops", [(1,), (40, 40), (700,), (1500, 1, 600)])

@@ -73,7 +73,7 @@ def test_loading_is_hidden_until_it_takes_longer() -> None:
 def test_a_job_over_zones_has_one_pair_across() -> None:
     wide = run(replace(JOB, nodes=24, gradients=1e6))
     assert wide.records[0].spanned_zones
-    carried = wide.env.fluid.resource_bytes[: FABRIC.n_ports]
+    carried = wide.env.engine.loads()[: FABRIC.n_ports]
     zone = FABRIC.zone[FABRIC.port_node]
     crossing = np.flatnonzero((zone >= 0) & (FABRIC.zone[np.maximum(FABRIC.peer_node, 0)] == -1) & (FABRIC.peer >= 0))
     # Both trees cross on the same pair: half of the gradients each, up and down.
@@ -85,7 +85,7 @@ def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
     """24 nodes, twelve a zone, in stages of four: three pipelines a zone, and nothing but sums crosses."""
     wide = run(replace(JOB, nodes=24, stages=4, activations=1e6))
     assert wide.records[0].spanned_zones
-    carried = wide.env.fluid.resource_bytes[: FABRIC.n_ports]
+    carried = wide.env.engine.loads()[: FABRIC.n_ports]
     joint = (FABRIC.role[FABRIC.port_node] == Role.JOINT) & (FABRIC.peer >= 0)
     assert carried.sum() > 0
     assert carried[joint].sum() == 0
@@ -142,7 +142,7 @@ def mix(**options: Any) -> Queue:
 
 
 def fingerprint(run: ClusterRun) -> bytes:
-    return repr(run.records).encode() + run.env.fluid.resource_bytes.tobytes()
+    return repr(run.records).encode() + run.env.engine.loads().tobytes()
 
 
 def test_a_stopped_run_ends_with_the_same_bytes() -> None:

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers.fluids import hosts, routed, uses
+from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
 from routing.tables import RoutingTables
-from simulate.engines.fluid import play
-from simulate.engines.fluid_network import FluidNetwork
+from simulate.engines.fluid import Fluid, play
 from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
@@ -29,13 +28,13 @@ def star() -> Fabric:
 
 
 def rates(network: Network, flows: Flows) -> np.ndarray:
-    net = FluidNetwork(network)
+    net = Fluid(network)
     for src, dst, size, sl in zip(flows.src, flows.dst, flows.size_bytes, flows.sl, strict=True):
         net.begin(int(src), int(dst), float(size), sl=int(sl))
     net.advance(net.next_event_s)
-    moving = net.moving()
+    now = moving(net)
     result = np.zeros(len(flows))
-    result[moving.flow] = moving.rate_bytes_s
+    result[now.flow] = now.rate_bytes_s
     return result
 
 
@@ -108,12 +107,12 @@ def test_every_bottleneck_is_full_and_fair_at_every_event(seed: int) -> None:
     size = rng.choice([1e6, 2e6], n) if seed < 3 else rng.exponential(1e6, n)
     flows = Flows.of(src, dst, size, sl=rng.integers(0, 3, n))
     use, capacity = uses(network, flows), network.capacity_bytes_s
-    net = FluidNetwork(network, n_bins=16)
+    net = Fluid(network, n_bins=16)
     for flow in range(n):
         net.begin(int(src[flow]), int(dst[flow]), size[flow], sl=int(flows.sl[flow]))
     while net.under_way:
         net.advance(net.next_event_s)
-        flow, rate, bottleneck = net.moving()
+        flow, rate, bottleneck = moving(net)
         on_lane = np.stack([np.where(flows.sl[flow] == lane, rate, 0.0) @ use[flow] for lane in range(3)])
         assert np.all(on_lane.sum(axis=0) <= capacity * (1 + 1e-9))
         for mine, lane, link in zip(rate, flows.sl[flow], bottleneck, strict=True):

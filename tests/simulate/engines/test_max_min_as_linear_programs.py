@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from helpers.fluids import hosts, routed, uses
+from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
-from simulate.engines.fluid_network import FluidNetwork
+from simulate.engines.fluid import Fluid
 from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
 
@@ -66,13 +66,13 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
     src, dst = rng.choice(places, (2, 14))
     src, dst = src[src != dst], dst[src != dst]
     flows = Flows.of(src, dst, 1e9)
-    net = FluidNetwork(network)
+    net = Fluid(network)
     for flow in range(len(flows)):
         net.begin(int(src[flow]), int(dst[flow]), 1e9)
     net.advance(0.0)
-    moving = net.moving()
+    now = moving(net)
     rates = np.zeros(len(flows))
-    rates[moving.flow] = moving.rate_bytes_s
+    rates[now.flow] = now.rate_bytes_s
 
     # HiGHS lets constraints be broken by 1e-7.
     assert rates == pytest.approx(fair_by_programs(network.capacity_bytes_s, uses(network, flows)), rel=1e-6)

@@ -1,12 +1,13 @@
 """The network step by step: fair at every instant, the same as in a batch, and never too small."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from helpers.fluids import fair_rates, hosts, routed, uses
+from helpers.fluids import fair_rates, hosts, moving, routed, uses
 from helpers.trees import grow_tree
-from simulate.engines.fluid import play
-from simulate.engines.fluid_network import FluidNetwork
+from simulate.engines.fluid import Fluid, play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
@@ -33,13 +34,13 @@ def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
 def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool) -> None:
     flows = some_flows(network, 150, seed, ties=ties)
     use = uses(network, flows)
-    net = FluidNetwork(network)
+    net = Fluid(network)
     for flow in np.argsort(flows.start_s):
         net.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow], at_s=flows.start_s[flow])
     of_number = np.argsort(flows.start_s)
     while net.under_way:
         net.advance(net.next_event_s)
-        number, rate, bottleneck = net.moving()
+        number, rate, bottleneck = moving(net)
         flow = of_number[number]
         load = rate @ use[flow]
 
@@ -53,7 +54,7 @@ def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties
 
 def test_equals_a_batch_and_grows(network: Network) -> None:
     flows = some_flows(network, 1500, 9, ties=False)
-    net = FluidNetwork(network, n_bins=16)
+    net = Fluid(network, n_bins=16)
     finish = np.zeros(len(flows))
     order = np.argsort(flows.start_s)
     for flow in order:
@@ -67,7 +68,7 @@ def test_equals_a_batch_and_grows(network: Network) -> None:
     batch = play(network, flows, n_bins=64)
 
     assert finish == pytest.approx(batch.finish_s, rel=1e-12)
-    assert net.resource_bytes == pytest.approx(batch.resource_bytes)
+    assert net.loads() == pytest.approx(batch.resource_bytes)
     for timeline in (net.timeline, batch.timeline):
         assert timeline is not None
         assert timeline.load_bytes_s.sum(axis=1) * timeline.bin_s == pytest.approx(batch.resource_bytes, rel=1e-9)
@@ -75,7 +76,7 @@ def test_equals_a_batch_and_grows(network: Network) -> None:
 
 
 def test_time_passes_without_flows(network: Network) -> None:
-    net = FluidNetwork(network)
+    net = Fluid(network)
     assert net.next_event_s == np.inf
     assert net.advance(2.0) == []
     assert net.now_s == 2.0
@@ -87,7 +88,7 @@ def test_time_passes_without_flows(network: Network) -> None:
 
 
 def test_refuses_the_past_and_the_unknown(network: Network) -> None:
-    net = FluidNetwork(network)
+    net = Fluid(network)
     net.advance(1.0)
     first, second = (host for host in hosts(network)[:2])
     with pytest.raises(HeddleError, match="already"):
@@ -102,34 +103,34 @@ def test_refuses_the_past_and_the_unknown(network: Network) -> None:
 
 def test_many_flows_begin_as_one_by_one(network: Network) -> None:
     flows = some_flows(network, 700, 3, ties=True)
-    one, many = FluidNetwork(network), FluidNetwork(network)
-    assert many.begin_all(flows.src, flows.dst, flows.size_bytes) == range(700)
+    one, many = Fluid(network), Fluid(network)
+    assert many.begin_all(replace(flows, start_s=np.zeros(700))) == range(700)
     for flow in range(700):
         one.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow])
     while one.under_way:
         assert sorted(one.advance()) == sorted(many.advance())
     assert many.under_way == 0
     with pytest.raises(HeddleError, match="already"):
-        FluidNetwork(network).begin_all([1], [2], 1.0, at_s=-1.0)
+        Fluid(network).begin_all(Flows.of([1], [2], 1.0), at_s=-1.0)
 
 
 def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
     flows = some_flows(network, 600, 5, ties=False)
 
     def play(stop: int | None) -> list[object]:
-        net = FluidNetwork(network, n_bins=8)
+        net = Fluid(network, n_bins=8)
         found: list[object] = []
         for part, time in ((slice(0, 300), 0.0), (slice(300, 600), 3e-4)):
             while net.next_event_s < time:
                 found += net.advance(time)
-            net.begin_all(flows.src[part], flows.dst[part], flows.size_bytes[part])
+            net.begin_all(Flows.of(flows.src[part], flows.dst[part], flows.size_bytes[part]))
             for _ in range(100):
                 if len(found) == stop:
-                    net = FluidNetwork.restored(network, net.snapshot())
+                    net = Fluid.restored(network, net.snapshot())
                 found += net.advance()
         while net.under_way:
             found += net.advance()
-        return [found, net.resource_bytes.tobytes(), net.timeline.load_bytes_s.tobytes()]
+        return [found, net.loads().tobytes(), net.timeline.load_bytes_s.tobytes()]
 
     whole = play(None)
     assert len(whole[0]) == 600  # type: ignore[arg-type]
@@ -138,9 +139,9 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
 
 
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
-    arrays = FluidNetwork(network).snapshot()
+    arrays = Fluid(network).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
-        FluidNetwork.restored(Network.from_tables(network.fabric, network.tables, host_gbps=1), arrays)
+        Fluid.restored(Network.from_tables(network.fabric, network.tables, host_gbps=1), arrays)
     del arrays["own.sent"]
     with pytest.raises(HeddleError, match=r"own\.sent"):
-        FluidNetwork.restored(network, arrays)
+        Fluid.restored(network, arrays)
