@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from topo.errors import Finding, HeddleError, SpecError
+from topo.errors import Finding, HeddleError, SpecError, did_you_mean
 from topo.fabric import Fabric
 from topo.hardware.catalog import config_root
-from topo.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from routing.lanes.classes import LanePlan

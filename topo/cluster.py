@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from topo.counts import Counts, count
-from topo.errors import DesignError, Finding, SpecError
+from topo.errors import DesignError, did_you_mean, refusal
 from topo.fabric import Fabric
 from topo.formats.yaml import Document, describe, mapping_document, parse_yaml, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.nearest import did_you_mean
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, place_devices
 from topo.shapes.base import HostGroup
@@ -209,7 +208,7 @@ def preset(name: str) -> Cluster:
     """
     if name not in presets():
         hint = did_you_mean(name, presets())
-        raise SpecError([Finding("preset", f'"{name[:60]}"', f"one of {', '.join(presets())}", hint)])
+        raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(presets())}", hint)
     return read(config_root() / f"{name}.yaml")
 
 
@@ -290,17 +289,17 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
 
 def _catalog_folders(document: Document, base: Path) -> list[Path]:
     """Return the folder that a document's key ``catalog`` names, if it is there."""
-    node = document.root.value.get("catalog") if isinstance(document.root.value, dict) else None
-    if node is None or not isinstance(node.value, str):  # absent, or an error that validation will tell
+    named = document.value.get("catalog") if isinstance(document.value, dict) else None
+    if not isinstance(named, str):  # absent, or an error that validation reports
         return []
-    folder = base / node.value
+    folder = base / named
     try:
-        found = node.value != "" and folder.is_dir()
+        found = named != "" and folder.is_dir()
     except OSError:  # a name that is too long, or a folder above it that is closed to us
         found = False
     if not found:
         expected = "a folder of catalog tables, relative to this file"
-        raise SpecError([Finding(document.where(node), describe(node), expected, "Remove the key if there is none.")])
+        raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if there is none.")
     return [folder]
 
 

@@ -1,4 +1,4 @@
-"""Every error that Heddle raises on purpose.
+"""Every error that Heddle raises on purpose, and the name that somebody meant to write.
 
 ::
 
@@ -15,7 +15,10 @@ Anything else that escapes is a bug of ours: the command prints a traceback and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
 
 
 class HeddleError(Exception):
@@ -48,6 +51,11 @@ class SpecError(HeddleError):
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
         super().__init__("\n".join(str(finding) for finding in findings))
+
+
+def refusal(where: object, found: str, expected: str, hint: str = "") -> SpecError:
+    """Return the error that holds this one finding."""
+    return SpecError([Finding(str(where), found, expected, hint)])
 
 
 class FormatError(HeddleError):
@@ -84,3 +92,25 @@ class RoutingError(HeddleError):
     """An engine that cannot route a fabric: the message says why and what could."""
 
     exit_code = 1
+
+
+def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | None:
+    """Return the name most like ``word``, or None when none is at least so like it (0 to 1).
+
+    Likeness is difflib's ratio without regard to case; among equals the longer common beginning wins.
+    """
+    word = word[:100].lower()
+
+    def likeness(name: str) -> tuple[float, int]:
+        other = name.lower()
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
+        return SequenceMatcher(None, word, other).ratio(), sum(1 for _ in same)
+
+    best = max(sorted(names), key=likeness, default=None)
+    return best if best is not None and likeness(best)[0] >= at_least else None
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return ``Did you mean `QM8700`?``, or nothing when no name is near."""
+    near = nearest(word, names)
+    return f"Did you mean `{near}`?" if near else ""

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from topo.errors import FormatError
+from topo.errors import FormatError, did_you_mean
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
-from topo.formats.lines import bounded_lines, read_lines
-from topo.nearest import did_you_mean
+from topo.formats.text import bounded_lines, read_lines
 
 MAX_RULES = 1000
 MAX_PATTERN = 128

@@ -121,7 +121,7 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
 
     import numpy as np
 
-    from topo.formats.bounded import read_text
+    from topo.formats.text import read_text
 
     path = folder / "links.csv"
     ports = {fabric.channel_label(port): (number, port) for number, fabric in enumerate(fabrics)

@@ -22,8 +22,7 @@ from plan.commands.options import (
 )
 from plan.render.progress import progress
 from plan.render.route_view import show_comparison, show_failures, show_rehearsal, show_subnet
-from topo.errors import HeddleError, RoutingError
-from topo.nearest import did_you_mean
+from topo.errors import HeddleError, RoutingError, did_you_mean
 
 if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender

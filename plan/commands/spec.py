@@ -27,8 +27,8 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
     """
     from plan.files import write_file
     from topo.cluster import presets
+    from topo.errors import did_you_mean
     from topo.hardware.catalog import config_root
-    from topo.nearest import did_you_mean
 
     about = presets()
     if only_list:

@@ -15,9 +15,8 @@ from routing.lanes.fit import fit_lanes
 from routing.order.zones import zones_of
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
-from topo.errors import HeddleError, RoutingError
+from topo.errors import HeddleError, RoutingError, did_you_mean
 from topo.fabric import Fabric, Kind, Role
-from topo.nearest import did_you_mean
 
 GROUP = "heddle.engines"
 """Entry points of distributions that bring engines of their own: name of the engine, and the object."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from routing.lanes.classes import LanePlan
 from topo.errors import FormatError
-from topo.formats.lines import bounded_lines, read_lines
+from topo.formats.text import bounded_lines, read_lines
 
 MAX_LINE = 1022
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
 from topo.errors import FormatError
-from topo.formats.lines import bounded_lines, read_lines
+from topo.formats.text import bounded_lines, read_lines
 
 GUIDS_A_LINE = 8
 """OpenSM's scanner keeps one line of at most 10 KiB."""

@@ -177,5 +177,4 @@ def read_queue(path: Path, seed: int = 0) -> Queue:
 def parse_queue(document: Document, seed: int = 0) -> Queue:
     """Return what a document says as a queue; see `read_queue`."""
     spec = validate(QueueSpec, document)
-    entries = document.root.value["jobs"].value if isinstance(document.root.value, dict) else []
-    return Queue.of(spec, seed, [document.where(node) for node in entries] if isinstance(entries, list) else ())
+    return Queue.of(spec, seed, [document.where("jobs", number) for number in range(len(spec.jobs))])

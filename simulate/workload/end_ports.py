@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
+from topo.errors import did_you_mean
 from topo.fabric import Fabric
-from topo.nearest import did_you_mean
 
 GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 

@@ -18,7 +18,7 @@ from simulate.traffic.flows import Flows
 from simulate.workload.end_ports import EndPortNames
 from topo.errors import Finding, SpecError
 from topo.fabric import Fabric
-from topo.formats.lines import read_lines
+from topo.formats.text import read_lines
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")

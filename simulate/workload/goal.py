@@ -24,10 +24,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import FormatError
+from topo.errors import FormatError, did_you_mean
 from topo.fabric import freeze_arrays
-from topo.formats.lines import read_lines
-from topo.nearest import did_you_mean
+from topo.formats.text import read_lines
 
 ANY = -1
 """Source or tag of a receive that takes what comes."""

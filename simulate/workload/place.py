@@ -44,12 +44,11 @@ from simulate.workload.spec import (
 )
 from simulate.workload.storage import storage_adapters
 from simulate.workload.training import flows_of_training
-from topo.errors import Finding, HeddleError, SpecError
+from topo.errors import Finding, HeddleError, SpecError, did_you_mean, refusal
 from topo.fabric import Fabric, frozen
-from topo.formats.yaml import Document, Node, describe
+from topo.formats.yaml import Document, describe
 from topo.hardware.catalog import load_catalog
 from topo.hardware.models import NodeModel
-from topo.nearest import did_you_mean
 
 MAX_FLOWS = 2**26
 """Flows of a workload, repetitions counted; some 4 GB of arrays."""
@@ -408,7 +407,7 @@ class _Placer:
 
     def check_storage(self, jobs: list[RunningJob]) -> None:
         """Refuse storage jobs where nobody stores or nothing is to do, and more replicas or reads than there can be."""
-        acts, setup, root = 0, self.spec.storage, self.document.root
+        acts, setup = 0, self.spec.storage
         for number, job in enumerate(jobs):
             spec = job.spec
             if not isinstance(spec, StorageJob):
@@ -418,9 +417,8 @@ class _Placer:
             except HeddleError as error:
                 raise SpecError([self.finding(number, ("kind",), "", f"storage servers. {error}.")]) from None
             if setup.replicas > servers:
-                node = _child(_child(root, "storage") or root, "replicas") or root
                 found, expected = f"{setup.replicas} replicas", f"at most {servers:,}, one a storage server"
-                raise SpecError([Finding(self.document.where(node), found, expected)])
+                raise refusal(self.document.where("storage", "replicas"), found, expected)
             if not spec.batches and not spec.checkpoint:
                 raise SpecError([self.finding(number, (), "nothing to do", "`batches` to read, or a `checkpoint`")])
             chunks = -(-spec.checkpoint // setup.chunk) * setup.replicas * spec.checkpoints
@@ -431,18 +429,5 @@ class _Placer:
 
     def finding(self, number: int, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> Finding:
         """Return a finding at a place in a job; what stands there is what was found, unless said otherwise."""
-        node = self.document.root
-        for part in ("jobs", number, *path):
-            child = _child(node, part)
-            if child is None:
-                break
-            node = child
-        return Finding(self.document.where(node), found or describe(node), expected, hint)
-
-
-def _child(node: Node, part: str | int) -> Node | None:
-    if isinstance(node.value, dict):
-        return node.value.get(str(part))
-    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
-        return node.value[part]
-    return None
+        at = ("jobs", number, *path)
+        return Finding(self.document.where(*at), found or describe(self.document.reach(*at)[1]), expected, hint)

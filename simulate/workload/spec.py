@@ -10,9 +10,9 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
+from topo.errors import did_you_mean
 from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
-from topo.nearest import did_you_mean
 from topo.spec.base import Name, ServerRole, SpecModel
 from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
 from topo.spec.validation import validate

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topo.errors import Finding, SpecError
+from topo.errors import Finding, SpecError, did_you_mean
 from topo.fabric import Role
-from topo.formats.bounded import read_text
+from topo.formats.text import read_text
 from topo.hardware.speeds import LinkSpeed, parse_link_speed
-from topo.nearest import did_you_mean
 
 MAX_BYTES = 2_000_000
 MAX_ROWS = 10_000

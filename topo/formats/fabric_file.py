@@ -11,7 +11,7 @@ from topo.errors import FormatError
 from topo.fabric import Fabric
 from topo.formats import ibnetdiscover, subnet_lst
 from topo.formats.fabric_json import read_fabric_json
-from topo.formats.lines import read_lines
+from topo.formats.text import read_lines
 from topo.levels import find_levels
 
 NOTED = 5

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
-from topo.formats.bounded import read_text
+from topo.formats.text import read_text
 from topo.hardware.speeds import SPEEDS, WIDTHS
 from topo.spec.base import TrafficClass
 
@@ -48,7 +48,8 @@ RANGES: dict[str, tuple[type[np.integer[Any]], int, int]] = {
 """Type and bounds of each array of whole numbers."""
 ORDER = (
     "name", "kind", "role", "level", "zone", "model", "models", "node_guid", "names", "host", "hosts", "host_model",
-    "port_offset", "peer", "width", "speed", "port_guid", "discovered_lid", "length_m", "engine", "traffic",
+    "port_offset", "peer", "width", "speed", "port_guid", "discovered_lid", "length_m", "arrangement",
+    "engine", "traffic",
 )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def _field(name: str, value: Any, path: str) -> Any:
     def refusal(expected: str) -> FormatError:
         return FormatError(f"found something else in `{name}`; expected {expected}", path)
 
-    if name in ("name", "engine"):
+    if name in ("name", "arrangement", "engine"):
         if not isinstance(value, str):
             raise refusal("text")
         return value

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from topo.errors import FormatError
-from topo.formats.lines import bounded_lines, read_lines
+from topo.formats.text import bounded_lines, read_lines
 
 LINE = re.compile(r"\s*0x([0-9a-f]{1,16})(?:[\s#].*)?", re.IGNORECASE)
 

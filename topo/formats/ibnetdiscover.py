@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
-from topo.formats.lines import bounded_lines, read_lines
+from topo.formats.text import bounded_lines, read_lines
 from topo.hardware.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
 from topo.hardware.speeds import SPEEDS, parse_link_speed
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
-from topo.formats.lines import bounded_lines, read_lines
+from topo.formats.text import bounded_lines, read_lines
 from topo.hardware.speeds import SPEEDS, WIDTHS
 
 END = (

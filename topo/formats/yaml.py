@@ -2,7 +2,8 @@
 
 ruamel.yaml turns the text into events; this module composes them, because the bounds must hold *before* anything
 expands or recurses: nesting, number of values (an alias counts as all that it stands for), one document, each key
-once, and no tags, so a file can name nothing but text, numbers, true, false, null, lists and mappings.
+once, and no tags, so a file can name nothing but text, numbers, true, false, null, lists and mappings. A mapping that
+was made in Python is held to the same bounds, and its errors name the path of keys.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
     DocumentStartEvent,
     Event,
     MappingStartEvent,
@@ -29,8 +27,8 @@ from ruamel.yaml.events import (
     ScalarEvent,
 )
 
-from topo.errors import Finding, SpecError
-from topo.formats.bounded import read_text
+from topo.errors import SpecError, refusal
+from topo.formats.text import read_text
 
 MAX_BYTES = 1_000_000
 """A spec of 100 to 300 lines has some 10 kB."""
@@ -57,48 +55,47 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\uff
 ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
-@dataclass(frozen=True)
-class Node:
-    """A value and where it stands."""
+KEY = "[key]"
+"""Last part of the path of a key, as pydantic has it; without it, the path is that of the key's value."""
 
-    value: Scalar | list[Node] | dict[str, Node]
-    line: int
-    """From 1."""
-    column: int
-    """From 1."""
-    keys: dict[str, Node] = field(default_factory=dict)
-    """The keys of a mapping as nodes, for their places."""
-    size: int = 1
-    """Values in it, itself and all that its aliases stand for included."""
-    keys_to: str = ""
-    """Path of keys that leads to it, ``nodes.gpu.count``, where it stands in no text."""
-
-    @property
-    def plain(self) -> Any:
-        """The value without places: scalars, lists and dicts."""
-        if isinstance(self.value, dict):
-            return {key: node.plain for key, node in self.value.items()}
-        if isinstance(self.value, list):
-            return [node.plain for node in self.value]
-        return self.value
+Keys = tuple[str | int, ...]
+Place = tuple[int, int]
+"""Line and column, from 1."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file: its text, and its one value with places."""
+    """A spec as it was given: its plain value, and where each part of it stands."""
 
     path: str
+    """File that messages name; empty for a mapping that was made in Python."""
     text: str
-    root: Node
+    value: Any
+    """Scalars, lists and dicts."""
+    places: Mapping[Keys, Place] = field(default_factory=dict)
+    """Of each value by its path of keys, and of each key by that path and `KEY`; empty where there is no text."""
 
-    @cached_property
-    def value(self) -> Any:
-        """The value without places: scalars, lists and dicts."""
-        return self.root.plain
+    def reach(self, *path: str | int) -> tuple[Keys, Any]:
+        """Follow a path as far as it leads; return that part of it, and the value there."""
+        value: Any = self.value
+        for number, part in enumerate(path):
+            inside = part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))
+            if not inside:
+                return path[:number], value
+            value = value[part]
+        return path, value
 
-    def where(self, node: Node) -> str:
-        """Return ``file:line:column`` of a node, or its path of keys where there is no text."""
-        return node.keys_to or f"{self.path}:{node.line}:{node.column}"
+    def where(self, *path: str | int) -> str:
+        """Return ``file:line:column`` of a value or key as far as a path leads, or the path where there is no text."""
+        if not self.path:
+            keys = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != KEY)
+            return keys.removeprefix(".") or "spec"
+        line, column = self.place(*path)
+        return f"{self.path}:{line}:{column}"
+
+    def place(self, *path: str | int) -> Place:
+        """Return line and column of a value or key as far as a path leads; zeros where there is no text."""
+        return self.places.get(path) or self.places.get(self.reach(*path)[0], (0, 0))
 
 
 def read_yaml(path: Path) -> Document:
@@ -115,7 +112,9 @@ def parse_yaml(text: str, path: str) -> Document:
         With one finding at its line and column: bad syntax, an empty document, several documents, a key twice, a key
         that is not text, a tag, an alias without anchor, or more depth or values than a spec may have.
     """
-    return Document(path, text, _Composer(text, path).compose())
+    composer = _Composer(text, path)
+    value = composer.compose()
+    return Document(path, text, value, dict(composer.trail))
 
 
 def mapping_document(value: Mapping[str, Any]) -> Document:
@@ -127,150 +126,133 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
         With one finding: a key that is not text, or more depth or values than a spec may have.
     """
     count = 0
+    document = Document("", "", None)
 
-    def refusal(where: str, found: str, expected: str) -> SpecError:
-        return SpecError([Finding(where, found, expected)])
-
-    def node(value: Any, where: str, depth: int) -> Node:
+    def plain(value: Any, *path: str | int) -> Any:
         nonlocal count
         count += 1
-        if depth > MAX_DEPTH:
-            raise refusal(where, "one more level of nesting", f"at most {MAX_DEPTH} levels")
+        if len(path) > MAX_DEPTH:
+            raise refusal(document.where(*path), "one more level of nesting", f"at most {MAX_DEPTH} levels")
         if count > MAX_VALUES:
-            raise refusal(where, f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
-        line = count
+            raise refusal(document.where(*path), f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
         if isinstance(value, Mapping):
-            prefix = f"{where}." if where != "spec" else ""
             if strange := [key for key in value if not isinstance(key, str)]:
-                raise refusal(where, f"the key {strange[0]!r:.60}", "a name as the key")
-            keys = {key: Node(key, line, 1, keys_to=prefix + key) for key in value}
-            children = {key: node(child, prefix + key, depth + 1) for key, child in value.items()}
-            return Node(children, line, 1, keys, keys_to=where)
+                raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a name as the key")
+            return {key: plain(child, *path, key) for key, child in value.items()}
         if isinstance(value, (list, tuple)):
-            entries = [node(child, f"{where}[{index}]", depth + 1) for index, child in enumerate(value)]
-            return Node(entries, line, 1, keys_to=where)
-        return Node(value, line, 1, keys_to=where)
+            return [plain(child, *path, index) for index, child in enumerate(value)]
+        return value
 
-    return Document("spec", "", node(value, "spec", 1))
+    return Document("", "", plain(value))
 
 
 class _Composer:
-    """One pass over the events of a text, with a stack of its own in place of recursion."""
+    """One pass over the events of a text. It recurses as deep as values nest, which is bounded."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self.path = path
+        self.events = self.parse()
         self.values = 0
-        self.anchors: dict[str, Node] = {}
+        self.trail: list[tuple[Keys, Place]] = []
+        """Path and place of each value and key, in the order of the text."""
+        self.anchors: dict[str, tuple[Any, int, list[tuple[Keys, Place]]]] = {}
+        """Value, number of values in it, and their places by path below it."""
 
-    def compose(self) -> Node:
+    def compose(self) -> Any:
+        """Return the value of the one document."""
         if len(self.text) > MAX_BYTES:
-            raise self.refusal(1, 1, f"{len(self.text):,} characters", f"at most {MAX_BYTES:,}")
+            raise self.refusal((1, 1), f"{len(self.text):,} characters", f"at most {MAX_BYTES:,}")
         if (character := FORBIDDEN.search(self.text)) is not None:
-            line, column = place(self.text, character.start())
-            raise self.refusal(
-                line, column, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it."
-            )
+            at = position(self.text, character.start())
+            raise self.refusal(at, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it.")
         for line, content in enumerate(self.text.splitlines(), start=1):
             if len(content) > MAX_LINE:
-                raise self.refusal(line, 1, f"a line of {len(content):,} characters", f"at most {MAX_LINE:,}")
-        root: Node | None = None
-        documents = 0
-        # A collection that is not closed yet: its opening event, its finished children, for mappings its keys.
-        stack: list[tuple[CollectionStartEvent, list[Node], list[Node]]] = []
-        for event in self.events():
-            line, column = event.start_mark.line + 1, event.start_mark.column + 1
+                raise self.refusal((line, 1), f"a line of {len(content):,} characters", f"at most {MAX_LINE:,}")
+        value, documents = None, 0
+        for event in self.events:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
-                self.check_document(event, documents, line, column)
-            elif isinstance(event, CollectionStartEvent):
-                self.check_node(event, line, column)
-                if len(stack) == MAX_DEPTH:
-                    raise self.refusal(line, column, "one more level of nesting", f"at most {MAX_DEPTH} levels")
-                self.count(1, line, column)
-                stack.append((event, [], []))
-            else:
-                if isinstance(event, CollectionEndEvent):
-                    opening, children, keys = stack.pop()
-                    node = self.close(opening, children, keys)
-                    anchor = opening.anchor
-                elif isinstance(event, ScalarEvent):
-                    self.check_node(event, line, column)
-                    self.count(1, line, column)
-                    node = Node(self.scalar(event, line, column), line, column)
-                    anchor = event.anchor
-                elif isinstance(event, AliasEvent):
-                    node = self.alias(event, line, column)
-                    anchor = None
-                else:
-                    continue
-                if anchor is not None:
-                    self.anchors[anchor] = node
-                if not stack:
-                    root = node
-                elif isinstance(stack[-1][0], MappingStartEvent) and len(stack[-1][1]) == len(stack[-1][2]):
-                    stack[-1][2].append(self.key(node))
-                else:
-                    stack[-1][1].append(node)
-        if root is None:
-            raise self.refusal(1, 1, "an empty file", "a YAML mapping", "`plan init` writes a spec to start from.")
-        return root
+                self.check_document(event, documents)
+            elif isinstance(event, NodeEvent):
+                value = self.node(event, (), 1)
+        if documents == 0:
+            raise self.refusal((1, 1), "an empty file", "a YAML mapping", "`plan init` writes a spec to start from.")
+        return value
 
-    def events(self) -> Iterator[Event]:
+    def parse(self) -> Iterator[Event]:
         """Yield the events of the text; whatever the parser cannot take becomes a finding."""
         try:
             yield from YAML(typ="safe", pure=True).parse(self.text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+            at = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
             found = " ".join(part for part in (error.context, error.problem) if part)
-            raise self.refusal(line, column, f"text that is not YAML ({found})", "YAML 1.2") from None
+            raise self.refusal(at, f"text that is not YAML ({found})", "YAML 1.2") from None
         except YAMLError as error:
-            raise self.refusal(1, 1, f"text that is not YAML ({error})", "YAML 1.2") from None
+            raise self.refusal((1, 1), f"text that is not YAML ({error})", "YAML 1.2") from None
         except (OverflowError, ValueError) as error:  # from chr() and int(), on which ruamel relies
             escapes = (found for found in ESCAPE.finditer(self.text) if int(found[1], 16) > sys.maxunicode)
             if (escape := next(escapes, None)) is None:
-                raise self.refusal(1, 1, f"text that is not YAML ({error})", "YAML 1.2") from None
-            line, column = place(self.text, escape.start())
-            raise self.refusal(line, column, f"the escape {escape[0]}", "a character of Unicode") from None
+                raise self.refusal((1, 1), f"text that is not YAML ({error})", "YAML 1.2") from None
+            at = position(self.text, escape.start())
+            raise self.refusal(at, f"the escape {escape[0]}", "a character of Unicode") from None
 
-    def close(self, opening: CollectionStartEvent, children: list[Node], keys: list[Node]) -> Node:
-        line, column = opening.start_mark.line + 1, opening.start_mark.column + 1
-        size = 1 + sum(child.size for child in children)
-        if not isinstance(opening, MappingStartEvent):
-            return Node(children, line, column, size=size)
-        first: dict[str, Node] = {}
-        for key in keys:
-            name = str(key.value)
-            if name in first:
+    def node(self, event: NodeEvent, path: Keys, depth: int) -> Any:
+        """Return the value that an event begins, and note where it and all in it stand."""
+        at = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, AliasEvent):
+            return self.alias(event.anchor, path, at)
+        self.check_tag(event, at)
+        if not isinstance(event, ScalarEvent) and depth > MAX_DEPTH:
+            raise self.refusal(at, "one more level of nesting", f"at most {MAX_DEPTH} levels")
+        first, before = len(self.trail), self.values
+        self.add(1, path, at)
+        value: Any
+        if isinstance(event, ScalarEvent):
+            value = self.scalar(event, at)
+        elif isinstance(event, MappingStartEvent):
+            value = self.mapping(path, depth)
+        else:
+            value = [self.node(entry, (*path, index), depth + 1) for index, entry in enumerate(self.entries())]
+        if event.anchor is not None:
+            below = [(found[len(path) :], at) for found, at in self.trail[first:]]
+            self.anchors[event.anchor] = value, self.values - before, below
+        return value
+
+    def entries(self) -> Iterator[NodeEvent]:
+        """Yield the event that begins each entry of a collection."""
+        while isinstance(event := next(self.events), NodeEvent):
+            yield event
+
+    def mapping(self, path: Keys, depth: int) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        entries = self.entries()
+        for event in entries:
+            first, before = len(self.trail), self.values
+            key = self.node(event, (*path, KEY), depth + 1)
+            at = self.trail[first][1]
+            del self.trail[first:]
+            self.values = before
+            if not isinstance(key, str):
+                raise self.refusal(at, f"{describe(key)} as a key", "a name", "Quote it if it is meant as a name.")
+            if len(key) > MAX_KEY:
+                raise self.refusal(at, f"a key of {len(key):,} characters", f"at most {MAX_KEY} characters")
+            if key in value:
+                line = next(at[0] for found, at in self.trail if found == (*path, key, KEY))
                 raise self.refusal(
-                    key.line,
-                    key.column,
-                    f"the key `{name}` a second time",
-                    "each key once",
-                    f"It is first on line {first[name].line}.",
+                    at, f"the key `{key}` a second time", "each key once", f"It is first on line {line}."
                 )
-            first[name] = key
-        return Node(dict(zip(first, children, strict=True)), line, column, first, size)
+            self.trail.append(((*path, key, KEY), at))
+            value[key] = self.node(next(entries), (*path, key), depth + 1)
+        return value
 
-    def key(self, node: Node) -> Node:
-        """Check a node that stands as the key of a mapping."""
-        if not isinstance(node.value, str):
-            raise self.refusal(
-                node.line, node.column, f"{describe(node)} as a key", "a name", "Quote it if it is meant as a name."
-            )
-        if len(node.value) > MAX_KEY:
-            raise self.refusal(
-                node.line, node.column, f"a key of {len(node.value):,} characters", f"at most {MAX_KEY} characters"
-            )
-        return node
-
-    def scalar(self, event: ScalarEvent, line: int, column: int) -> Scalar:
+    def scalar(self, event: ScalarEvent, at: Place) -> Scalar:
         """Resolve a scalar by the core schema; quoted and block scalars are text."""
         text: str = event.value
         if (character := FORBIDDEN.search(text)) is not None:
             found = f"an escape for the character U+{ord(character.group()):04X}"
-            raise self.refusal(line, column, found, "printable text", "Remove it.")
+            raise self.refusal(at, found, "printable text", "Remove it.")
         if not event.implicit[0]:
             return text
         if NULL.fullmatch(text):
@@ -279,7 +261,7 @@ class _Composer:
             return text.lower() == "true"
         if len(text) > MAX_KEY:
             if FLOAT.fullmatch(text) or OTHER_INT.fullmatch(text):
-                raise self.refusal(line, column, f"a number of {len(text):,} digits", f"at most {MAX_KEY} digits")
+                raise self.refusal(at, f"a number of {len(text):,} digits", f"at most {MAX_KEY} digits")
             return text
         if INT.fullmatch(text):
             return int(text)
@@ -291,48 +273,42 @@ class _Composer:
             return float(text.replace(".", ""))
         return text
 
-    def alias(self, event: AliasEvent, line: int, column: int) -> Node:
-        """Return what an alias stands for, at the alias's own place; its children keep theirs."""
-        target = self.anchors.get(event.anchor)
-        if target is None:
-            raise self.refusal(
-                line, column, f"the alias *{event.anchor}", f"an anchor &{event.anchor} that is complete before it"
-            )
-        self.count(target.size, line, column)
-        return Node(target.value, line, column, target.keys, target.size)
+    def alias(self, name: str, path: Keys, at: Place) -> Any:
+        """Return what an alias stands for, at the alias's own place; what is in it keeps its places."""
+        if name not in self.anchors:
+            raise self.refusal(at, f"the alias *{name}", f"an anchor &{name} that is complete before it")
+        value, size, below = self.anchors[name]
+        self.add(size, path, at)
+        self.trail += [((*path, *found), there) for found, there in below[1:]]
+        return value
 
-    def count(self, size: int, line: int, column: int) -> None:
+    def add(self, size: int, path: Keys, at: Place) -> None:
         self.values += size
         if self.values > MAX_VALUES:
-            raise self.refusal(
-                line,
-                column,
-                f"more than {MAX_VALUES:,} values",
-                f"at most {MAX_VALUES:,} values, aliases written out",
-            )
+            expected = f"at most {MAX_VALUES:,} values, aliases written out"
+            raise self.refusal(at, f"more than {MAX_VALUES:,} values", expected)
+        self.trail.append((path, at))
 
-    def check_document(self, event: DocumentStartEvent, documents: int, line: int, column: int) -> None:
+    def check_document(self, event: DocumentStartEvent, documents: int) -> None:
+        at = event.start_mark.line + 1, event.start_mark.column + 1
         if documents > 1:
-            raise self.refusal(line, column, "a second document", "one YAML document a file")
+            raise self.refusal(at, "a second document", "one YAML document a file")
         if event.version is not None and tuple(event.version) != (1, 2):
             version = ".".join(map(str, event.version))[:20]
-            raise self.refusal(line, column, f"YAML {version}", "YAML 1.2", "Remove the %YAML line.")
+            raise self.refusal(at, f"YAML {version}", "YAML 1.2", "Remove the %YAML line.")
 
-    def check_node(self, event: NodeEvent, line: int, column: int) -> None:
+    def check_tag(self, event: NodeEvent, at: Place) -> None:
         tag = getattr(event, "ctag", None)
         if tag is not None:
             shown = str(tag).replace("tag:yaml.org,2002:", "!!")[:60]
-            raise self.refusal(
-                line, column, f"the tag {shown}", "a plain value", "Tags are not read; quote what is text."
-            )
+            raise self.refusal(at, f"the tag {shown}", "a plain value", "Tags are not read; quote what is text.")
 
-    def refusal(self, line: int, column: int, found: str, expected: str, hint: str = "") -> SpecError:
-        return SpecError([Finding(f"{self.path}:{line}:{column}", found, expected, hint)])
+    def refusal(self, at: Place, found: str, expected: str, hint: str = "") -> SpecError:
+        return refusal(f"{self.path}:{at[0]}:{at[1]}", found, expected, hint)
 
 
-def describe(node: Node) -> str:
-    """Say what a node is, for messages: ``the text "QM870"``, ``the number 12``, ``a list of 3``."""
-    value = node.value
+def describe(value: Any) -> str:
+    """Say what a value is, for messages: ``the text "QM870"``, ``the number 12``, ``a list of 3``."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -346,6 +322,6 @@ def describe(node: Node) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else f"a value of the type {type(value).__name__}"
 
 
-def place(text: str, offset: int) -> tuple[int, int]:
+def position(text: str, offset: int) -> Place:
     """Return line and column, from 1, of a character."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

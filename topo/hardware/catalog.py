@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from topo.errors import Finding, SpecError
+from topo.errors import Finding, SpecError, did_you_mean
 from topo.formats.catalog_csv import CONVERTERS, Row, Source, read_table
 from topo.hardware.models import CableModel, HardwareModel, HcaModel, NodeModel, Price, PricePoint, SwitchModel
-from topo.nearest import did_you_mean
 
 KINDS: dict[str, type[HardwareModel]] = {
     "switches": SwitchModel,

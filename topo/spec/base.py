@@ -23,8 +23,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from topo.errors import did_you_mean
 from topo.fabric import HOST_ROLES, Role
-from topo.nearest import did_you_mean
 
 
 class SpecModel(BaseModel):

@@ -1,21 +1,19 @@
-"""Validates a YAML document against a model, and says of every error where it stands and what was expected there.
+"""Validates a document against a model, and says of every error where it stands and what was expected there.
 
-pydantic names the place of an error by a path of keys. Two walks along that path, through the document and through
-the model's JSON Schema, give its line and column, and the names and meaning of what could stand there.
+pydantic names the place of an error by a path of keys. The document has line and column of each path; a walk along the
+path through the model's JSON Schema gives the names and the meaning of what could stand there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from topo.errors import Finding, SpecError
-from topo.formats.yaml import Document, Node, describe
-from topo.nearest import did_you_mean
+from topo.errors import Finding, SpecError, did_you_mean
+from topo.formats.yaml import KEY, Document, Keys, describe
 
 MAX_FINDINGS = 20
 """Findings of one file that are spelled out; the rest are counted."""
@@ -51,22 +49,6 @@ BOUNDS = {
 COUNTED = {"too_long": " entries", "too_short": " entries", "string_too_long": " characters"}
 
 
-@dataclass(frozen=True)
-class Place:
-    """How far a path leads into a document."""
-
-    node: Node
-    key: Node | None
-    """Key of the mapping under which the node stands; None in a list or at the top."""
-    schema: Schema
-    """What the model says of the node; empty where it says nothing."""
-
-    @property
-    def start(self) -> Node:
-        """Where a reader looks for it: at its key."""
-        return self.key or self.node
-
-
 def validate(model: type[M], document: Document, context: Mapping[str, Any] | None = None) -> M:
     """Return what a document says as an instance of ``model``.
 
@@ -80,49 +62,50 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
     schema = model.model_json_schema()
-    located = sorted((_finding(detail, document, schema) for detail in details), key=lambda pair: pair[0])
+    located = [_finding(detail, document, schema) for detail in details]
+    located.sort(key=lambda pair: document.place(*pair[0]))
     findings = [finding for _, finding in located[:MAX_FINDINGS]]
     if len(located) > MAX_FINDINGS:
-        findings.append(Finding(document.path, f"{len(located) - MAX_FINDINGS} more errors", "none"))
+        findings.append(Finding(document.path or "spec", f"{len(located) - MAX_FINDINGS} more errors", "none"))
     raise SpecError(findings)
 
 
-def _finding(detail: ErrorDetails, document: Document, schema: Schema) -> tuple[tuple[int, int], Finding]:
-    """Return the finding of one error, and its line and column to sort by."""
+def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Keys, Finding]:
+    """Return the finding of one error, and the path of what it is about."""
     kind, path, context = detail["type"], detail["loc"], detail.get("ctx", {})
-    of_key = path[-1:] == ("[key]",)
-    if of_key or kind in ("missing", "extra_forbidden"):
-        place = _locate(document.root, schema, path[:-2] if of_key else path[:-1])
-        name = str(path[-2] if of_key else path[-1])
-        start = place.start if kind == "missing" else place.node.keys.get(name, place.node)
-    else:
-        place = _locate(document.root, schema, path)
-        name, start = "", place.node if place.node.value is not None else place.start
+    of_key = path[-1:] == (KEY,)
+    about_key = of_key or kind in ("missing", "extra_forbidden")
+    at, value, schema = _locate(document, root, path[: -2 if of_key else -1] if about_key else path)
+    name = str(path[-2] if of_key else path[-1]) if about_key else ""
     hint = str(context.get("hint", ""))
+    if about_key and kind != "missing":
+        start = (*at, name, KEY) if name in value else at
+    else:
+        start = (*at, KEY) if kind == "missing" or value is None else at
     if kind == "missing":
-        found, expected = f"no `{name}`", _describe_property(place.schema, name, schema)
+        found, expected = f"no `{name}`", _describe_property(schema, name, root)
     elif kind == "extra_forbidden":
-        names = list(place.schema.get("properties", {}))
-        absent = [other for other in names if other not in place.node.keys]
-        found, expected, hint = f"the unknown key `{name}`", _one_of(names), did_you_mean(name, absent)
+        names = list(schema.get("properties", {}))
+        found, expected = f"the unknown key `{name}`", _one_of(names)
+        hint = did_you_mean(name, [other for other in names if other not in value])
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         tag = str(context["discriminator"]).strip("'")
-        tags = _resolve(place.schema, schema).get("discriminator", {}).get("mapping", {})
-        written = _child(place.node, tag)
-        start = written or place.start
-        found, expected = describe(written) if written else f"no `{tag}`", _one_of(list(tags))
-        if kind == "union_tag_not_found" and written is None:
+        tags = schema.get("discriminator", {}).get("mapping", {})
+        written = isinstance(value, dict) and tag in value
+        start = (*at, tag) if written else (*at, KEY)
+        found, expected = describe(value[tag]) if written else f"no `{tag}`", _one_of(list(tags))
+        if written:
+            hint = did_you_mean(str(value[tag]), tags)
+        elif kind == "union_tag_not_found":
             expected = f"`{tag}`: {expected}"
-        elif written is not None:
-            hint = did_you_mean(str(written.value), tags)
     else:
-        found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(place.node))
+        found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(value))
         expected = _expected(kind, detail, context)
-        choices = place.schema.get("enum")
+        choices = schema.get("enum")
         if kind in ("literal_error", "enum") and choices:
             expected = _one_of([str(choice) for choice in choices])
-            hint = did_you_mean(str(place.node.value), map(str, choices))
-    return (start.line, start.column), Finding(document.where(start), found, expected, hint)
+            hint = did_you_mean(str(value), map(str, choices))
+    return start, Finding(document.where(*start), found, expected, hint)
 
 
 def _expected(kind: str, detail: ErrorDetails, context: Mapping[str, Any]) -> str:
@@ -136,27 +119,22 @@ def _expected(kind: str, detail: ErrorDetails, context: Mapping[str, Any]) -> st
     return detail["msg"].removeprefix("Value error, ")
 
 
-def _locate(node: Node, root: Schema, path: Sequence[str | int]) -> Place:
-    """Follow a path as far as it leads. Where the schema has a union, pydantic puts its tag into the path."""
-    schema, key = _resolve(root, root), None
+def _locate(document: Document, root: Schema, path: Keys) -> tuple[Keys, Any, Schema]:
+    """Follow an error's path as far as it leads: return the path in the document, the value there, and its schema.
+
+    Where the schema has a union, pydantic puts its tag into the path.
+    """
+    schema = _resolve(root, root)
+    at: Keys = ()
     for part in path:
-        if part in (tags := schema.get("discriminator", {}).get("mapping", {})):
+        tags = schema.get("discriminator", {}).get("mapping", {})
+        if part in tags:
             schema = _resolve({"$ref": tags[part]}, root)
-            continue
-        child = _child(node, part)
-        if child is None:
+        elif document.reach(*at, part)[0] == at:
             break
-        key = node.keys.get(str(part))
-        node, schema = child, _step(schema, part, root)
-    return Place(node, key, schema)
-
-
-def _child(node: Node, part: str | int) -> Node | None:
-    if isinstance(node.value, dict):
-        return node.value.get(str(part))
-    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
-        return node.value[part]
-    return None
+        else:
+            at, schema = (*at, part), _step(schema, part, root)
+    return at, document.reach(*at)[1], schema
 
 
 def _step(schema: Schema, part: str | int, root: Schema) -> Schema:

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from topo.errors import SpecError
-from topo.formats.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, parse_yaml, read_yaml
+from topo.formats.yaml import KEY, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Document, parse_yaml, read_yaml
+
+
+def size(document: Document) -> int:
+    """Values of a document, which all have a place."""
+    return sum(path[-1:] != (KEY,) for path in document.places)
 
 
 def refusal(text: str) -> str:
@@ -52,28 +57,21 @@ def test_scalars_follow_the_core_schema_of_yaml_1_2(text: str, value: object) ->
 
 def test_places_are_those_of_the_text() -> None:
     document = parse_yaml("a: 1\nb:\n  - x\n  - {c: [2,\n    3]}\n", "f")
-    root = document.root.value
-    assert isinstance(root, dict)
-    assert document.where(document.root) == "f:1:1"
-    assert document.where(document.root.keys["b"]) == "f:2:1"
-    entries = root["b"].value
-    assert isinstance(entries, list)
-    inner = entries[1].value
-    assert isinstance(inner, dict)
-    assert document.where(inner["c"]) == "f:4:9"
-    numbers = inner["c"].value
-    assert isinstance(numbers, list)
-    assert document.where(numbers[1]) == "f:5:5"
+    assert document.where() == "f:1:1"
+    assert document.where("b", KEY) == "f:2:1"
+    assert document.where("b", 1, "c") == "f:4:9"
+    assert document.where("b", 1, "c", 1) == "f:5:5"
+    assert document.where("b", 1, "c", 2, "d") == "f:4:9", "as far as the path leads"
+    assert document.reach("b", 1, "c", 2, "d") == (("b", 1, "c"), [2, 3])
     assert document.value == {"a": 1, "b": ["x", {"c": [2, 3]}]}
 
 
 def test_aliases_stand_for_their_anchor() -> None:
     document = parse_yaml("a: &x {b: &y 1}\nc: *x\nd: [*y, *y]\n", "f")
     assert document.value == {"a": {"b": 1}, "c": {"b": 1}, "d": [1, 1]}
-    root = document.root.value
-    assert isinstance(root, dict)
-    assert document.where(root["c"]) == "f:2:4"
-    assert document.root.size == 8  # three collections at a and c each with one scalar, d with two, the root itself
+    assert document.where("c") == "f:2:4"
+    assert document.where("c", "b") == "f:1:11"
+    assert size(document) == 8  # three collections at a and c each with one scalar, d with two, the root itself
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def test_depth_is_bounded_before_it_recurses(opening: str) -> None:
 
 
 def test_a_list_of_exactly_the_depth_is_read() -> None:
-    assert parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "f").root.size == MAX_DEPTH
+    assert size(parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "f")) == MAX_DEPTH
     assert "levels" in refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
 
 
@@ -130,7 +128,7 @@ def test_aliases_count_as_what_they_stand_for() -> None:
 
 def test_values_are_bounded() -> None:
     exactly = "[" + ",\n".join(["1"] * (MAX_VALUES - 1)) + "]"
-    assert parse_yaml(exactly, "f").root.size == MAX_VALUES
+    assert size(parse_yaml(exactly, "f")) == MAX_VALUES
     assert "more than 20,000 values" in refusal("[" + ",\n".join(["1"] * MAX_VALUES) + "]")
 
 
@@ -153,7 +151,7 @@ def test_junk_is_read_or_refused(text: str) -> None:
         assert len(error.findings) == 1
         assert error.findings[0].where.startswith("f:")
     else:
-        assert document.root.size <= MAX_VALUES
+        assert size(document) <= MAX_VALUES
 
 
 @given(st.binary(max_size=200))

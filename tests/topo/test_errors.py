@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.nearest import did_you_mean, nearest
+from topo.errors import did_you_mean, nearest
 
 SWITCHES = ["QM8700", "QM8790", "QM9700", "SN5600"]
 
