@@ -44,7 +44,7 @@ def follow(commands: str, folder: Path, subnet: SimulatedSubnet) -> str:
     del environment["LD_PRELOAD"]
     script = f"set -euo pipefail\n{ON_THE_FABRIC}{commands}"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -29,7 +29,7 @@ def ibdmsh(folder: Path, fabric: Fabric, tables: RoutingTables, partners: NDArra
     (folder / "stages").write_text(format_stages(stages))
     (folder / "script.tcl").write_text(script)
     command = ["ibdmsh", "script.tcl"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False).stdout
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.mark.parametrize(

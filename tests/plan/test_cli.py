@@ -19,7 +19,7 @@ PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 
 def plan_command(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "plan", *arguments]
-    return subprocess.run(command, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def test_help_names_every_command_and_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not any(run(a) for a in (['--help'], *([c, '--help'] for c in COMMANDS)))\n"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert heavy & set(done.stderr.split()) == set()
 
 
@@ -264,7 +264,7 @@ plan.cli.main()
 def test_a_signal_leaves_nothing_half_done(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     write_folder(out, {"plan.json": "old"})
-    done = subprocess.run([sys.executable, "-c", STOPPED, str(out), str(int(number))], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", STOPPED, str(out), str(int(number))], check=False)
     assert done.returncode == 128 + number
     assert (out / "plan.json").read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [out]
@@ -274,6 +274,6 @@ def test_a_signal_leaves_nothing_half_done(tmp_path: Path, number: signal.Signal
 def test_closed_streams_are_no_bug(closed: str, tmp_path: Path) -> None:
     spec, out = config_root() / "lab-20.yaml", tmp_path / "out"
     command = f'"{sys.executable}" -m plan build "{spec}" -o "{out}" {closed}'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert (out / "plan.json").is_file()

@@ -1,6 +1,7 @@
 """Fat-trees joined at their leaves: what no stock engine routes, complete, without loops on one lane, and balanced."""
 
 import dataclasses
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.clusters import tree, zoned
 from routing.engines.zoned import route
+from routing.order.zones import zones_of
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
 from topo.errors import DesignError, RoutingError
@@ -187,6 +189,37 @@ def test_lost_links_are_routed_around_or_refused(placement, seed):
     proof = prove(Routed(damaged, tables))
 
     assert (proof.missing, proof.credit_loops) == (0, 0)
+
+
+def without_spines(fabric: Fabric, leaf: int, spines: np.ndarray) -> Fabric:
+    ports = np.arange(fabric.port_offset[leaf], fabric.port_offset[leaf + 1])
+    return fabric.without(ports[np.isin(fabric.peer_node[ports], spines)])
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("zone", [0, 1])
+def test_border_leaves_that_miss_spines(placement, zone):
+    """Each border leaf without one or two of its four spines, any of them: no host loses a path, and nothing loops.
+
+    With one spine left, what arrives and what leaves would share it; the first zone alone is spared that rule.
+    """
+    fabric = zoned(placement, leaves=8, spines=4, n_gpus=120, n_storage=20, ports=4)
+    (mine,) = [each for number, each in enumerate(zones_of(fabric)[0]) if number == zone]
+    border = mine.leaves[mine.border]
+    assert len(border) == {"border": 1, "spread": 4}[placement]
+    for leaf, count in product(border.tolist(), (1, 2, 3)):
+        for spines in combinations(mine.spines.tolist(), count):
+            damaged = without_spines(fabric, leaf, np.array(spines))
+            if (placement, zone, count) == ("spread", 1, 3):
+                with pytest.raises(RoutingError, match="share no spine that a path may take"):
+                    route(damaged)
+                continue
+            routed = Routed(damaged, route(damaged))
+            proof, of_switches = prove(routed), prove(routed, "all")
+            assert (proof.missing, proof.credit_loops, proof.lanes, proof.max_hops) == (0, 0, 1, 7)
+            assert of_switches.credit_loops == 0
+            if (placement, zone) == ("spread", 0):
+                assert of_switches.missing == 0
 
 
 def test_a_single_tree_is_destination_modulo():
