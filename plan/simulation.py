@@ -17,13 +17,7 @@ from plan.render.charts import draw_link_load, draw_timeline
 from simulate.network import Network
 from simulate.outcome.link_loads import lane_bytes, peak_utilisation
 from simulate.outcome.outcome import Outcome
-from simulate.workload.end_ports import EndPortNames
-from simulate.workload.goal import format_goal
-from simulate.workload.goal_flows import goal_of_flows
-from simulate.workload.place import Workload
 from simulate.workload.play import Simulation
-from topo.errors import HeddleError
-from topo.fabric import Fabric
 
 
 def make_network(
@@ -51,29 +45,6 @@ def make_network(
         lane_weights=[weight.get(lane, 1) for lane in range(max(used) + 1)],
         policy=source.policy,
     )
-
-
-def format_as_goal(workload: Workload, fabric: Fabric) -> str:
-    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order.
-
-    Raises
-    ------
-    HeddleError
-        When it holds what GOAL cannot say.
-    """
-    for cannot, why in (
-        (workload.acts, "a storage job acts as it is played"),
-        (len(workload.devices.end_port), "a job looks into servers"),
-    ):
-        if cannot:
-            raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")
-    flows = workload.flows
-    ends = np.unique(np.concatenate([flows.src, flows.dst]))
-    rank = np.zeros(fabric.n_end_ports, np.int32)
-    rank[ends] = np.arange(len(ends))
-    names = EndPortNames(fabric)
-    head = "".join(f"// rank {number} is {names.unique_name(end)}\n" for number, end in enumerate(ends.tolist()))
-    return head + format_goal(goal_of_flows(flows.placed(rank), max(len(ends), 1)))
 
 
 def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:

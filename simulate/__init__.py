@@ -1,1 +1,63 @@
-"""Traffic played over routed fabrics."""
+"""Traffic played over routed fabrics: collectives, training, storage, workloads of many jobs, clusters at work.
+
+Traffic
+    ``allreduce``  an allreduce among hosts
+    ``all_to_all``  an all-to-all among hosts
+    ``collective``  any collective among hosts, by its name
+    ``Collective``  what these return: it becomes flows on the fabric that it is played on
+    ``Flows``  who sends how much to whom, and after what
+    ``concatenate``  flows side by side
+    ``chain``  flows one after another
+    ``by_zone``  end ports zone after zone, and leaf after leaf within
+    ``zone_of``  the zone of each end port
+    ``leaf_of``  the switch of each end port
+
+Inside servers
+    ``Servers``  servers of one model, whose PCIe, memory and NVLink are part of the network
+    ``HFReduce``  the allreduce of GPUs over host memory
+    ``nccl_ring``  NCCL's allreduce of GPUs around a ring
+    ``nccl_tree``  NCCL's allreduce of GPUs over two trees
+
+Training
+    ``Layer``  a part of a model: times and bytes
+    ``even_layers``  layers that are all alike
+    ``data_parallel``  a step whose gradients are summed bucket after bucket
+    ``fsdp``  a step whose parameters are sharded
+    ``pipeline_parallel``  a step of pipelines
+
+Workloads
+    ``preset``  a workload that ships, by its name
+    ``read_workload``  a workload's YAML file
+    ``parse_workload``  a workload's YAML text, or a mapping of plain values
+    ``Workload``  jobs on their end ports, and their flows
+    ``WorkloadSpec``  what a workload's YAML may say
+    ``play_workload``  plays the jobs of a workload together, and each alone if asked to
+    ``Simulation``  a workload that was played
+    ``JobResult``  time and bandwidth of one of its jobs
+    ``StorageSpec``  how the file system is set up
+    ``steady_reads``  what storage gives to clients that read without end
+    ``SteadyReads``  its result
+
+Clusters at work
+    ``read_queue``  a queue's YAML file: jobs that come over hours or days
+    ``parse_queue``  a queue's YAML text, or a mapping of plain values
+    ``Queue``  its jobs and rules
+    ``QueueSpec``  what a queue's YAML may say
+    ``ClusterRun``  plays a queue; can be stopped, and gone on with to the last bit
+    ``JobRecord``  what has become of a job
+    ``read_saved_run``  a stopped run from its file
+    ``format_saved_run``  a stopped run as the bytes of a file
+
+Files
+    ``read_flows_csv``  flows from a CSV file
+    ``format_flows_csv``  flows as CSV
+    ``bare_flows``  flows as a workload of one job
+    ``format_trace_csv``  every flow of a simulation as CSV
+    ``format_trace_parquet``  the same as Parquet
+    ``check_parquet``  refuses where Parquet cannot be written
+    ``format_as_goal``  a workload as a GOAL schedule
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

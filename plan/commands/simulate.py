@@ -78,7 +78,7 @@ def simulate(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
     if trace is not None and trace.suffix == ".parquet":
-        from simulate.workload.flow_trace import check_parquet
+        from simulate.workload.formats.flow_trace import check_parquet
 
         check_parquet()
     from plan.files import check_writable, write_file
@@ -96,13 +96,12 @@ def simulate(
         if (output / "plan.json").exists():
             raise HeddleError(f"{output}: found a plan, which the simulation would replace; name another place with -o")
     with progress(quiet=as_json) as step:
-        import numpy as np
-
         from plan.inputs import find_preset, read_routed_argument
-        from plan.simulation import format_as_goal, make_network, simulation_files
-        from simulate.workload.flows_csv import format_flows_csv, read_flows_csv
-        from simulate.workload.place import bare_flows, read_workload
+        from plan.simulation import make_network, simulation_files
+        from simulate.workload.formats.flows_csv import format_flows_csv, read_flows_csv
+        from simulate.workload.formats.goal import format_as_goal
         from simulate.workload.play import play_workload
+        from simulate.workload.read import bare_flows, read_workload
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
@@ -113,7 +112,7 @@ def simulate(
         if flows is not None:
             traffic = bare_flows(read_flows_csv(path, source.fabric), str(path))
         else:
-            traffic = read_workload(path, source.fabric, np.random.default_rng(seed))
+            traffic = read_workload(path, source.fabric, seed)
             named = [path.parent / file for job in traffic.jobs if (file := getattr(job.spec, "file", None))]
             for target in written:
                 check_writable(target, [path, *named])
@@ -147,7 +146,7 @@ def simulate(
 def write_trace(simulation: Simulation, path: Path) -> None:
     """Write every flow, in the format that the file's name asks for."""
     from plan.files import write_file
-    from simulate.workload.flow_trace import format_trace_csv, format_trace_parquet
+    from simulate.workload.formats.flow_trace import format_trace_csv, format_trace_parquet
 
     if path.suffix == ".parquet":
         write_file(path, format_trace_parquet(simulation.workload, simulation.outcome))

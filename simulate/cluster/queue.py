@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from topo.errors import Finding, SpecError
-from topo.formats.yaml import Document, read_yaml
+from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
 from topo.spec.base import Name, SpecModel
 from topo.spec.units import Bytes, Seconds
 from topo.spec.validation import validate
@@ -163,18 +163,63 @@ class Queue:
         return replace(self, rules=self.rules.model_copy(update=rules))
 
 
-def read_queue(path: Path, seed: int = 0) -> Queue:
-    """Read a queue's YAML.
+def read_queue(path: str | Path, seed: int = 0) -> Queue:
+    """Read a queue's YAML file.
+
+    Parameters
+    ----------
+    path
+        The YAML file.
+    seed
+        Of placements at random, failures, and what jobs draw.
+
+    Returns
+    -------
+    Queue
 
     Raises
     ------
     SpecError
         With every finding, at its file, line and column.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> len(simulate.read_queue("configs/queues/day.yaml").jobs)
+    30
     """
-    return parse_queue(read_yaml(path), seed)
+    return _queue(read_yaml(Path(path)), seed)
 
 
-def parse_queue(document: Document, seed: int = 0) -> Queue:
-    """Return what a document says as a queue; see `read_queue`."""
+def parse_queue(spec: str | Mapping[str, Any], seed: int = 0) -> Queue:
+    """Make a queue of a spec that is given as YAML text or as a mapping of plain values.
+
+    Parameters
+    ----------
+    spec
+        What a YAML file would hold.
+    seed
+        As of `read_queue`.
+
+    Returns
+    -------
+    Queue
+
+    Raises
+    ------
+    SpecError
+        With every finding: at its line and column in a text, at its path of keys in a mapping.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> job = {"name": "vision", "nodes": 4, "steps": 10, "forward": "1 s", "backward": "2 s", "copies": 2}
+    >>> [job.name for job in simulate.parse_queue({"jobs": [job]}).jobs]
+    ['vision-0', 'vision-1']
+    """
+    return _queue(parse_yaml(spec, "queue") if isinstance(spec, str) else mapping_document(spec), seed)
+
+
+def _queue(document: Document, seed: int) -> Queue:
     spec = validate(QueueSpec, document)
     return Queue.of(spec, seed, [document.where("jobs", number) for number in range(len(spec.jobs))])

@@ -1,26 +1,35 @@
-"""Chakra execution traces: what one rank of a training run did, node after node (needs the extra ``chakra``).
-
-A file is a sequence of protocol buffers, each behind its length as a varint: a ``GlobalMetadata``, then ``Node`` after
-``Node``. The fields are those of MLCommons' ``schema/protobuf/et_def.proto``; those that Heddle does not need are not
-declared here, and pass as unknown fields do. Rank r of a run is the file ``name.r.et``.
-"""
+"""Chakra traces of a run, and flows of them: computation as delay, collectives by an algorithm of choice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
-from pathlib import Path
-from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
+from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
+from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError, HeddleError
+from topo.fabric import frozen
 
-MAX_BYTES = 2**28
-"""Bytes of one rank's file."""
-MAX_NODES = 2_000_000
-"""Nodes of one rank."""
-MAX_RANKS = 49_151
+COLLECTIVES = {
+    0: "allreduce",
+    1: "reduce",
+    2: "all-gather",
+    5: "broadcast",
+    6: "all-to-all",
+    7: "reduce-scatter",
+    8: "reduce-scatter",
+    9: "barrier",
+}
+"""Our name of each ``CollectiveCommType``; gather (3) and scatter (4) are not played."""
+
+MAX_FLOWS = 2**26
 
 
 class NodeType(IntEnum):
@@ -47,155 +56,191 @@ class ChakraNode:
     """Attributes with one value: ``comm_type``, ``comm_size``, ``pg_name``, ..."""
 
 
-def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
-    """Read the traces of all ranks: ``prefix.0.et``, ``prefix.1.et``, and so on without a gap.
+def flows_of_chakra(traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[str, str] | None = None) -> Flows:
+    """Return what all ranks of a run did, as flows between ranks.
+
+    A node of computation, and any other that is no traffic, takes its duration at its rank; a send and a receive match
+    by source, destination and tag, in order. The k-th collective of a process group (``pg_name``; without one, of all
+    ranks) at one member belongs to the k-th at every other, and begins at each rank when its node may; it is played by
+    the algorithm named for it in `algorithms`, or by the first in `simulate.traffic.collectives.ALGORITHMS`.
+    ``comm_size`` is
+    taken as the largest buffer that a rank holds (the schema does not say which, for all-gather and reduce-scatter).
+    Flows of collectives have their step as tag, others 0.
 
     Raises
     ------
     FormatError
-        When the first is not there, one cannot be read, or is too large.
+        Naming rank and node, when a node waits for one that is not there or for itself in a circle, a message has no
+        other side, members of a group disagree, or a collective is not known.
     """
-    prefix = Path(prefix)
-    traces: list[tuple[ChakraNode, ...]] = []
-    while len(traces) <= MAX_RANKS:
-        path = prefix.with_name(f"{prefix.name}.{len(traces)}.et")
-        if not path.is_file():
-            break
-        try:
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
-        traces.append(parse_chakra(data, str(path)))
-    if not traces:
-        raise FormatError(
-            f"found no {prefix.name}.0.et; expected a file {prefix.name}.<rank>.et for each rank", str(prefix)
+    builder = _Builder(traces, dict(algorithms or {}))
+    for rank, trace in enumerate(traces):
+        for node in trace:
+            builder.add(rank, node)
+    builder.join_messages()
+    builder.join_collectives()
+    builder.join_dependencies()
+    return builder.finish()
+
+
+class _Builder:
+    """Flows so far. Each node has a flow that begins when it may (its gate), and one whose end is its own."""
+
+    def __init__(self, traces: Sequence[Sequence[ChakraNode]], algorithms: dict[str, str]) -> None:
+        self.traces = traces
+        self.algorithms = algorithms
+        self.src: list[int] = []
+        self.dst: list[int] = []
+        self.size: list[float] = []
+        self.delay: list[float] = []
+        self.node: list[tuple[int, int]] = []  # rank and node that a flow belongs to, for messages
+        self.waits: list[tuple[int, int]] = []
+        self.gate: list[dict[int, int]] = [{} for _ in traces]
+        self.end: list[dict[int, int]] = [{} for _ in traces]
+        self.sends: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
+        self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
+        self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
+        self.expanded: list[tuple[int, Schedule, float, NDArray[np.int64]]] = []
+        self.n_expanded = 0
+
+    def add(self, rank: int, node: ChakraNode) -> None:
+        if node.type == NodeType.COMM_SEND:
+            to = self.whole(rank, node, "comm_dst", len(self.traces) - 1)
+            flow = self.flow(rank, to, self.whole(rank, node, "comm_size", 2**53), 0.0, rank, node.id)
+            key = (rank, to, self.whole(rank, node, "comm_tag", 2**32, 0))
+            self.sends.setdefault(key, deque()).append((flow, node.id))
+        else:
+            compute = node.type not in (NodeType.COMM_RECV, NodeType.COMM_COLL)
+            flow = self.flow(rank, rank, 0, node.duration_us * 1e-6 if compute else 0.0, rank, node.id)
+        self.gate[rank][node.id] = self.end[rank][node.id] = flow
+        if node.type == NodeType.COMM_RECV:
+            source = self.whole(rank, node, "comm_src", len(self.traces) - 1)
+            self.recvs.append(((source, rank, self.whole(rank, node, "comm_tag", 2**32, 0)), flow, node.id))
+        elif node.type == NodeType.COMM_COLL:
+            self.end[rank][node.id] = self.flow(rank, rank, 0, 0.0, rank, node.id)
+            name = str(node.attributes.get("pg_name", ""))
+            self.groups.setdefault(name, {}).setdefault(rank, []).append(node)
+
+    def flow(self, src: int, dst: int, size: float, delay: float, rank: int, node: int) -> int:
+        self.src.append(src)
+        self.dst.append(dst)
+        self.size.append(size)
+        self.delay.append(delay)
+        self.node.append((rank, node))
+        return len(self.src) - 1
+
+    def join_messages(self) -> None:
+        """Let each receive wait for its message."""
+        for key, flow, node in self.recvs:
+            queue = self.sends.get(key)
+            if not queue:
+                raise self.refusal(key[1], node, f"a receive from rank {key[0]} with tag {key[2]}", "a send for it")
+            self.waits.append((flow, queue.popleft()[0]))
+        for (rank, to, tag), queue in self.sends.items():
+            if queue:
+                raise self.refusal(rank, queue[0][1], f"a send to rank {to} with tag {tag}", "a receive for it")
+
+    def join_collectives(self) -> None:
+        """Expand every collective of every group between the gates and ends of its nodes."""
+        for name, members in self.groups.items():
+            ranks = sorted(members) if name else list(range(len(self.traces)))
+            counts = {rank: len(members.get(rank, [])) for rank in ranks}
+            for turn in range(max(counts.values())):
+                missing = [rank for rank in ranks if counts[rank] <= turn]
+                present = next(rank for rank in ranks if counts[rank] > turn)
+                first = members[present][turn]
+                group = f"process group {name}" if name else "the group of all ranks"
+                if missing:
+                    expected = f"as many at rank {missing[0]}, which has {counts[missing[0]]}"
+                    raise self.refusal(present, first.id, f"collective {turn + 1} of {group}", expected)
+                nodes = [members[rank][turn] for rank in ranks]
+                for key in ("comm_type", "comm_size"):
+                    for rank, node in zip(ranks, nodes, strict=True):
+                        value, other = node.attributes.get(key, 0), first.attributes.get(key, 0)
+                        if value != other:
+                            expected = f"{other}, as at rank {present} (node {first.id})"
+                            raise self.refusal(rank, node.id, f"{key} {value} in {group}", expected)
+                self.expand(ranks, nodes)
+
+    def expand(self, ranks: list[int], nodes: list[ChakraNode]) -> None:
+        kind = self.whole(ranks[0], nodes[0], "comm_type", 2**31, 0)
+        collective = COLLECTIVES.get(kind)
+        if collective is None:
+            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COLLECTIVES))}")
+        gates = np.array([self.gate[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
+        ends = np.array([self.end[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
+        self.waits += zip(ends.tolist(), gates.tolist(), strict=True)
+        if collective == "barrier":
+            plan, size = schedule("allreduce", "halving-doubling", len(ranks)), 0
+        else:
+            algorithm = self.algorithms.get(collective) or next(iter(ALGORITHMS[collective]))
+            size = self.whole(ranks[0], nodes[0], "comm_size", 2**53)
+            try:
+                plan = schedule(collective, algorithm, len(ranks))
+            except HeddleError as error:
+                found = f"{collective} by {algorithm} of {len(ranks)} ranks"
+                raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
+        base = self.n_expanded
+        self.n_expanded += len(plan)
+        if self.n_expanded + len(self.src) > MAX_FLOWS:
+            raise self.refusal(ranks[0], nodes[0].id, f"more than {MAX_FLOWS:,} flows", "a shorter trace")
+        # A rank takes part when its node may begin: its first messages out wait for its gate, and messages that wait
+        # for no other are also held back until they are expected. Numbers below 0 stand for messages, from -1 down.
+        repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
+        first = np.setdiff1d(np.arange(len(plan)), repeated)
+        opening = np.setdiff1d(np.arange(len(plan)), plan.waiter)
+        number = -1 - (base + np.arange(len(plan)))
+        self.waits += zip(number[first].tolist(), gates[plan.src[first]].tolist(), strict=True)
+        self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
+        message, rank = last_of_each_rank(plan)
+        self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
+        self.expanded.append((base, plan, float(size), np.array(ranks)))
+
+    def join_dependencies(self) -> None:
+        for rank, trace in enumerate(self.traces):
+            gate, end = self.gate[rank], self.end[rank]
+            for node in trace:
+                for dep in node.deps:
+                    if dep not in end:
+                        raise self.refusal(rank, node.id, f"a dependency on node {dep}", "a node of this rank")
+                    self.waits.append((gate[node.id], end[dep]))
+
+    def finish(self) -> Flows:
+        n = len(self.src)
+        pairs = np.array(self.waits, np.int64).reshape(-1, 2)
+        pairs = np.where(pairs < 0, n - 1 - pairs, pairs)
+        inner = [np.stack([plan.waiter, plan.awaited], axis=1) + n + base for base, plan, _, _ in self.expanded]
+        pairs = np.concatenate([pairs, *inner])
+        self.refuse_circle(pairs)
+        parts = [plan.flows(size) for _, plan, size, _ in self.expanded]
+        ranks = [who for _, _, _, who in self.expanded]
+        return Flows.of(
+            np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),
+            np.concatenate([np.array(self.dst, np.int64), *(w[p.dst] for w, p in zip(ranks, parts, strict=True))]),
+            np.concatenate([np.array(self.size), *(part.size_bytes for part in parts)]),
+            delay_s=np.concatenate([np.array(self.delay), np.zeros(self.n_expanded)]),
+            tag=np.concatenate([np.zeros(n, np.int32), *(part.tag for part in parts)]),
+            after=(pairs[:, 0], pairs[:, 1]),
         )
-    return tuple(traces)
 
+    def refuse_circle(self, pairs: NDArray[np.int64]) -> None:
+        n = len(self.src) + self.n_expanded
+        order = np.argsort(pairs[:, 0], kind="stable")
+        offset = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=n))]).astype(np.int64)
+        circle = find_cycle(frozen(offset), frozen(pairs[order, 1].astype(np.int32)))
+        named = list(dict.fromkeys(self.node[flow] for flow in circle.tolist() if flow < len(self.src)))
+        if named:
+            shown = " waits for ".join(f"node {node} of rank {rank}" for rank, node in [*named[:5], named[0]])
+            at, node_at = named[0]
+            raise self.refusal(at, node_at, f"nodes that wait for each other in a circle: {shown}", "an order")
 
-def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
-    """Parse the trace of one rank.
+    def whole(self, rank: int, node: ChakraNode, key: str, high: int, default: int | None = None) -> int:
+        """Return an attribute that is a whole number from 0 to a bound."""
+        value = node.attributes.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= high:
+            found = f"no {key}" if value is None else f"{key} {str(value)[:40]}"
+            raise self.refusal(rank, node.id, found, f"{key} from 0 to {high:,}")
+        return value
 
-    Raises
-    ------
-    FormatError
-        With the place in the file, in bytes, of what is no message, or the node that is there twice.
-    HeddleError
-        When the library protobuf is not installed.
-    """
-    from google.protobuf.message import DecodeError
-
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"found more than {MAX_BYTES:,} bytes; expected the trace of one rank", path)
-    types = message_types()
-    nodes: dict[int, ChakraNode] = {}
-    for number, (at, payload) in enumerate(_messages(data, path)):
-        message = types["Node" if number else "GlobalMetadata"]()
-        try:
-            message.ParseFromString(payload)
-        except DecodeError:
-            kind = "a node" if number else "the metadata of a Chakra trace"
-            raise FormatError(f"found no {kind.partition(' ')[2]} at byte {at}; expected {kind}", path) from None
-        if number == 0:
-            continue
-        if message.id in nodes:
-            raise FormatError(f"found node {message.id} a second time at byte {at}; expected each id once", path)
-        if len(nodes) == MAX_NODES:
-            raise FormatError(f"found more than {MAX_NODES:,} nodes", path)
-        values = ((item.name, item.WhichOneof("value")) for item in message.attr)
-        nodes[message.id] = ChakraNode(
-            id=message.id,
-            name=message.name,
-            type=message.type,
-            deps=tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
-            duration_us=message.duration_micros,
-            attributes={
-                name: getattr(item, field) for (name, field), item in zip(values, message.attr, strict=True) if field
-            },
-        )
-    return tuple(nodes.values())
-
-
-def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield place and bytes of each message."""
-    if not data:
-        raise FormatError("found an empty file; expected a Chakra trace", path)
-    at = 0
-    while at < len(data):
-        start = at
-        length = shift = 0
-        while True:
-            if at == len(data) or shift > 28:
-                raise FormatError(f"found no length of a message at byte {start}; is the file whole?", path)
-            length |= (data[at] & 0x7F) << shift
-            shift += 7
-            at += 1
-            if data[at - 1] < 0x80:
-                break
-        if length > len(data) - at:
-            raise FormatError(
-                f"found a message of {length:,} bytes at byte {start}, and {len(data) - at:,} bytes left; "
-                f"is the file whole?",
-                path,
-            )
-        yield start, data[at : at + length]
-        at += length
-
-
-@cache
-def message_types() -> dict[str, Any]:
-    """Return the classes of messages by name, made from the fields that are read here.
-
-    Raises
-    ------
-    HeddleError
-        When the library protobuf is not installed.
-    """
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError:
-        raise HeddleError("Chakra traces need protobuf: pip install 'heddle-fabric[chakra]'") from None
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="heddle_chakra.proto", package="heddle.chakra", syntax="proto3")
-
-    def message(name: str, fields: list[tuple[str, int, int]], repeated: tuple[str, ...] = ()) -> Any:
-        kind = file.message_type.add(name=name)
-        for field_name, number, field_type in fields:
-            label = field.LABEL_REPEATED if field_name in repeated else field.LABEL_OPTIONAL
-            kind.field.add(name=field_name, number=number, type=field_type, label=label)
-        return kind
-
-    scalars = {
-        3: "double", 5: "float", 7: "int32", 9: "int64", 11: "uint32", 13: "uint64", 15: "sint32", 17: "sint64",
-        19: "fixed32", 21: "fixed64", 23: "sfixed32", 25: "sfixed64", 27: "bool", 29: "string",
-    }  # fmt: skip
-    attribute = message(
-        "AttributeProto",
-        [("name", 1, field.TYPE_STRING)]
-        + [(f"{name}_val", number, getattr(field, f"TYPE_{name.upper()}")) for number, name in scalars.items()],
-    )
-    attribute.oneof_decl.add(name="value")
-    for item in attribute.field[1:]:
-        item.oneof_index = 0
-    message("GlobalMetadata", [("version", 1, field.TYPE_STRING)])
-    node = message(
-        "Node",
-        [
-            ("id", 1, field.TYPE_UINT64),
-            ("name", 2, field.TYPE_STRING),
-            ("type", 3, field.TYPE_INT32),
-            ("ctrl_deps", 4, field.TYPE_UINT64),
-            ("data_deps", 5, field.TYPE_UINT64),
-            ("duration_micros", 7, field.TYPE_UINT64),
-            ("attr", 10, field.TYPE_MESSAGE),
-        ],
-        repeated=("ctrl_deps", "data_deps", "attr"),
-    )
-    node.field[-1].type_name = ".heddle.chakra.AttributeProto"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"heddle.chakra.{name}"))
-        for name in ("AttributeProto", "GlobalMetadata", "Node")
-    }
+    def refusal(self, rank: int, node: int, found: str, expected: str) -> FormatError:
+        return FormatError(f"rank {rank}, node {node}: found {found}; expected {expected}")

@@ -1,43 +1,24 @@
-"""GOAL schedules as text: the operations of each rank and what they wait for.
-
-The grammar is that of LogGOPSim (``txt2bin.re``): ``num_ranks n``, then for each rank ``rank r { ... }`` with one
-statement a line::
-
-    l1: send 1048576b to 1 tag 7     // any of: tag t, cpu c, nic n, in this order
-    l2: recv 1048576b from 1 tag 8   // from -1: any source; tag -1: any tag
-    l3: calc 5000                    // units of time, nanoseconds by convention
-    l3 requires l1                   // begins when l1 has ended
-    l3 irequires l2                  // begins when l2 has begun
-
-Labels are local to a rank and stand before their use. ``//`` and ``/* */`` are comments.
-"""
+"""GOAL schedules: the operations of each rank and what they wait for; flows of them, and schedules of flows."""
 
 from __future__ import annotations
 
-import re
-from array import array
-from collections.abc import Iterable, Iterator
+from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import FormatError, did_you_mean
-from topo.fabric import freeze_arrays
-from topo.formats.text import read_lines
+from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.order import find_cycle
+from topo.errors import FormatError
+from topo.fabric import freeze_arrays, frozen
+
+CALC_UNIT_S = 1e-9
+"""Seconds of a unit of ``calc``: a nanosecond by convention of LogGOPSim."""
 
 ANY = -1
 """Source or tag of a receive that takes what comes."""
-
-MAX_OPS = 20_000_000
-"""Operations, and dependencies, of one schedule; a ring allreduce of 800 ranks has 2.6 million of each."""
-MAX_RANKS = 1_000_000
-MAX_SIZE = 2**53
-"""Bytes or units of time of one operation: what a float64 holds exactly."""
-MAX_NUMBER = 2**32 - 1
-"""Greatest tag, and last cpu and nic as far as the grammar goes."""
 
 
 class Op(IntEnum):
@@ -82,200 +63,227 @@ class Goal:
         return len(self.op)
 
 
-NUMBER = r"(-?\d{1,20})"
-STATEMENT = re.compile(
-    rf"(?:([A-Za-z]\w*)\s*:\s*)?"
-    rf"(?:(send|recv)\s*{NUMBER}\s*b\s*(to|from)\s*{NUMBER}"
-    rf"(?:\s*tag\s*{NUMBER})?(?:\s*cpu\s*{NUMBER})?(?:\s*nic\s*{NUMBER})?"
-    rf"|calc\s*{NUMBER}(?:\s*cpu\s*{NUMBER})?)",
-    re.ASCII,
-)
-DEPENDENCY = re.compile(r"([A-Za-z]\w*)\s+(i?requires)\s+([A-Za-z]\w*)", re.ASCII)
-OPENING = re.compile(rf"rank\s*{NUMBER}\s*\{{\s*(.*)", re.ASCII)
-COUNT = re.compile(rf"num_ranks\s*{NUMBER}", re.ASCII)
+def flows_of_goal(goal: Goal) -> Flows:
+    """Return the messages of a schedule as flows between its ranks, and its calculations as delays at their rank.
 
-
-def read_goal(path: str | Path) -> Goal:
-    """Read a schedule from a file, ``.gz`` unpacked on the way; see `parse_goal`."""
-    return parse_goal(read_lines(path), str(path))
-
-
-def parse_goal(lines: Iterable[str], path: str = "goal") -> Goal:
-    """Parse a schedule.
+    A message begins when its send may, whether or not its receive stands ready (eager); the receive has ended when
+    the message is there and all that the receive waits for has ended. Sends and receives match by source, destination
+    and tag in the order of the file; receives from anywhere, or of any tag, then take what is left, in that order too
+    (a running program might match them otherwise). A flow has the tag of its send.
 
     Raises
     ------
     FormatError
-        With the line, what was found and what was expected.
+        When a send has no receive, something waits for a receive that has no send, a receive is too small, or
+        operations wait for each other in a circle: with the line.
     """
-    parser = _Parser(path)
-    for number, text in _without_comments(lines, path):
-        parser.take(text, number)
-    return parser.finish()
+    send_of = _matched(goal)
+    is_recv = goal.op == Op.RECV
+    n = len(goal)
+    pairs, begun = goal.requires.astype(np.int64), goal.irequires.astype(np.int64)
+    waits = np.zeros(n, bool)
+    waits[pairs[:, 0]] = waits[begun[:, 0]] = True
+    _refuse_lost_receives(goal, send_of, pairs, begun)
+    # Flows: first one for each operation, but receives that wait for nothing are their message itself; then one for
+    # the beginning of each operation that another may not overtake.
+    own = ~is_recv | (waits & (send_of >= 0))
+    flow = np.cumsum(own) - 1
+    flow[~own] = np.where(send_of[~own] >= 0, flow[send_of[~own]], -1)
+    watched = np.unique(begun[:, 1])
+    watched = watched[waits[watched]]
+    opening = np.full(n, -1)
+    opening[watched] = np.count_nonzero(own) + np.arange(len(watched))
+    gate = np.where(opening >= 0, opening, flow)  # what an operation's own dependencies hold back
+
+    begun = begun[opening[begun[:, 1]] >= 0]
+    joins = np.flatnonzero(is_recv & own)
+    flow_side = np.concatenate([gate[pairs[:, 0]], gate[begun[:, 0]], flow[watched], flow[joins]])
+    dep_side = np.concatenate([flow[pairs[:, 1]], opening[begun[:, 1]], opening[watched], flow[send_of[joins]]])
+    kept = flow_side >= 0  # a receive that nothing comes to has no flow, and nothing waits for it
+    flow_side, dep_side = flow_side[kept], dep_side[kept]
+    ops = np.concatenate([np.flatnonzero(own), watched])
+    message = (goal.op[ops] == Op.SEND) & (np.arange(len(ops)) < np.count_nonzero(own))
+    calc = (goal.op[ops] == Op.CALC) & (np.arange(len(ops)) < np.count_nonzero(own))
+    _refuse_circle(goal, ops, flow_side, dep_side)
+    return Flows.of(
+        goal.rank[ops],
+        np.where(message, goal.peer[ops], goal.rank[ops]),
+        np.where(message, goal.size[ops], 0),
+        delay_s=np.where(calc, goal.size[ops] * CALC_UNIT_S, 0.0),
+        tag=np.where(message, goal.tag[ops] & 0x7FFFFFFF, 0),
+        after=(flow_side, dep_side),
+    )
 
 
-def format_goal(goal: Goal) -> str:
-    """Return the text of a schedule; labels count the operations of a rank from 1."""
-    first = np.searchsorted(goal.rank, np.arange(goal.n_ranks + 1))
-    label = (np.arange(len(goal)) - first[goal.rank] + 1).tolist()
-    waits: list[list[str]] = [[] for _ in range(goal.n_ranks)]
-    for word, pairs in (("requires", goal.requires), ("irequires", goal.irequires)):
-        for (waiter, awaited), rank in zip(pairs.tolist(), goal.rank[pairs[:, 0]].tolist(), strict=True):
-            waits[rank].append(f"l{label[waiter]} {word} l{label[awaited]}")
-    columns = (goal.op, goal.size, goal.peer, goal.tag, goal.cpu, goal.nic)
-    out = [f"num_ranks {goal.n_ranks}"]
-    for rank in range(goal.n_ranks):
-        mine = slice(int(first[rank]), int(first[rank + 1]))
-        out.append(f"\nrank {rank} {{")
-        for at, op, size, peer, tag, cpu, nic in zip(
-            label[mine], *(column[mine].tolist() for column in columns), strict=True
-        ):
-            place = (f" cpu {cpu}" if cpu else "") + (f" nic {nic}" if nic else "")
-            if op == Op.CALC:
-                out.append(f"l{at}: calc {size}{place}")
-            else:
-                out.append(
-                    f"l{at}: {'recv' if op else 'send'} {size}b {'from' if op else 'to'} {peer} tag {tag}{place}"
-                )
-        out += [*waits[rank], "}"]
-    return "\n".join(out) + "\n"
+def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
+    """Return flows between ranks as a schedule: a send and a receive each, ``calc`` for delays and start times.
+
+    Bytes are rounded to whole ones and times to nanoseconds. Each message has its flow's number as its tag. Where a
+    flow waits for one that its sender has no part in, a message of no bytes tells the sender (in a real library too,
+    the receiver says that its buffer is ready), so that such a flow begins one latency later than it would here.
+    """
+    n = len(flows)
+    src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+    number = np.arange(n)
+    moves = src != dst
+    waiter = np.repeat(number, np.diff(flows.dep_offset))
+    awaited = flows.dep.astype(np.int64)
+    known = (src[awaited] == src[waiter]) | (dst[awaited] == src[waiter])
+    # One signal for each flow and rank that knows what the sender does not: (flow, rank that tells).
+    told, signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)
+    n_signals = told.shape[1]
+    delay, start = (np.rint(time / CALC_UNIT_S).astype(np.int64) for time in (flows.delay_s, flows.start_s))
+    delayed, started = np.flatnonzero((delay > 0) & moves), np.flatnonzero(start > 0)
+
+    # Operations by kind: the sends (or a calculation, for a flow that stays), receives, waits, starts, signals.
+    blocks = [n, np.count_nonzero(moves), len(delayed), len(started), n_signals, n_signals]
+    at = np.concatenate([[0], np.cumsum(blocks)])
+    send_op, recv_op = number, np.full(n, -1)
+    recv_op[moves] = at[1] + np.arange(blocks[1])
+    gate = send_op.copy()  # what a flow's dependencies hold back: its wait, if it has one
+    gate[delayed] = at[2] + np.arange(blocks[2])
+    op = np.concatenate(
+        [
+            np.where(moves, Op.SEND, Op.CALC),
+            *(
+                np.full(size, kind)
+                for size, kind in zip(blocks[1:], (Op.RECV, Op.CALC, Op.CALC, Op.SEND, Op.RECV), strict=True)
+            ),
+        ]
+    )
+    rank = np.concatenate([src, dst[moves], src[delayed], src[started], told[1], src[told[0]]])
+    peer = np.concatenate(
+        [np.where(moves, dst, ANY), src[moves], np.full(blocks[2] + blocks[3], ANY), src[told[0]], told[1]]
+    )
+    size = np.rint(flows.size_bytes).astype(np.int64)
+    size = np.concatenate(
+        [np.where(moves, size, delay), size[moves], delay[delayed], start[started], np.zeros(2 * n_signals, np.int64)]
+    )
+    tags = n + np.arange(n_signals)
+    tag = np.concatenate([np.where(moves, number, 0), number[moves], np.zeros(blocks[2] + blocks[3]), tags, tags])
+
+    # At the rank that must know, the end of a flow is its receive, or its send (or calculation) where that is local.
+    def ended(which: NDArray[np.int64], where: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where((dst[which] == where) & moves[which], recv_op[which], send_op[which])
+
+    requires = np.concatenate(
+        [
+            np.stack([gate[waiter[known]], ended(awaited[known], src[waiter[known]])], axis=1),
+            np.stack([send_op[delayed], gate[delayed]], axis=1),
+            np.stack([gate[started], at[3] + np.arange(blocks[3])], axis=1),
+            np.stack([at[4] + signal.ravel(), ended(awaited[~known], dst[awaited[~known]])], axis=1),
+            np.stack([gate[told[0]], at[5] + np.arange(n_signals)], axis=1),
+        ]
+    )
+    order = np.argsort(rank, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    none = np.zeros(len(order), np.int64)
+    return Goal(
+        n_ranks=n_ranks,
+        op=op[order].astype(np.uint8),
+        rank=rank[order].astype(np.int32),
+        size=size[order],
+        peer=peer[order].astype(np.int32),
+        tag=tag[order].astype(np.int64),
+        cpu=none,
+        nic=none,
+        requires=place[requires].astype(np.int32).reshape(-1, 2),
+        irequires=np.zeros((0, 2), np.int32),
+        line=none.astype(np.int32),
+    )
 
 
-def _without_comments(lines: Iterable[str], path: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line that says something."""
-    open_since = number = 0
-    for number, line in enumerate(lines, 1):
-        text = ""
-        rest = line
-        while rest:
-            if open_since:
-                _, closed, rest = rest.partition("*/")
-                open_since = 0 if closed else open_since
-                continue
-            mark = re.search(r"//|/\*", rest)
-            if mark is None:
-                text, rest = text + rest, ""
-            else:
-                text += rest[: mark.start()] + " "
-                rest = rest[mark.end() :] if mark.group() == "/*" else ""
-                open_since = number if mark.group() == "/*" else 0
-        if text.strip():
-            yield number, text.strip()
-    if open_since:
-        raise FormatError("found /* without */; expected the end of the comment", path, open_since)
-
-
-class _Parser:
-    """The schedule so far."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.n_ranks = 0
-        self.rank = -1
-        self.opened = 0
-        self.seen: set[int] = set()
-        self.labels: dict[str, int] = {}
-        self.op = array("B")
-        self.columns = {name: array("q") for name in ("rank", "size", "peer", "tag", "cpu", "nic", "line")}
-        self.pairs = {"requires": array("q"), "irequires": array("q")}
-
-    def take(self, text: str, number: int) -> None:
-        if self.n_ranks == 0:
-            match = COUNT.fullmatch(text)
-            if match is None:
-                raise self.refusal(text, "num_ranks and how many there are", number)
-            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, MAX_RANKS, number)
-        elif self.rank < 0:
-            match = OPENING.fullmatch(text)
-            if match is None:
-                raise self.refusal(text, "rank and its number, then {", number)
-            self.rank = self.bounded(match.group(1), "rank", 0, self.n_ranks - 1, number)
-            if self.rank in self.seen:
-                raise FormatError(f"found rank {self.rank} a second time; expected each rank once", self.path, number)
-            self.seen.add(self.rank)
-            self.opened, self.labels = number, {}
-            if match.group(2):
-                self.take(match.group(2), number)
-        elif text == "}":
-            self.rank = -1
-        elif match := STATEMENT.fullmatch(text):
-            self.statement(match, number)
-        elif match := DEPENDENCY.fullmatch(text):
-            waiter, word, awaited = match.groups()
-            self.pairs[word].extend((self.label(waiter, number), self.label(awaited, number)))
-            if len(self.pairs[word]) > 2 * MAX_OPS:
-                raise FormatError(f"found more than {MAX_OPS:,} dependencies", self.path, number)
-        else:
-            raise self.refusal(text, "send, recv, calc, a dependency between labels, or }", number)
-
-    def statement(self, match: re.Match[str], number: int) -> None:
-        name, message, size, direction, peer, tag, cpu, nic, time, calc_cpu = match.groups()
-        if (message == "send") != (direction == "to") and message:
-            raise self.refusal(match.group(), f"{message} ... {'to' if message == 'send' else 'from'}", number)
-        if name is not None:
-            if name in self.labels:
-                raise FormatError(
-                    f"found the label {name[:60]} a second time in rank {self.rank}; expected each label once",
-                    self.path,
-                    number,
-                )
-            self.labels[name] = len(self.op)
-        low = ANY if message == "recv" else 0
-        row = {
-            "rank": self.rank,
-            "size": self.bounded(size or time, "size" if message else "calc", 0, MAX_SIZE, number),
-            "peer": self.bounded(peer, "rank", low, self.n_ranks - 1, number) if message else ANY,
-            "tag": self.bounded(tag or "0", "tag", low, MAX_NUMBER, number),
-            "cpu": self.bounded(cpu or calc_cpu or "0", "cpu", 0, MAX_NUMBER, number),
-            "nic": self.bounded(nic or "0", "nic", 0, MAX_NUMBER, number),
-            "line": number,
-        }
-        self.op.append(Op[message.upper()] if message else Op.CALC)
-        for column, value in row.items():
-            self.columns[column].append(value)
-        if len(self.op) > MAX_OPS:
-            raise FormatError(f"found more than {MAX_OPS:,} operations", self.path, number)
-
-    def label(self, name: str, number: int) -> int:
-        if name not in self.labels:
-            hint = did_you_mean(name, [*self.labels][-5000:])
-            raise FormatError(
-                f"found the label {name[:60]}; expected one that stands before, in rank {self.rank}. {hint}",
-                self.path,
-                number,
-            )
-        return self.labels[name]
-
-    def bounded(self, text: str, what: str, low: int, high: int, number: int) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise FormatError(f"found {what} {text}; expected {low} to {high}", self.path, number)
-        return value
-
-    def refusal(self, text: str, expected: str, number: int) -> FormatError:
-        return FormatError(f'found "{text[:80]}"; expected {expected}', self.path, number)
-
-    def finish(self) -> Goal:
-        if self.n_ranks == 0:
-            raise FormatError("found an empty file; expected num_ranks and how many there are", self.path, 1)
-        if self.rank >= 0:
-            raise FormatError(f"found rank {self.rank} without }} at its end", self.path, self.opened)
-        column = {name: np.array(values, np.int64) for name, values in self.columns.items()}
-        order = np.argsort(column["rank"], kind="stable")
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        pairs = {name: place[np.array(values, np.int64)].reshape(-1, 2) for name, values in self.pairs.items()}
-        return Goal(
-            n_ranks=self.n_ranks,
-            op=np.array(self.op, np.uint8)[order],
-            rank=column["rank"][order].astype(np.int32),
-            size=column["size"][order],
-            peer=column["peer"][order].astype(np.int32),
-            tag=column["tag"][order],
-            cpu=column["cpu"][order],
-            nic=column["nic"][order],
-            requires=pairs["requires"].astype(np.int32),
-            irequires=pairs["irequires"].astype(np.int32),
-            line=column["line"][order].astype(np.int32),
-            path=self.path,
+def _matched(goal: Goal) -> NDArray[np.int64]:
+    """Return (N,) the send that each receive gets, -1 for other operations and receives without one."""
+    sends = np.flatnonzero(goal.op == Op.SEND)
+    recvs = np.flatnonzero(goal.op == Op.RECV)
+    wild = (goal.peer[recvs] == ANY) | (goal.tag[recvs] == ANY)
+    named = recvs[~wild]
+    ops = np.concatenate([sends, named])
+    is_recv = np.repeat([0, 1], [len(sends), len(named)])
+    source = np.where(is_recv, goal.peer[ops], goal.rank[ops])
+    target = np.where(is_recv, goal.rank[ops], goal.peer[ops])
+    # The k-th send of a group (source, target, tag) goes to its k-th receive: sorted so, the two stand side by side.
+    keys = np.stack([source, target, goal.tag[ops]])
+    order = np.lexsort((ops, is_recv, *keys))
+    new = np.ones(len(ops), bool)
+    new[1:] = np.any(keys[:, order[1:]] != keys[:, order[:-1]], axis=0) | np.diff(is_recv[order]).astype(bool)
+    starts = np.flatnonzero(new)
+    turn = np.empty(len(ops), np.int64)
+    turn[order] = np.arange(len(ops)) - np.repeat(starts, np.diff(np.append(starts, len(ops))))
+    order = np.lexsort((is_recv, turn, *keys))
+    first, second = order[:-1], order[1:]
+    good = (is_recv[first] == 0) & (is_recv[second] == 1) & (turn[first] == turn[second])
+    good &= np.all(keys[:, first] == keys[:, second], axis=0)
+    send_of = np.full(len(goal), -1)
+    send_of[ops[second[good]]] = ops[first[good]]
+    free = np.ones(len(goal), bool)
+    free[ops[first[good]]] = False
+    _match_wild(goal, recvs[wild], sends[free[sends]], send_of, free)
+    lost = sends[free[sends]]
+    if len(lost):
+        raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a receive at rank {goal.peer[lost[0]]}")
+    taken = np.flatnonzero(send_of >= 0)
+    small = taken[goal.size[taken] < goal.size[send_of[taken]]]
+    if len(small):
+        send = send_of[small[0]]
+        raise _refusal(
+            goal, small[0], f"{_shown(goal, small[0])} for the {goal.size[send]} bytes of line {goal.line[send]}"
         )
+    return send_of
+
+
+def _match_wild(
+    goal: Goal,
+    recvs: NDArray[np.int64],
+    sends: NDArray[np.int64],
+    send_of: NDArray[np.int64],
+    free: NDArray[np.bool_],
+) -> None:
+    """Give each receive with a wildcard the first send left that fits; mark it in `send_of` and `free`."""
+    if len(recvs) == 0:
+        return
+    # Every send stands in the three queues that a wildcard could ask for; one that is gone is skipped when met.
+    queues: dict[tuple[int, int, int], deque[int]] = {}
+    for send in sends.tolist():
+        target, source, tag = int(goal.peer[send]), int(goal.rank[send]), int(goal.tag[send])
+        for key in ((target, source, ANY), (target, ANY, tag), (target, ANY, ANY)):
+            queues.setdefault(key, deque()).append(send)
+    for recv in recvs.tolist():
+        queue = queues.get((int(goal.rank[recv]), int(goal.peer[recv]), int(goal.tag[recv])), deque())
+        while queue and not free[queue[0]]:
+            queue.popleft()
+        if queue:
+            send_of[recv] = queue.popleft()
+            free[send_of[recv]] = False
+
+
+def _refuse_lost_receives(
+    goal: Goal, send_of: NDArray[np.int64], pairs: NDArray[np.int64], begun: NDArray[np.int64]
+) -> None:
+    """Refuse a receive that nothing comes to, when something waits for its end."""
+    awaited = pairs[:, 1]
+    lost = awaited[(goal.op[awaited] == Op.RECV) & (send_of[awaited] < 0)]
+    if len(lost):
+        raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a send, and operations that wait for it")
+
+
+def _refuse_circle(goal: Goal, ops: NDArray[np.int64], flow: NDArray[np.int64], dep: NDArray[np.int64]) -> None:
+    order = np.argsort(flow, kind="stable")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=len(ops)))]).astype(np.int64)
+    circle = find_cycle(frozen(offset), frozen(dep[order].astype(np.int32)))
+    if len(circle):
+        lines = [f"line {goal.line[ops[at]]}" for at in [*circle[:5].tolist(), int(circle[0])]]
+        shown = " waits for ".join(lines[:-1]) + (" waits for ..." if len(circle) > 5 else f" waits for {lines[-1]}")
+        raise _refusal(goal, int(ops[circle[0]]), f"operations that wait for each other in a circle: {shown}")
+
+
+def _shown(goal: Goal, op: int) -> str:
+    if goal.op[op] == Op.SEND:
+        return f"rank {goal.rank[op]}: send {goal.size[op]}b to {goal.peer[op]} tag {goal.tag[op]}"
+    return f"rank {goal.rank[op]}: recv {goal.size[op]}b from {goal.peer[op]} tag {goal.tag[op]}"
+
+
+def _refusal(goal: Goal, op: int, found: str) -> FormatError:
+    return FormatError(f"found {found}", goal.path, int(goal.line[op]))

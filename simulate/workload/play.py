@@ -17,7 +17,7 @@ from simulate.network import Devices, Network
 from simulate.outcome.link_loads import LinkClass, link_classes
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_factor
-from simulate.workload.flows_csv import line_of_flow
+from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.spec import CollectiveJob, FlowsJob, GpuAllreduceJob, StorageJob
 from simulate.workload.storage import Client, File, Storage

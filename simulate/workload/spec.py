@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -12,10 +11,8 @@ from pydantic_core import PydanticCustomError
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from topo.errors import did_you_mean
 from topo.fabric import Role
-from topo.formats.yaml import Document, read_yaml
 from topo.spec.base import Name, ServerRole, SpecModel
 from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
-from topo.spec.validation import validate
 
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
 
@@ -270,26 +267,3 @@ class WorkloadSpec(SpecModel):
             context = {"found": f"{times} jobs with the name {name}", "expected": "a name for each job"}
             raise PydanticCustomError("twice", "{found}; expected {expected}", context)
         return jobs
-
-
-def read_workload_spec(path: Path) -> tuple[WorkloadSpec, Document]:
-    """Read a workload's YAML; the files that it names are not read.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its file, line and column.
-    """
-    document = read_yaml(path)
-    return validate_workload(document), document
-
-
-def validate_workload(document: Document) -> WorkloadSpec:
-    """Return what a document says of a workload.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its line and column.
-    """
-    return validate(WorkloadSpec, document)

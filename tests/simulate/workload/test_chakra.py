@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulate.traffic.flows import Flows
-from simulate.workload.chakra import ChakraNode, NodeType, message_types, parse_chakra, read_chakra
-from simulate.workload.chakra_flows import flows_of_chakra
+from simulate.workload.chakra import ChakraNode, NodeType, flows_of_chakra
+from simulate.workload.formats.chakra import message_types, parse_chakra, read_chakra
 from topo.errors import FormatError
 
 

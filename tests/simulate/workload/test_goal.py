@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from helpers.strategies import examples
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
-from simulate.workload.goal import Goal, Op, format_goal, parse_goal, read_goal
-from simulate.workload.goal_flows import flows_of_goal, goal_of_flows
+from simulate.workload.formats.goal import format_goal, parse_goal, read_goal
+from simulate.workload.goal import Goal, Op, flows_of_goal, goal_of_flows
 from topo.errors import FormatError
 
 COLUMNS = ("op", "rank", "size", "peer", "tag", "cpu", "nic", "requires", "irequires")

@@ -5,14 +5,15 @@ import pytest
 
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
-from plan.simulation import format_as_goal
 from simulate.network import Network
-from simulate.workload.flow_trace import format_trace_csv
+from simulate.workload.formats.flow_trace import format_trace_csv
+from simulate.workload.formats.goal import format_as_goal
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import play_workload, with_devices
-from simulate.workload.spec import validate_workload
+from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
+from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
@@ -22,7 +23,9 @@ MIB = 2.0**20
 
 def placed(*jobs: str) -> Workload:
     document = parse_yaml("jobs:\n" + "".join(f"- {{{job}}}\n" for job in jobs), "w.yaml")
-    return place_workload(validate_workload(document), document, FABRIC, {}, np.random.default_rng(0), CATALOG.nodes)
+    return place_workload(
+        validate(WorkloadSpec, document), document, FABRIC, {}, np.random.default_rng(0), CATALOG.nodes
+    )
 
 
 def job(name: str, algorithm: str, **keys: object) -> str:

@@ -13,9 +13,10 @@ from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import job_results, play_with_storage
-from simulate.workload.spec import validate_workload
+from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
+from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
 NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
@@ -32,7 +33,7 @@ jobs:
 
 def placed(text: str, seed: int = 0) -> Workload:
     document = parse_yaml(text, "w.yaml")
-    return place_workload(validate_workload(document), document, FABRIC, {}, np.random.default_rng(seed))
+    return place_workload(validate(WorkloadSpec, document), document, FABRIC, {}, np.random.default_rng(seed))
 
 
 def run(text: str, seed: int = 0, network: Network = NETWORK) -> tuple[Workload, Outcome]:
@@ -113,4 +114,4 @@ def test_refuses_storage_where_nobody_stores() -> None:
     document = parse_yaml("jobs: [{name: reads, kind: storage, batches: 1}]", "w.yaml")
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(SpecError, match=r"w\.yaml:1:28: found .* expected storage servers"):
-        place_workload(validate_workload(document), document, fabric, {}, np.random.default_rng(0))
+        place_workload(validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0))

@@ -9,15 +9,17 @@ from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.traffic.training import data_parallel, even_layers
-from simulate.workload.goal import parse_goal
-from simulate.workload.goal_flows import flows_of_goal
-from simulate.workload.place import Workload, place_workload, read_workload
-from simulate.workload.spec import validate_workload
+from simulate.workload.formats.goal import parse_goal
+from simulate.workload.goal import flows_of_goal
+from simulate.workload.place import Workload, place_workload
+from simulate.workload.read import read_workload
+from simulate.workload.spec import WorkloadSpec
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
 from topo.formats.yaml import parse_yaml
 from topo.hardware.speeds import LinkSpeed
+from topo.spec.validation import validate
 
 
 def two_zones() -> Fabric:
@@ -42,7 +44,7 @@ FABRIC = two_zones()
 
 def placed(text: str, traces: dict[str, Flows] | None = None, seed: int = 0) -> Workload:
     document = parse_yaml(text, "w.yaml")
-    return place_workload(validate_workload(document), document, FABRIC, traces or {}, np.random.default_rng(seed))
+    return place_workload(validate(WorkloadSpec, document), document, FABRIC, traces or {}, np.random.default_rng(seed))
 
 
 def refused(text: str, traces: dict[str, Flows] | None = None) -> str:
@@ -251,7 +253,7 @@ def test_reads_files_beside_it(tmp_path) -> None:
     )
     (tmp_path / "t.goal").write_text("num_ranks 2\nrank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 9b from 0\n}\n")
     (tmp_path / "f.csv").write_text("start_s,src,dst,bytes\n0.5,storage004,gpu000,7\n")
-    workload = read_workload(tmp_path / "w.yaml", FABRIC, np.random.default_rng(0))
+    workload = read_workload(tmp_path / "w.yaml", FABRIC)
 
     assert workload.flows.size_bytes.tolist() == [9, 7]
     assert workload.flows.start_s.tolist() == [0, 1.5]
@@ -260,7 +262,7 @@ def test_reads_files_beside_it(tmp_path) -> None:
 
     (tmp_path / "t.goal").write_text("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n")
     with pytest.raises(FormatError, match=r"t.goal:[34]: found operations that wait for each other in a circle"):
-        read_workload(tmp_path / "w.yaml", FABRIC, np.random.default_rng(0))
+        read_workload(tmp_path / "w.yaml", FABRIC)
 
 
 def test_a_training_job_is_its_steps() -> None:

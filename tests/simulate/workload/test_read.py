@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from simulate.traffic.placement import leaf_of, zone_of
-from simulate.workload.place import Workload, read_workload
+from simulate.workload.place import Workload
+from simulate.workload.read import read_workload
 from topo.cluster import read
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -16,7 +17,7 @@ CONFIGS = Path(__file__).parents[3] / "configs"
 def three_jobs() -> tuple[Workload, list[np.ndarray], list[np.ndarray]]:
     cluster = read(CONFIGS / "fire-flyer-2.yaml")
     (fabric,) = cluster.fabrics
-    workload = read_workload(CONFIGS / "workloads" / "three-jobs.yaml", fabric, np.random.default_rng(0))
+    workload = read_workload(CONFIGS / "workloads" / "three-jobs.yaml", fabric)
     zones = [zone_of(fabric, job.ends) for job in workload.jobs]
     return workload, zones, [leaf_of(fabric, job.ends) for job in workload.jobs]
 

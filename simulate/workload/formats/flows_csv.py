@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
-from simulate.workload.end_ports import EndPortNames
+from simulate.traffic.placement import EndPortNames
 from topo.errors import Finding, SpecError
 from topo.fabric import Fabric
 from topo.formats.text import read_lines

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.outcome.outcome import Outcome
-from simulate.workload.end_ports import EndPortNames
+from simulate.traffic.placement import EndPortNames
 from simulate.workload.place import Workload
 from topo.errors import HeddleError
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
-from simulate.workload.end_ports import EndPortNames
-from simulate.workload.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv
+from simulate.traffic.placement import EndPortNames
+from simulate.workload.formats.flows_csv import format_flows_csv, parse_flows_csv, read_flows_csv
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role

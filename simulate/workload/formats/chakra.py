@@ -1,0 +1,176 @@
+"""Chakra execution traces: what one rank of a training run did, node after node (needs the extra ``chakra``).
+
+A file is a sequence of protocol buffers, each behind its length as a varint: a ``GlobalMetadata``, then ``Node`` after
+``Node``. The fields are those of MLCommons' ``schema/protobuf/et_def.proto``; those that Heddle does not need are not
+declared here, and pass as unknown fields do. Rank r of a run is the file ``name.r.et``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simulate.workload.chakra import ChakraNode
+from topo.errors import FormatError, HeddleError
+
+MAX_BYTES = 2**28
+"""Bytes of one rank's file."""
+MAX_NODES = 2_000_000
+"""Nodes of one rank."""
+MAX_RANKS = 49_151
+
+
+def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
+    """Read the traces of all ranks: ``prefix.0.et``, ``prefix.1.et``, and so on without a gap.
+
+    Raises
+    ------
+    FormatError
+        When the first is not there, one cannot be read, or is too large.
+    """
+    prefix = Path(prefix)
+    traces: list[tuple[ChakraNode, ...]] = []
+    while len(traces) <= MAX_RANKS:
+        path = prefix.with_name(f"{prefix.name}.{len(traces)}.et")
+        if not path.is_file():
+            break
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+        traces.append(parse_chakra(data, str(path)))
+    if not traces:
+        raise FormatError(
+            f"found no {prefix.name}.0.et; expected a file {prefix.name}.<rank>.et for each rank", str(prefix)
+        )
+    return tuple(traces)
+
+
+def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
+    """Parse the trace of one rank.
+
+    Raises
+    ------
+    FormatError
+        With the place in the file, in bytes, of what is no message, or the node that is there twice.
+    HeddleError
+        When the library protobuf is not installed.
+    """
+    from google.protobuf.message import DecodeError
+
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"found more than {MAX_BYTES:,} bytes; expected the trace of one rank", path)
+    types = message_types()
+    nodes: dict[int, ChakraNode] = {}
+    for number, (at, payload) in enumerate(_messages(data, path)):
+        message = types["Node" if number else "GlobalMetadata"]()
+        try:
+            message.ParseFromString(payload)
+        except DecodeError:
+            kind = "a node" if number else "the metadata of a Chakra trace"
+            raise FormatError(f"found no {kind.partition(' ')[2]} at byte {at}; expected {kind}", path) from None
+        if number == 0:
+            continue
+        if message.id in nodes:
+            raise FormatError(f"found node {message.id} a second time at byte {at}; expected each id once", path)
+        if len(nodes) == MAX_NODES:
+            raise FormatError(f"found more than {MAX_NODES:,} nodes", path)
+        values = ((item.name, item.WhichOneof("value")) for item in message.attr)
+        nodes[message.id] = ChakraNode(
+            id=message.id,
+            name=message.name,
+            type=message.type,
+            deps=tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
+            duration_us=message.duration_micros,
+            attributes={
+                name: getattr(item, field) for (name, field), item in zip(values, message.attr, strict=True) if field
+            },
+        )
+    return tuple(nodes.values())
+
+
+def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield place and bytes of each message."""
+    if not data:
+        raise FormatError("found an empty file; expected a Chakra trace", path)
+    at = 0
+    while at < len(data):
+        start = at
+        length = shift = 0
+        while True:
+            if at == len(data) or shift > 28:
+                raise FormatError(f"found no length of a message at byte {start}; is the file whole?", path)
+            length |= (data[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 0x80:
+                break
+        if length > len(data) - at:
+            raise FormatError(
+                f"found a message of {length:,} bytes at byte {start}, and {len(data) - at:,} bytes left; "
+                f"is the file whole?",
+                path,
+            )
+        yield start, data[at : at + length]
+        at += length
+
+
+@cache
+def message_types() -> dict[str, Any]:
+    """Return the classes of messages by name, made from the fields that are read here.
+
+    Raises
+    ------
+    HeddleError
+        When the library protobuf is not installed.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        raise HeddleError("Chakra traces need protobuf: pip install 'heddle-fabric[chakra]'") from None
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="heddle_chakra.proto", package="heddle.chakra", syntax="proto3")
+
+    def message(name: str, fields: list[tuple[str, int, int]], repeated: tuple[str, ...] = ()) -> Any:
+        kind = file.message_type.add(name=name)
+        for field_name, number, field_type in fields:
+            label = field.LABEL_REPEATED if field_name in repeated else field.LABEL_OPTIONAL
+            kind.field.add(name=field_name, number=number, type=field_type, label=label)
+        return kind
+
+    scalars = {
+        3: "double", 5: "float", 7: "int32", 9: "int64", 11: "uint32", 13: "uint64", 15: "sint32", 17: "sint64",
+        19: "fixed32", 21: "fixed64", 23: "sfixed32", 25: "sfixed64", 27: "bool", 29: "string",
+    }  # fmt: skip
+    attribute = message(
+        "AttributeProto",
+        [("name", 1, field.TYPE_STRING)]
+        + [(f"{name}_val", number, getattr(field, f"TYPE_{name.upper()}")) for number, name in scalars.items()],
+    )
+    attribute.oneof_decl.add(name="value")
+    for item in attribute.field[1:]:
+        item.oneof_index = 0
+    message("GlobalMetadata", [("version", 1, field.TYPE_STRING)])
+    node = message(
+        "Node",
+        [
+            ("id", 1, field.TYPE_UINT64),
+            ("name", 2, field.TYPE_STRING),
+            ("type", 3, field.TYPE_INT32),
+            ("ctrl_deps", 4, field.TYPE_UINT64),
+            ("data_deps", 5, field.TYPE_UINT64),
+            ("duration_micros", 7, field.TYPE_UINT64),
+            ("attr", 10, field.TYPE_MESSAGE),
+        ],
+        repeated=("ctrl_deps", "data_deps", "attr"),
+    )
+    node.field[-1].type_name = ".heddle.chakra.AttributeProto"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"heddle.chakra.{name}"))
+        for name in ("AttributeProto", "GlobalMetadata", "Node")
+    }

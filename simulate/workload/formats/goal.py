@@ -1,0 +1,258 @@
+"""GOAL schedules as text: the operations of each rank and what they wait for.
+
+The grammar is that of LogGOPSim (``txt2bin.re``): ``num_ranks n``, then for each rank ``rank r { ... }`` with one
+statement a line::
+
+    l1: send 1048576b to 1 tag 7     // any of: tag t, cpu c, nic n, in this order
+    l2: recv 1048576b from 1 tag 8   // from -1: any source; tag -1: any tag
+    l3: calc 5000                    // units of time, nanoseconds by convention
+    l3 requires l1                   // begins when l1 has ended
+    l3 irequires l2                  // begins when l2 has begun
+
+Labels are local to a rank and stand before their use. ``//`` and ``/* */`` are comments.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from simulate.traffic.placement import EndPortNames
+from simulate.workload.goal import ANY, Goal, Op, goal_of_flows
+from simulate.workload.place import Workload, ends_of
+from topo.errors import FormatError, HeddleError, did_you_mean
+from topo.fabric import Fabric
+from topo.formats.text import read_lines
+
+MAX_OPS = 20_000_000
+"""Operations, and dependencies, of one schedule; a ring allreduce of 800 ranks has 2.6 million of each."""
+MAX_RANKS = 1_000_000
+MAX_SIZE = 2**53
+"""Bytes or units of time of one operation: what a float64 holds exactly."""
+MAX_NUMBER = 2**32 - 1
+"""Greatest tag, and last cpu and nic as far as the grammar goes."""
+
+
+NUMBER = r"(-?\d{1,20})"
+STATEMENT = re.compile(
+    rf"(?:([A-Za-z]\w*)\s*:\s*)?"
+    rf"(?:(send|recv)\s*{NUMBER}\s*b\s*(to|from)\s*{NUMBER}"
+    rf"(?:\s*tag\s*{NUMBER})?(?:\s*cpu\s*{NUMBER})?(?:\s*nic\s*{NUMBER})?"
+    rf"|calc\s*{NUMBER}(?:\s*cpu\s*{NUMBER})?)",
+    re.ASCII,
+)
+DEPENDENCY = re.compile(r"([A-Za-z]\w*)\s+(i?requires)\s+([A-Za-z]\w*)", re.ASCII)
+OPENING = re.compile(rf"rank\s*{NUMBER}\s*\{{\s*(.*)", re.ASCII)
+COUNT = re.compile(rf"num_ranks\s*{NUMBER}", re.ASCII)
+
+
+def read_goal(path: str | Path) -> Goal:
+    """Read a schedule from a file, ``.gz`` unpacked on the way; see `parse_goal`."""
+    return parse_goal(read_lines(path), str(path))
+
+
+def parse_goal(lines: Iterable[str], path: str = "goal") -> Goal:
+    """Parse a schedule.
+
+    Raises
+    ------
+    FormatError
+        With the line, what was found and what was expected.
+    """
+    parser = _Parser(path)
+    for number, text in _without_comments(lines, path):
+        parser.take(text, number)
+    return parser.finish()
+
+
+def format_goal(goal: Goal) -> str:
+    """Return the text of a schedule; labels count the operations of a rank from 1."""
+    first = np.searchsorted(goal.rank, np.arange(goal.n_ranks + 1))
+    label = (np.arange(len(goal)) - first[goal.rank] + 1).tolist()
+    waits: list[list[str]] = [[] for _ in range(goal.n_ranks)]
+    for word, pairs in (("requires", goal.requires), ("irequires", goal.irequires)):
+        for (waiter, awaited), rank in zip(pairs.tolist(), goal.rank[pairs[:, 0]].tolist(), strict=True):
+            waits[rank].append(f"l{label[waiter]} {word} l{label[awaited]}")
+    columns = (goal.op, goal.size, goal.peer, goal.tag, goal.cpu, goal.nic)
+    out = [f"num_ranks {goal.n_ranks}"]
+    for rank in range(goal.n_ranks):
+        mine = slice(int(first[rank]), int(first[rank + 1]))
+        out.append(f"\nrank {rank} {{")
+        for at, op, size, peer, tag, cpu, nic in zip(
+            label[mine], *(column[mine].tolist() for column in columns), strict=True
+        ):
+            place = (f" cpu {cpu}" if cpu else "") + (f" nic {nic}" if nic else "")
+            if op == Op.CALC:
+                out.append(f"l{at}: calc {size}{place}")
+            else:
+                out.append(
+                    f"l{at}: {'recv' if op else 'send'} {size}b {'from' if op else 'to'} {peer} tag {tag}{place}"
+                )
+        out += [*waits[rank], "}"]
+    return "\n".join(out) + "\n"
+
+
+def format_as_goal(workload: Workload, fabric: Fabric) -> str:
+    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order.
+
+    Raises
+    ------
+    HeddleError
+        When it holds what GOAL cannot say.
+    """
+    for cannot, why in (
+        (workload.acts, "a storage job acts as it is played"),
+        (len(workload.devices.end_port), "a job looks into servers"),
+    ):
+        if cannot:
+            raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")
+    ends = ends_of(workload.flows)
+    rank = np.zeros(fabric.n_end_ports, np.int32)
+    rank[ends] = np.arange(len(ends))
+    names = EndPortNames(fabric)
+    head = "".join(f"// rank {number} is {names.unique_name(end)}\n" for number, end in enumerate(ends.tolist()))
+    return head + format_goal(goal_of_flows(workload.flows.placed(rank), max(len(ends), 1)))
+
+
+def _without_comments(lines: Iterable[str], path: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that says something."""
+    open_since = number = 0
+    for number, line in enumerate(lines, 1):
+        text = ""
+        rest = line
+        while rest:
+            if open_since:
+                _, closed, rest = rest.partition("*/")
+                open_since = 0 if closed else open_since
+                continue
+            mark = re.search(r"//|/\*", rest)
+            if mark is None:
+                text, rest = text + rest, ""
+            else:
+                text += rest[: mark.start()] + " "
+                rest = rest[mark.end() :] if mark.group() == "/*" else ""
+                open_since = number if mark.group() == "/*" else 0
+        if text.strip():
+            yield number, text.strip()
+    if open_since:
+        raise FormatError("found /* without */; expected the end of the comment", path, open_since)
+
+
+class _Parser:
+    """The schedule so far."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.n_ranks = 0
+        self.rank = -1
+        self.opened = 0
+        self.seen: set[int] = set()
+        self.labels: dict[str, int] = {}
+        self.op = array("B")
+        self.columns = {name: array("q") for name in ("rank", "size", "peer", "tag", "cpu", "nic", "line")}
+        self.pairs = {"requires": array("q"), "irequires": array("q")}
+
+    def take(self, text: str, number: int) -> None:
+        if self.n_ranks == 0:
+            match = COUNT.fullmatch(text)
+            if match is None:
+                raise self.refusal(text, "num_ranks and how many there are", number)
+            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, MAX_RANKS, number)
+        elif self.rank < 0:
+            match = OPENING.fullmatch(text)
+            if match is None:
+                raise self.refusal(text, "rank and its number, then {", number)
+            self.rank = self.bounded(match.group(1), "rank", 0, self.n_ranks - 1, number)
+            if self.rank in self.seen:
+                raise FormatError(f"found rank {self.rank} a second time; expected each rank once", self.path, number)
+            self.seen.add(self.rank)
+            self.opened, self.labels = number, {}
+            if match.group(2):
+                self.take(match.group(2), number)
+        elif text == "}":
+            self.rank = -1
+        elif match := STATEMENT.fullmatch(text):
+            self.statement(match, number)
+        elif match := DEPENDENCY.fullmatch(text):
+            waiter, word, awaited = match.groups()
+            self.pairs[word].extend((self.label(waiter, number), self.label(awaited, number)))
+            if len(self.pairs[word]) > 2 * MAX_OPS:
+                raise FormatError(f"found more than {MAX_OPS:,} dependencies", self.path, number)
+        else:
+            raise self.refusal(text, "send, recv, calc, a dependency between labels, or }", number)
+
+    def statement(self, match: re.Match[str], number: int) -> None:
+        name, message, size, direction, peer, tag, cpu, nic, time, calc_cpu = match.groups()
+        if (message == "send") != (direction == "to") and message:
+            raise self.refusal(match.group(), f"{message} ... {'to' if message == 'send' else 'from'}", number)
+        if name is not None:
+            if name in self.labels:
+                raise FormatError(
+                    f"found the label {name[:60]} a second time in rank {self.rank}; expected each label once",
+                    self.path,
+                    number,
+                )
+            self.labels[name] = len(self.op)
+        low = ANY if message == "recv" else 0
+        row = {
+            "rank": self.rank,
+            "size": self.bounded(size or time, "size" if message else "calc", 0, MAX_SIZE, number),
+            "peer": self.bounded(peer, "rank", low, self.n_ranks - 1, number) if message else ANY,
+            "tag": self.bounded(tag or "0", "tag", low, MAX_NUMBER, number),
+            "cpu": self.bounded(cpu or calc_cpu or "0", "cpu", 0, MAX_NUMBER, number),
+            "nic": self.bounded(nic or "0", "nic", 0, MAX_NUMBER, number),
+            "line": number,
+        }
+        self.op.append(Op[message.upper()] if message else Op.CALC)
+        for column, value in row.items():
+            self.columns[column].append(value)
+        if len(self.op) > MAX_OPS:
+            raise FormatError(f"found more than {MAX_OPS:,} operations", self.path, number)
+
+    def label(self, name: str, number: int) -> int:
+        if name not in self.labels:
+            hint = did_you_mean(name, [*self.labels][-5000:])
+            raise FormatError(
+                f"found the label {name[:60]}; expected one that stands before, in rank {self.rank}. {hint}",
+                self.path,
+                number,
+            )
+        return self.labels[name]
+
+    def bounded(self, text: str, what: str, low: int, high: int, number: int) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise FormatError(f"found {what} {text}; expected {low} to {high}", self.path, number)
+        return value
+
+    def refusal(self, text: str, expected: str, number: int) -> FormatError:
+        return FormatError(f'found "{text[:80]}"; expected {expected}', self.path, number)
+
+    def finish(self) -> Goal:
+        if self.n_ranks == 0:
+            raise FormatError("found an empty file; expected num_ranks and how many there are", self.path, 1)
+        if self.rank >= 0:
+            raise FormatError(f"found rank {self.rank} without }} at its end", self.path, self.opened)
+        column = {name: np.array(values, np.int64) for name, values in self.columns.items()}
+        order = np.argsort(column["rank"], kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        pairs = {name: place[np.array(values, np.int64)].reshape(-1, 2) for name, values in self.pairs.items()}
+        return Goal(
+            n_ranks=self.n_ranks,
+            op=np.array(self.op, np.uint8)[order],
+            rank=column["rank"][order].astype(np.int32),
+            size=column["size"][order],
+            peer=column["peer"][order].astype(np.int32),
+            tag=column["tag"][order],
+            cpu=column["cpu"][order],
+            nic=column["nic"][order],
+            requires=pairs["requires"].astype(np.int32),
+            irequires=pairs["irequires"].astype(np.int32),
+            line=column["line"][order].astype(np.int32),
+            path=self.path,
+        )

@@ -1,0 +1,142 @@
+"""Reads workloads: the YAML, and the files that its jobs name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulate.traffic.flows import Flows
+from simulate.workload.chakra import flows_of_chakra
+from simulate.workload.formats.chakra import read_chakra
+from simulate.workload.formats.flows_csv import read_flows_csv
+from simulate.workload.formats.goal import read_goal
+from simulate.workload.goal import flows_of_goal
+from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
+from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, GpuAllreduceJob, WorkloadSpec
+from topo.errors import did_you_mean, refusal
+from topo.fabric import Fabric, frozen
+from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
+from topo.hardware.catalog import config_root, load_catalog
+from topo.spec.validation import validate
+
+
+def read_workload(path: str | Path, fabric: Fabric, seed: int = 0) -> Workload:
+    """Read a workload's YAML and the files that it names, and place its jobs on a fabric.
+
+    Parameters
+    ----------
+    path
+        The YAML file.
+    fabric
+        The fabric.
+    seed
+        Of random mappings, and of what clients of storage draw.
+
+    Returns
+    -------
+    Workload
+        The jobs with their end ports, and their flows: to be played by `simulate.play`.
+
+    Raises
+    ------
+    SpecError, FormatError
+        With the place of what cannot be read or placed.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> workload = simulate.read_workload("configs/workloads/allreduce.yaml", topo.preset("lab-20").fabric)
+    >>> [job.spec.name for job in workload.jobs], len(workload.flows)
+    (['allreduce'], 480)
+    """
+    return _read(read_yaml(Path(path)), Path(path).parent, fabric, seed)
+
+
+def parse_workload(
+    spec: str | Mapping[str, Any], fabric: Fabric, seed: int = 0, *, folder: str | Path = "."
+) -> Workload:
+    """Make a workload of a spec that is given as YAML text or as a mapping of plain values.
+
+    Parameters
+    ----------
+    spec
+        What a YAML file would hold.
+    fabric, seed
+        As of `read_workload`.
+    folder
+        Folder that files which jobs name are relative to.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    SpecError, FormatError
+        As `read_workload`: at its line and column in a text, at its path of keys in a mapping.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "186 MiB", "ranks": 4}
+    >>> len(simulate.parse_workload({"jobs": [job]}, topo.preset("lab-20").fabric).flows)
+    24
+    """
+    document = parse_yaml(spec, "workload") if isinstance(spec, str) else mapping_document(spec)
+    return _read(document, Path(folder), fabric, seed)
+
+
+def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
+    """Return one of the workloads that ship, placed on a fabric.
+
+    Parameters
+    ----------
+    name
+        Such as ``allreduce-zone-tree``.
+    fabric, seed
+        As of `read_workload`.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    SpecError
+        When there is none of that name, or it does not fit the fabric.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> workload = simulate.preset("hfreduce", topo.preset("lab-20").fabric)
+    >>> [(job.spec.kind, job.n_ranks) for job in workload.jobs]
+    [('gpu-allreduce', 128)]
+    """
+    presets = {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
+    if name not in presets:
+        expected = f"one of {', '.join(presets)}"
+        raise refusal("preset", f'"{name[:60]}"', expected, did_you_mean(name, presets))
+    return read_workload(presets[name], fabric, seed)
+
+
+def bare_flows(flows: Flows, path: str) -> Workload:
+    """Return flows between end ports as a workload of one job, called ``flows``, from a file."""
+    job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, ends_of(flows))
+    return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
+
+
+def _read(document: Document, folder: Path, fabric: Fabric, seed: int) -> Workload:
+    spec = validate(WorkloadSpec, document)
+    traces: dict[str, Flows] = {}
+    for job in spec.jobs:
+        if isinstance(job, GoalJob):
+            traces[job.name] = flows_of_goal(read_goal(folder / job.file))
+        elif isinstance(job, ChakraJob):
+            traces[job.name] = flows_of_chakra(read_chakra(folder / job.file), job.algorithms)
+        elif isinstance(job, FlowsJob):
+            traces[job.name] = read_flows_csv(folder / job.file, fabric)
+    models = load_catalog().nodes if any(isinstance(job, GpuAllreduceJob) for job in spec.jobs) else {}
+    return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models)
