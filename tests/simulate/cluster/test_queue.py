@@ -62,7 +62,7 @@ def test_a_plan_does_not_depend_on_where_its_file_lies(tmp_path: Path) -> None:
             "queue:2:70: found the number 3; expected a number that divides the 4 nodes",
         ),
         (f"jobs:\n- {{{JOB}, expert_nodes: 8}}", "expected a number that divides the 4 nodes"),
-        (f"jobs:\n- {{{JOB}, every: 0 s}}", 'q.yaml:2:69: found the text "0 s"; expected more than 0'),
+        (f"jobs:\n- {{{JOB}, every: 0 s}}", 'queue:2:69: found the text "0 s"; expected more than 0'),
         (f"jobs:\n- {{{JOB}, nodes: 5}}", "queue:2:62: found the key `nodes` a second time"),
         (f"jobs:\n- {{{JOB.replace('nodes: 4', 'nodes: 0')}}}", "queue:2:20: found the number 0; expected at least 1"),
         (f"jobs:\n- {{{JOB.replace('1 s', '0 s').replace('2 s', '0 s')}}}", "expected more than 0 s of computation"),
