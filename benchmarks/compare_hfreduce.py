@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.baselines import Published, read_published
+import costmodel
+from costmodel import Published
 from routing.engines.base import ENGINES
 from routing.tables import RoutingTables
 from simulate.engines.fluid import play
@@ -118,7 +119,7 @@ def table(points: list[Point], published: Published) -> str:
 
 
 if __name__ == "__main__":
-    published = read_published(ROOT / "configs" / "published" / "hfreduce.csv")
+    published = costmodel.published("hfreduce")
     cluster = Cluster.compiled()
     size_bytes = published.value("IV-B1", "hfreduce", "size_mib") * MIB
     systems = ("hfreduce", "hfreduce-nvlink", "nccl", "nccl-tree")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.baselines import read_published
+import costmodel
 from routing.engines.base import ENGINES
 from simulate.engines.fluid import play
 from simulate.network import Network
@@ -38,7 +38,7 @@ def seconds(plan: Schedule, bridged: int) -> float:
 
 
 def table() -> str:
-    claim = read_published(config_root() / "published" / "hfreduce.csv").value("claim", "hierarchical", "gain_25g_tcp")
+    claim = costmodel.published("hfreduce").value("claim", "hierarchical", "gain_25g_tcp")
     ranks = SERVERS * 8
     flat = schedule("allreduce", "ring", ranks)
     hierarchical = schedule("allreduce", "hierarchical", ranks, groups=np.arange(ranks) // 8)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.baselines import read_published
+import costmodel
 from plan.inputs import read_routed_argument
 from plan.simulation import make_network
 from simulate.engines.fluid import play
@@ -61,7 +61,7 @@ def reads(network: Network, count: int) -> dict[int | None, SteadyReads]:
 
 
 def reads_table(found: dict[int | None, SteadyReads], clients: int) -> str:
-    published = read_published(ROOT / "configs" / "published" / "storage.csv")
+    published = costmodel.published("storage")
     most, measured, later = (
         published.value(table, "3fs", figure)
         for table, figure in (("VI-B", "out_tbyte_per_s"), ("VI-B", "read_tbyte_per_s"), ("README", "read_tbyte_per_s"))
@@ -118,7 +118,7 @@ def beside_allreduce(networks: dict[str, Network], count: int) -> str:
 def main() -> None:
     routed = read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml")
     lanes = make_network(routed)
-    clients = int(read_published(ROOT / "configs" / "published" / "storage.csv").value("VI-B", "3fs", "clients"))
+    clients = int(costmodel.published("storage").value("VI-B", "3fs", "clients"))
     found = reads(lanes, clients)
     both = {"one lane": Network.from_tables(routed.fabric, routed.tables), "own lanes": lanes}
     computed = "\n".join((reads_table(found, clients), links_table(lanes, found), beside_allreduce(both, 40)))

@@ -9,7 +9,8 @@ import numpy as np
 from bucket_search import search_bucket
 from compare_hfreduce import Cluster
 
-from costmodel.baselines import Published, read_published
+import costmodel
+from costmodel import Published
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
@@ -131,7 +132,7 @@ def bucket_curve(cluster: Cluster) -> str:
 
 
 if __name__ == "__main__":
-    published = read_published(ROOT / "configs" / "published" / "training.csv")
+    published = costmodel.published("training")
     cluster = Cluster.compiled()
     gpus = (32, 64, 128, 256, 512)
     vgg = {

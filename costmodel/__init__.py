@@ -1,1 +1,33 @@
-"""What a fabric is made of, costs and draws."""
+"""What a cluster is made of, what it costs and draws, and which network is the cheapest that meets given needs.
+
+The bill
+    ``bill``  every part of a cluster, spares included: `Bill.price` and `Bill.power` say what it costs and draws
+    ``Bill``  lines of parts with their counts
+    ``Cost``  a bill in one currency: ranges that go through to the total, and gaps where nobody gives a price
+    ``Range``  an amount between two bounds
+    ``Power``  what the parts of a bill draw, typically and at most
+    ``quote``  bill, cost, power, cost of owning and exceeded budgets of a cluster in one
+    ``Quote``  what `quote` returns
+    ``own``  capital, energy over the years and failures to expect
+    ``CostOfOwning``  what `own` returns
+
+Beside others
+    ``compare``  a cluster beside its nodes on a tree of three levels and beside DGX A100
+    ``Comparison``  what `compare` returns
+    ``baselines``  the published comparison of three systems, computed again
+    ``Baselines``  what `baselines` returns
+    ``published``  figures printed in a paper, by table, system and name
+    ``Published``  what `published` returns
+
+The cheapest design
+    ``read_needs``  what a network has to do, from a YAML file
+    ``Needs``  what a network has to do, without saying how
+    ``optimise``  the cheapest network of many families that meets needs
+    ``Search``  what `optimise` returns: all designs that were tried, and why each lost
+    ``bisection``  share of its rate at which one half of a job can send to the other, whatever the routing
+    ``storage_gbps``  rate at which all compute nodes can read from storage, whatever the routing
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -42,14 +42,24 @@ def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool
 def bisection(fabrics: Sequence[Fabric], job: int | None = None, *, with_storage: bool = False) -> float:
     """Share of their full rate at which the first half of a job can send to its second half, all at once.
 
-    Compute nodes are dealt to jobs of ``job`` nodes in the order of the spec, in which they hang side by side; the
-    worst of the jobs counts (of many, `JOBS` that are spread evenly). Without ``job``, all compute nodes are one.
-    A job of one node has 1.
+    Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, in which they hang side by side; the
+    worst of the jobs counts (of many, `JOBS` that are spread evenly). A job of one node has 1.
 
     Parameters
     ----------
+    fabrics : sequence of Fabric
+        All subnets of the cluster.
+    job : int, optional
+        Nodes of a job; all compute nodes when left out.
     with_storage : bool
         Whether the storage adapters in the zones of the job send and receive too, half of them with each half.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> cluster = topo.preset("fire-flyer-2")
+    >>> costmodel.bisection(cluster.fabrics, 600), round(costmodel.bisection(cluster.fabrics), 4)
+    (1.0, 0.0333)
     """
     hosts = _hosts(fabrics, Role.COMPUTE)
     storage = _hosts(fabrics, Role.STORAGE) if with_storage else []
@@ -77,7 +87,14 @@ def _halves(fabrics: Sequence[Fabric], hosts: Sequence[str], storage: Sequence[s
 
 
 def storage_gbps(fabrics: Sequence[Fabric]) -> float:
-    """Largest total rate at which all compute nodes together can read from all storage nodes, in Gb/s."""
+    """Largest total rate at which all compute nodes together can read from all storage nodes, in Gb/s.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> costmodel.storage_gbps(topo.preset("fire-flyer-2").fabrics) / 8_000  # TB/s
+    9.0
+    """
     storage, compute = set(_hosts(fabrics, Role.STORAGE)), set(_hosts(fabrics, Role.COMPUTE))
     return sum(flow_gbps(fabric, _adapters(fabric, storage), _adapters(fabric, compute)) for fabric in fabrics)
 

@@ -1,26 +1,337 @@
-"""A design beside what else would serve the same GPUs: its nodes on one tree of three levels, and DGX A100 on one.
+"""A design beside what else would serve the same GPUs, and the published comparison, computed again.
 
-Prices are in the units of the Fire-Flyer paper, in which a switch comes with its links. Storage is left out, since it
-has no price in them and is the same in all three.
+An et al., "Fire-Flyer AI-HPC", SC'24 (arXiv 2408.14158 v2), compare three systems of 10,000 GPUs: their own two zones
+of PCIe nodes, the same nodes on one tree of three levels, and DGX A100 on three levels. Table II compares the nodes,
+Table III what the systems cost in units whose worth is not printed, in which a switch comes with its links. A design of
+our own is set beside the same two alternatives. Storage is left out, since it has no price in these units and is the
+same in all three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from costmodel.bill import Bill, make_bill
-from costmodel.designs import size_fat_tree
-from costmodel.power import power_of
-from costmodel.price import UNITS, price_bill
+from costmodel.bills import make_bill
+from costmodel.parts import columns
+from costmodel.price import UNITS
+from topo.cluster import Cluster
 from topo.counts import count
-from topo.errors import DesignError
+from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
-from topo.hardware.catalog import Catalog
+from topo.formats.catalog_csv import CONVERTERS, Row, parse_table, read_table
+from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.hardware.models import NodeModel
 from topo.shapes.fat_tree import FatTree
+from topo.shapes.zones import Joints, Zones
+from topo.table import Table
 
-SWITCH = "QM8700"
-DGX = "dgx-a100"
+SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
+FIRE_FLYER = "fire-flyer"
+"""Name of the authors' own system among the printed figures."""
+COLUMNS = ("table", "figure", "value")
+
+
+@dataclass(frozen=True)
+class Published:
+    """Printed figures by table, system and name."""
+
+    values: Mapping[tuple[str, str, str], float]
+
+    def value(self, table: str, system: str, figure: str) -> float:
+        """Return a printed figure."""
+        return self.values[table, system, figure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return self.table.to_dict()
+
+    @property
+    def table(self) -> Table:
+        """The figures as a table."""
+        rows = ((*key, value) for key, value in self.values.items())
+        return Table("published figures", tuple(columns(("table", "system", "figure", "value"), rows)))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
+    """Read figures that were printed in a paper.
+
+    Parameters
+    ----------
+    source : str or Path
+        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``storage``, ``training``), or the path of
+        a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a citation in each row.
+
+    Raises
+    ------
+    topo.SpecError
+        When a row has no value, or two rows give the same cell.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> costmodel.published().value("III", "fire-flyer", "switches")
+    122.0
+    """
+    shipped = isinstance(source, str) and not source.endswith(".csv")
+    path = config_root() / "published" / f"{source}.csv" if shipped else Path(source)
+    return _published(read_table(path, COLUMNS, path.name))
+
+
+def parse_published(text: str, path: str) -> Published:
+    """Parse printed figures; see `published`."""
+    return _published(parse_table(text, path, COLUMNS))
+
+
+def _published(rows: Sequence[Row]) -> Published:
+    findings: list[Finding] = []
+    values: dict[tuple[str, str, str], float] = {}
+    for row in rows:
+        key = (row.cells.get("table", ""), row.model, row.cells.get("figure", ""))
+        text = row.cells.get("value", "")
+        if key in values:
+            findings.append(Finding(row.source.where, f"{key[2]} of {key[1]} again", "each cell of a table once"))
+        try:
+            values[key] = CONVERTERS[float](text)
+        except ValueError as error:
+            findings.append(Finding(f"{row.source.where}, column value", repr(text), str(error)))
+    if findings:
+        raise SpecError(findings)
+    return Published(values)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Switches and links of a design, from its numbers alone: no fabric is compiled.
+
+    A switch of radix k gives k/2 ports down and k/2 up, and the top level gives all k down: a tree of two levels holds
+    k^2/2 hosts, one of three levels k^3/4 (Leiserson, "Fat-trees", 1985; Al-Fares et al., SIGCOMM 2008).
+    """
+
+    leaf: int
+    spine: int
+    core: int
+    joint: int
+    host_links: int
+    switch_links: int
+    """Links between switches, those between zones included."""
+
+    @property
+    def switches(self) -> int:
+        """All switches."""
+        return self.leaf + self.spine + self.core + self.joint
+
+    @property
+    def links(self) -> int:
+        """All links."""
+        return self.host_links + self.switch_links
+
+
+def size_fat_tree(tree: FatTree, host_ports: int, catalog: Catalog) -> Size:
+    """Size of a fat-tree of two or three levels.
+
+    Raises
+    ------
+    DesignError
+        When it cannot hold the hosts.
+    """
+    size = tree.size(host_ports, catalog)
+    return Size(size.leaves, size.spines, size.cores, 0, host_ports, size.switch_links)
+
+
+def size_zones(shape: Zones, host_ports: int, catalog: Catalog) -> Size:
+    """Size of joined fat-trees with ``host_ports`` ports for hosts in each zone.
+
+    Raises
+    ------
+    DesignError
+        When a zone cannot hold the hosts and what joins it to the others.
+    """
+    n, given = shape.zones, shape.between.ports
+    zone = size_fat_tree(shape.tree, host_ports + given, catalog)
+    joints, per_cable = (shape.joints.count, 1) if shape.joints else (0, 2)
+    links = n * zone.switch_links + n * given // per_cable
+    return Size(n * zone.leaf, n * zone.spine, n * zone.core, joints, n * host_ports, links)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table, computed and printed."""
+
+    table: str
+    system: str
+    figure: str
+    computed: float
+    published: float
+    note: str = ""
+    """Where the two differ, why; where a figure is an input, that it is."""
+
+    @property
+    def difference(self) -> float:
+        """Computed over printed, less 1."""
+        return self.computed / self.published - 1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A published system."""
+
+    name: str
+    node: str
+    """Model of its GPU nodes."""
+    nodes: int
+    size: Size
+    note: str
+
+    def node_power_w(self, catalog: Catalog) -> float:
+        """What all GPU nodes draw while they train, network and storage not counted."""
+        return self.nodes * _known(catalog.node(self.node), "power_typical_w")
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Tables II and III of the paper, each cell computed and printed."""
+
+    cells: tuple[Cell, ...]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the cells as plain values."""
+        return [asdict(cell) | {"difference": cell.difference} for cell in self.cells]
+
+    @property
+    def table(self) -> Table:
+        """The cells as a table."""
+        names = ("table", "system", "figure", "computed", "published", "difference", "note")
+        rows = (tuple(cell.values()) for cell in _in_order(self.to_dict(), names))
+        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows)))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def _in_order(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    return ({name: row[name] for name in names} for row in rows)
+
+
+def baselines(catalog: Catalog | None = None) -> Baselines:
+    """Compute the published comparison again, each figure beside the printed one.
+
+    Parameters
+    ----------
+    catalog : topo.Catalog, optional
+        Hardware and prices; what ships when left out.
+
+    Raises
+    ------
+    topo.SpecError
+        When the catalog lacks a figure or a price that the comparison takes.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> cells = costmodel.baselines().cells
+    >>> [(cell.computed, cell.published) for cell in cells if cell.figure == "switches"]
+    [(122.0, 122.0), (200.0, 200.0), (1320.0, 1320.0)]
+    """
+    catalog, printed = catalog or load_catalog(), published()
+    systems = published_systems(catalog, printed)
+    return Baselines((*table_ii(catalog, printed), *table_iii(systems, catalog, printed)))
+
+
+def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
+    """Return the three systems, sized by the formulas of their topologies."""
+    zone = FatTree(switch=SWITCH, leaves=40, spines=20)
+    two_zones = Zones(shape="zones", zones=2, tree=zone, joints=Joints(switch=SWITCH, count=2, ports=20))
+    three = FatTree(switch=SWITCH, levels=3)
+    sizes = (
+        size_zones(two_zones, 780, catalog),
+        size_fat_tree(three, 1_600, catalog),
+        size_fat_tree(three.model_copy(update={"cores": 320}), 10_000, catalog),
+    )
+    notes = (
+        "2 zones x (40 leaf + 20 spine) + 2 joints = 122. The count is the same whether a zone is 60 boxes of 40 "
+        "ports or one frame of 800 ports, which has 60 chips of 40 ports inside (inferred: the paper names both).",
+        "1,600 ports: 80 leaf + 80 spine + 40 core.",
+        "10,000 ports: 500 leaf + 500 spine; 250 cores would carry all uplinks, the paper counts 320 and does not "
+        "say why (16 for each of the 20 spines of a pod, or 40 for each of 8 rails, would be 320).",
+    )
+    systems = ((FIRE_FLYER, PCIE), ("pcie-three-level", PCIE), (DGX, DGX))
+    return tuple(
+        Baseline(name, node, int(printed.value("I", name, "nodes")), size, note)
+        for (name, node), size, note in zip(systems, sizes, notes, strict=True)
+    )
+
+
+def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
+    """Compare the nodes: performance from the measured GEMM rates, cost-performance, power.
+
+    Performance is the mean of the TF32 and the FP16 rate over those of DGX A100. The price of a node is an input here.
+    """
+    dgx = catalog.node(DGX)
+    cells = []
+    for system, model in ((FIRE_FLYER, PCIE), (DGX, DGX)):
+        node = catalog.node(model)
+        tf32, fp16 = _known(node, "gemm_tf32_tflops"), _known(node, "gemm_fp16_tflops")
+        ratios = (tf32 / _known(dgx, "gemm_tf32_tflops"), fp16 / _known(dgx, "gemm_fp16_tflops"))
+        performance = sum(ratios) / 2
+        price = printed.value("II", system, "node_relative_price")
+        rows = (
+            ("gemm_tf32_tflops", tf32, "measured by the authors: an input"),
+            ("gemm_fp16_tflops", fp16, "measured by the authors: an input"),
+            ("relative_performance", performance, "mean of the two GEMM ratios"),
+            ("node_relative_price", price, "printed: an input; the server prices of Table III make it 59.2 %"),
+            ("cost_performance", performance / price, "relative performance / relative price"),
+            ("node_power_w", _known(node, "power_typical_w"), "measured by the authors, mean of ResNet training"),
+        )
+        cells += [
+            Cell("II", system, name, value, printed.value("II", system, name), note) for name, value, note in rows
+        ]
+    return cells
+
+
+def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published) -> list[Cell]:
+    """Compare the systems in the paper's units: one price for every switch with its links, one for a node.
+
+    Raises
+    ------
+    SpecError
+        When the catalog has no price in units for the switch or a node.
+    """
+    switch = _price_in_units(catalog, SWITCH)
+    cells = []
+    for system in systems:
+        node = _price_in_units(catalog, system.node)
+        network, servers = system.size.switches * switch, system.nodes * node
+        rows = (
+            ("switches", float(system.size.switches), system.note),
+            ("network", network, f"{system.size.switches:,} switches x {switch:g}, all links included"),
+            ("servers", servers, f"{system.nodes:,} nodes x {node:g}"),
+            ("total", network + servers, "network + servers"),
+        )
+        cells += [
+            Cell("III", system.name, name, value, printed.value("III", system.name, name), note)
+            for name, value, note in rows
+        ]
+    return cells
+
+
+def _price_in_units(catalog: Catalog, model: str) -> float:
+    price = _times(1, model, catalog)
+    if price is None:
+        raise SpecError([Finding("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")])
+    return price
+
+
+def _known(node: NodeModel, figure: str) -> float:
+    value = getattr(node, figure)
+    if value is None:
+        raise SpecError([Finding("catalog", f"no {figure} of {node.name}", "a figure, to compare with")])
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -53,16 +364,60 @@ class System:
         return self.gpus * self.gpu_performance / self.total
 
 
-def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
-    """Set a design beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU."""
+@dataclass(frozen=True)
+class Comparison:
+    """A design, its nodes on one tree of three levels, and DGX A100 on one, GPU for GPU."""
+
+    name: str
+    systems: tuple[System, ...]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the systems as plain values."""
+        return [asdict(system) | {"total": system.total} for system in self.systems]
+
+    @property
+    def table(self) -> Table:
+        """The systems as a table."""
+        names = ("name", "gpus", "switches", "network", "servers", "total", "node_power_w", "gpu_performance")
+        headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
+        units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
+        rows = (tuple(row.values()) for row in _in_order(self.to_dict(), names))
+        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units)))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def compare(cluster: Cluster) -> Comparison:
+    """Set a cluster beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU.
+
+    Prices are in the units of the Fire-Flyer paper.
+
+    Parameters
+    ----------
+    cluster : topo.Cluster
+        The cluster.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> ours, one_tree, dgx = costmodel.compare(topo.preset("fire-flyer-2")).systems
+    >>> ours.switches, one_tree.switches, dgx.switches
+    (122, 198, 1200)
+    >>> round(ours.total / dgx.total, 3)
+    0.511
+    """
+    return Comparison(cluster.name, compare_fabrics(cluster.fabrics, cluster.catalog))
+
+
+def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System, ...]:
+    """Set compiled subnets beside the two alternatives; see `compare`."""
     counts = count(fabrics, catalog)
+    bill = make_bill(fabrics, catalog)
+    nodes = replace(bill, lines=tuple(line for line in bill.of("node").lines if line.place == "compute"))
+    network, servers, power = bill.of("switch").price(UNITS), nodes.price(UNITS), nodes.power
     if counts.gpus is None:
         raise DesignError("the model of a server is unknown, and so the number of GPUs to compare")
-    bill = make_bill(fabrics, catalog)
-    nodes = Bill(tuple(line for line in bill.of("node") if line.place == "compute"))
-    switches = Bill(bill.of("switch"))
-    network, servers = price_bill(switches, catalog, UNITS), price_bill(nodes, catalog, UNITS)
-    power = power_of(nodes, catalog)
     mine = System(
         name="this design",
         switches=counts.switches,
@@ -70,13 +425,13 @@ def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
         servers=None if servers.gaps else servers.servers.middle,
         gpus=counts.gpus,
         node_power_w=None if any(row.typical_w is None for row in power.lines) else power.servers_w,
-        gpu_performance=_performance(nodes, catalog),
+        gpu_performance=_performance({line.item: line.count for line in nodes.lines}, catalog),
     )
     on_one_tree = _on_three_levels(counts.host_ports, catalog)
     dgx = catalog.node(DGX)
     dgx_nodes = -(-counts.gpus // dgx.gpus)
     dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
-    return [
+    return (
         mine,
         System(
             name=f"its nodes on one tree of three levels of {SWITCH}",
@@ -96,7 +451,7 @@ def compare(fabrics: Sequence[Fabric], catalog: Catalog) -> list[System]:
             node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
             gpu_performance=1.0,
         ),
-    ]
+    )
 
 
 def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
@@ -111,18 +466,18 @@ def _times(number: int | None, model: str, catalog: Catalog) -> float | None:
     return None if price is None or number is None else number * (price.low + price.high) / 2
 
 
-def _performance(nodes: Bill, catalog: Catalog) -> float | None:
-    """Mean over all GPUs; None when any was not measured."""
+def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
+    """Mean over all GPUs of servers by model; None when any was not measured."""
     dgx = catalog.node(DGX)
     total = gpus = 0.0
-    for line in nodes.lines:
-        node = catalog.nodes.get(line.item)
+    for model, number in nodes.items():
+        node = catalog.nodes.get(model)
         if node is None or not node.gpus:
             continue
         figures = (node.gemm_tf32_tflops, dgx.gemm_tf32_tflops, node.gemm_fp16_tflops, dgx.gemm_fp16_tflops)
         tf32, dgx_tf32, fp16, dgx_fp16 = figures
         if tf32 is None or dgx_tf32 is None or fp16 is None or dgx_fp16 is None:
             return None
-        total += line.count * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
-        gpus += line.count * node.gpus
+        total += number * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
+        gpus += number * node.gpus
     return total / gpus if gpus else None

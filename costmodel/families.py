@@ -156,7 +156,7 @@ def _fewest_joint_ports(needs: Needs, catalog: Catalog, zones: int, joints: int)
 
 
 def _shared(needs: Needs, catalog: Catalog, zones: int) -> tuple[str, ...]:
-    """Storage with an adapter for each zone is shared by all of them; the rest is dealt out."""
+    """Storage with an adapter for each zone is shared by all of them; the rest is divided over them."""
     storage = servers_of(needs, catalog, Role.STORAGE)
     return tuple(servers.group for servers in storage if servers.adapters == zones)
 

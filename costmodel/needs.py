@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import Field
 
 from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
-from topo.hardware.catalog import Catalog, load_catalog
+from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.spec.base import GroupKey, Name, SpecModel, SwitchName, spelled
 from topo.spec.cluster import Budget, NodeGroup
 from topo.spec.units import GigabitsPerSecond
@@ -70,13 +70,6 @@ class Servers:
     """Of each server."""
 
 
-class NeedsFile(NamedTuple):
-    """Needs as they were read."""
-
-    needs: Needs
-    catalog: Catalog
-
-
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
     """Return a group with the servers that growth brings."""
     return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
@@ -92,16 +85,32 @@ def servers_of(needs: Needs, catalog: Catalog, role: Role | None = None) -> list
     return found
 
 
-def read_needs(path: Path) -> NeedsFile:
-    """Read needs in YAML, with the catalog that ships.
+def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
+    """Read what a network has to do from a YAML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the name of one that ships: ``fire-flyer-2``.
+    catalog : topo.Catalog, optional
+        Hardware whose names the file may use; what ships when left out.
 
     Raises
     ------
-    SpecError
+    topo.SpecError
         With every finding, at its line and column.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.read_needs("fire-flyer-2")
+    >>> needs.job.nodes, needs.switches
+    (600, ('QM8700',))
     """
-    catalog = load_catalog()
-    return NeedsFile(validate_needs(read_yaml(path), catalog), catalog)
+    shipped = isinstance(path, str) and Path(path).suffix == ""
+    return validate_needs(
+        read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path)), catalog or load_catalog()
+    )
 
 
 def validate_needs(document: Document, catalog: Catalog) -> Needs:

@@ -1,20 +1,23 @@
-"""What a plan costs to own: capital, energy over the years, and how often something fails meanwhile."""
+"""What a cluster costs to own: capital, energy over the years, and how often something fails meanwhile."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from costmodel.baselines import Published
+from costmodel.bills import Bill, bill
+from costmodel.comparison import FIRE_FLYER, Published, published
+from costmodel.parts import columns
 from costmodel.power import Power
-from costmodel.price import Cost, Range
+from costmodel.price import UNITS, Cost, Range
+from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError
 from topo.spec.purchase import Owning
+from topo.table import Table
 
 HOURS_PER_YEAR = 8_766.0
 """365.25 days."""
-SYSTEM = "fire-flyer"
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,31 @@ class CostOfOwning:
     """Capital and energy over the stated years, in one currency."""
 
     stated: Owning
-    capital: Range
-    """Of everything that has a price; see `gaps`."""
-    gaps: tuple[str, ...]
-    energy_kwh_per_year: float
-    energy_per_year: float
+    cost: Cost
+    """In the currency of `stated`."""
+    power: Power
+    """Its typical sum draws all year round, times the power usage effectiveness."""
     failures_per_year: Failures
+
+    @property
+    def capital(self) -> Range:
+        """Of everything that has a price; see `gaps`."""
+        return self.cost.total
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What the capital lacks, in words."""
+        return self.cost.gaps
+
+    @property
+    def energy_kwh_per_year(self) -> float:
+        """Energy of the whole building."""
+        return self.power.total_w / 1_000 * self.stated.pue * HOURS_PER_YEAR
+
+    @property
+    def energy_per_year(self) -> float:
+        """Price of that energy."""
+        return self.energy_kwh_per_year * self.stated.price_per_kwh
 
     @property
     def total(self) -> Range:
@@ -45,8 +67,8 @@ class CostOfOwning:
         energy = self.energy_per_year * self.stated.years
         return self.capital + Range(energy, energy)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures of ``plan.json``."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, as ``plan.json`` has them."""
         return {
             **self.stated.model_dump(mode="json"),
             "capital": [self.capital.low, self.capital.high],
@@ -57,27 +79,145 @@ class CostOfOwning:
             "gaps": list(self.gaps),
         }
 
+    @property
+    def table(self) -> Table:
+        """The figures as a table."""
+        money = self.stated.currency
+        rows = [
+            ("capital", str(self.capital), money),
+            ("energy a year", f"{self.energy_kwh_per_year:,.0f}", "kWh"),
+            ("price of the energy a year", f"{self.energy_per_year:,.0f}", money),
+            (f"total of {self.stated.years} years", str(self.total), money),
+            *(
+                (f"{what.replace('_', ' ')} failures a year", f"{n:,.1f}", "")
+                for what, n in asdict(self.failures_per_year).items()
+            ),
+        ]
+        return Table("cost of owning", tuple(columns(("figure", "value", "unit"), rows)))
 
-def own(stated: Owning, cost: Cost, power: Power, failures: Failures) -> CostOfOwning:
-    """Add up what the cluster costs over the stated years.
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Everything that a buyer gets of a cluster."""
+
+    cluster: Cluster
+    bill: Bill
+    cost: Cost
+    owning: CostOfOwning | None
+    """None where the spec does not ask for it."""
+
+    @property
+    def power(self) -> Power:
+        """What the parts draw."""
+        return self.bill.power
+
+    @property
+    def exceeded(self) -> list[str]:
+        """Which budgets of the spec are exceeded, and by how much."""
+        budget, power, switches = self.cluster.spec.budget, self.power.total_w, self.cluster.counts.switches
+        found = []
+        if budget.power is not None and power > budget.power:
+            found.append(f"power: {power / 1e6:.3f} MW planned, {budget.power / 1e6:.3f} MW allowed")
+        if budget.switches is not None and switches > budget.switches:
+            found.append(f"switches: {switches:,} planned, {budget.switches:,} allowed")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return cost, power, cost of owning and exceeded budgets as plain values."""
+        return {
+            "cost": self.cost.to_dict(),
+            "power": self.power.to_dict(),
+            "owning": self.owning and self.owning.to_dict(),
+            "exceeded": self.exceeded,
+        }
+
+    def _repr_html_(self) -> str:
+        tables = [self.cost.table, self.power.table, *([self.owning.table] if self.owning else [])]
+        return "".join(table._repr_html_() for table in tables)
+
+
+def quote(cluster: Cluster, currency: str = UNITS) -> Quote:
+    """Return everything that a buyer gets of a cluster.
 
     Parameters
     ----------
-    cost : Cost
-        In the currency of ``stated``.
-    power : Power
-        Its typical sum draws all year round, times the power usage effectiveness.
+    cluster : topo.Cluster
+        The cluster.
+    currency : str
+        Currency of the cost; that of owning is in the currency that the spec states.
+
+    Raises
+    ------
+    topo.DesignError
+        When the design cannot be built, the room is too small, or no cable reaches.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> quote = costmodel.quote(topo.preset("lab-20"))
+    >>> quote.exceeded
+    []
+    >>> print(quote.cost.network)
+    12
     """
-    energy = power.total_w / 1_000 * stated.pue * HOURS_PER_YEAR
-    return CostOfOwning(stated, cost.total, cost.gaps, energy, energy * stated.price_per_kwh, failures)
+    parts = bill(cluster)
+    owning = _own(cluster, parts, cluster.spec.owning) if cluster.spec.owning else None
+    return Quote(cluster, parts, parts.price(currency), owning)
 
 
-def expected_failures(counts: Counts, published: Published) -> Failures:
-    """Scale the observed failures to a plan: those of GPUs and memory by GPUs, link cuts by links."""
+def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
+    """Add up what a cluster costs over some years.
+
+    Parameters
+    ----------
+    cluster : topo.Cluster
+        The cluster.
+    stated : Owning, optional
+        Years, power usage effectiveness, and price of energy; what the spec states under ``owning`` when left out.
+
+    Raises
+    ------
+    topo.DesignError
+        When neither states them, or the model of a server is unknown.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> owned = costmodel.own(topo.parse({
+    ...     "name": "pod",
+    ...     "nodes": {"gpu": {"model": "dgx-a100", "count": 4}},
+    ...     "network": {"shape": "fat-tree", "switch": "QM8700"},
+    ...     "owning": {"years": 5, "pue": 1.3, "price_per_kwh": 0.1, "currency": "USD"},
+    ... }))
+    >>> round(owned.energy_kwh_per_year)
+    205740
+    """
+    stated = stated or cluster.spec.owning
+    if stated is None:
+        raise DesignError(f"{cluster.name} states nothing under `owning`: give years, pue, price_per_kwh and currency")
+    return _own(cluster, bill(cluster), stated)
+
+
+def _own(cluster: Cluster, parts: Bill, stated: Owning) -> CostOfOwning:
+    failures = expected_failures(cluster.counts, published())
+    return CostOfOwning(stated, parts.price(stated.currency), parts.power, failures)
+
+
+def expected_failures(counts: Counts, observed: Published) -> Failures:
+    """Scale observed failures to a cluster: those of GPUs and memory by GPUs, link cuts by links.
+
+    Raises
+    ------
+    DesignError
+        When the number of GPUs is unknown.
+    """
 
     def rate(table: str, figure: str, per: str, period: str, periods_per_year: float) -> float:
-        events = published.value(table, SYSTEM, figure) / published.value(table, SYSTEM, per)
-        return events * periods_per_year / published.value(table, SYSTEM, period)
+        events = observed.value(table, FIRE_FLYER, figure) / observed.value(table, FIRE_FLYER, per)
+        return events * periods_per_year / observed.value(table, FIRE_FLYER, period)
 
     if counts.gpus is None:
         raise DesignError("the model of a server is unknown, and so the number of GPUs that can fail")

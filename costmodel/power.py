@@ -1,4 +1,4 @@
-"""What a plan draws: servers, switches and the optics in their ports, typically and at most.
+"""What a cluster draws: servers, switches and the optics in their ports, typically and at most.
 
 A server's figure holds its adapters and their ends of the cables: it is measured at the socket. A switch's typical
 figure is without optics, so the powered end of each cable that sits in a switch is added.
@@ -6,16 +6,12 @@ figure is without optics, so the powered end of each cable that sits in a switch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.bill import SERVER_ROLES, SPARE, Bill, Line, PartKind
-from topo.formats.catalog_csv import Source
+from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
-from topo.hardware.models import CableModel, HardwareModel
-
-NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
+from topo.table import Table
 
 
 @dataclass(frozen=True)
@@ -59,57 +55,47 @@ class Power:
     def gaps(self) -> tuple[str, ...]:
         """What the sums lack, in words."""
         return tuple(
-            f"{row.line.count:,} x {row.line.item} ({row.line.kind}, {row.line.place}): {what} power unknown"
+            f"{row.line}: {what} power unknown"
             for row in self.lines
             for what, watts in (("typical", row.typical_w), ("maximal", row.max_w))
             if watts is None
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures of ``plan.json``."""
-        return {
-            "network_w": self.network_w,
-            "servers_w": self.servers_w,
-            "total_w": self.total_w,
-            "max_w": self.max_w,
-            "gaps": list(self.gaps),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums and gaps as plain values, as ``plan.json`` has them."""
+        names = ("network_w", "servers_w", "total_w", "max_w")
+        return {name: getattr(self, name) for name in names} | {"gaps": list(self.gaps)}
+
+    @property
+    def table(self) -> Table:
+        """The lines as a table."""
+        rows = ((row.typical_w, row.max_w, row.source) for row in self.lines)
+        units = {"each, typically": "W", "each, at most": "W"}
+        more = columns(("each, typically", "each, at most", "source"), rows, units)
+        return Table("power", (*line_columns([row.line for row in self.lines]), *more))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
-def power_of(bill: Bill, catalog: Catalog) -> Power:
-    """Look up what each line of a bill draws; spare parts lie on a shelf.
-
-    A cable whose length is not known yet is taken to be optical, since copper ends at 2 m: each of its ends in a switch
-    draws what the thirstiest optical cable of its speed does.
-    """
-    lines = []
-    for line in bill.lines:
-        if line.place == SPARE:
-            continue
-        if line.kind == "switch":
-            lines.append(_of_model(line, catalog.switches))
-        elif line.kind == "node":
-            lines.append(_of_model(line, catalog.nodes))
-        elif line.kind in ("cable", "optic"):
-            lines.append(_of_cable(line, catalog))
-    return Power(tuple(lines))
-
-
-def _of_model(line: Line, models: Mapping[str, HardwareModel]) -> PowerLine:
-    model = models.get(line.item)
+def power_line(line: Line, catalog: Catalog) -> PowerLine | None:
+    """Look up what a line of a bill draws; None for parts that draw nothing of their own."""
+    if line.kind in ("cable", "optic"):
+        return _cable(line, catalog)
+    if line.kind not in ("switch", "node"):
+        return None
+    model = (catalog.switches if line.kind == "switch" else catalog.nodes).get(line.item)
     if model is None:
         return PowerLine(line, None, None, "")
-    typical, most = getattr(model, "power_typical_w", None), getattr(model, "power_max_w", None)
-    cited = dict.fromkeys(
-        _cite(model.sources[name]) for name in ("power_typical_w", "power_max_w") if name in model.sources
-    )
-    return PowerLine(line, typical, most, "; ".join(cited))
+    sources = [model.sources[name] for name in ("power_typical_w", "power_max_w") if name in model.sources]
+    return PowerLine(line, model.power_typical_w, model.power_max_w, "; ".join(dict.fromkeys(map(cite, sources))))
 
 
-def _of_cable(line: Line, catalog: Catalog) -> PowerLine:
+def _cable(line: Line, catalog: Catalog) -> PowerLine:
     ends = sum(role not in SERVER_ROLES for role in line.place.split(" - "))
     model = catalog.cables.get(line.item)
-    candidates = [model] if model else _optical(line.item, catalog)
+    optical = (cable for cable in catalog.cables.values() if cable.kind == "AOC" and str(cable.speed) == line.item)
+    candidates = [model] if model else optical
     known = [(cable.power_end_w, cable.sources["power_end_w"]) for cable in candidates if cable.power_end_w is not None]
     if not known:
         return PowerLine(line, None, None, "")
@@ -118,12 +104,4 @@ def _of_cable(line: Line, catalog: Catalog) -> PowerLine:
         watts /= 2
     note = "" if model else "taken to be optical: "
     # The most that a switch draws holds its optics already.
-    return PowerLine(line, ends * watts, 0.0, note + _cite(source))
-
-
-def _optical(speed: str, catalog: Catalog) -> list[CableModel]:
-    return [model for model in catalog.cables.values() if model.kind == "AOC" and str(model.speed) == speed]
-
-
-def _cite(source: Source) -> str:
-    return f"{source.text} [{source.date}, {source.confidence}]"
+    return PowerLine(line, ends * watts, 0.0, note + cite(source))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from costmodel.bill import Bill, Line, PartKind
+from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
+from topo.table import Table
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
 (350 / 122, 600 / 200 and 4,000 / 1,320 are 2.87, 3.00 and 3.03 a switch: inferred, the paper prints no price a piece),
 a node with its adapters."""
 
-NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
-SERVERS: tuple[PartKind, ...] = ("node", "adapter")
-
 
 @dataclass(frozen=True)
 class Range:
-    """An amount that is known to lie between two bounds."""
+    """An amount that is known to lie between two bounds.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> print(costmodel.Range(14_000, 18_700) * 2 + costmodel.Range(1_000, 1_000))
+    29,000 to 38,400
+    """
 
     low: float
     high: float
@@ -37,9 +42,6 @@ class Range:
 
     def __str__(self) -> str:
         return f"{self.low:,.0f}" if self.low == self.high else f"{self.low:,.0f} to {self.high:,.0f}"
-
-
-NOTHING = Range(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class PricedLine:
         """Whether the total lacks this line."""
         return self.unit_price is None and not self.included
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as plain values."""
+        price = self.unit_price and [self.unit_price.low, self.unit_price.high]
+        return asdict(self.line) | {"unit_price": price, "included": self.included}
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -74,9 +81,9 @@ class Cost:
     lines: tuple[PricedLine, ...]
 
     def of(self, *kinds: PartKind) -> Range:
-        """Sum of the lines of some kinds that have a price."""
-        amounts = (priced.amount for priced in self.lines if priced.line.kind in kinds)
-        return sum((amount for amount in amounts if amount is not None), NOTHING)
+        """Return the sum of the lines of some kinds that have a price; of all without any."""
+        amounts = (priced.amount for priced in self.lines if not kinds or priced.line.kind in kinds)
+        return sum((amount for amount in amounts if amount is not None), Range(0.0, 0.0))
 
     @property
     def network(self) -> Range:
@@ -91,18 +98,15 @@ class Cost:
     @property
     def total(self) -> Range:
         """Everything that has a price; see `gaps` for what has none."""
-        return sum((priced.amount for priced in self.lines if priced.amount is not None), NOTHING)
+        return self.of()
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """What the total lacks, in words."""
-        return tuple(
-            f"{line.count:,} x {line.item} ({line.kind}, {line.place}): no price in {self.unit}"
-            for line in (priced.line for priced in self.lines if priced.is_gap)
-        )
+        return tuple(f"{priced.line}: no price in {self.unit}" for priced in self.lines if priced.is_gap)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures of ``plan.json``: middles of the ranges, the ranges themselves, and the gaps."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return middles of the ranges, the ranges themselves, and the gaps, as ``plan.json`` has them."""
         parts = {"network": self.network, "servers": self.servers, "total": self.total}
         return {
             "unit": self.unit,
@@ -111,21 +115,32 @@ class Cost:
             "gaps": list(self.gaps),
         }
 
+    @property
+    def table(self) -> Table:
+        """The lines as a table; amounts are empty where there is no price."""
+        names = ("each", "all", "source")
+        rows = (
+            (
+                f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price),
+                None if row.amount is None else str(row.amount),
+                row.source or None,
+            )
+            for row in self.lines
+        )
+        more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
+        return Table(f"cost: {self.total} {self.unit}", (*line_columns([row.line for row in self.lines]), *more))
 
-def price_bill(bill: Bill, catalog: Catalog, unit: str = UNITS) -> Cost:
-    """Look up every line of a bill in one currency."""
-    return Cost(unit, tuple(_price_line(line, catalog, unit) for line in bill.lines))
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
-def _price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
+def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
+    """Look up one line of a bill in one currency."""
     comes_with = _comes_with(line, catalog, unit)
     price = None if comes_with else catalog.price(line.item, unit)
     if price is None:
         return PricedLine(line, None, comes_with, "")
-    cited = [(point.source, point.note) for point in price.points]
-    source = "; ".join(
-        f"{source.text}{f' ({note})' if note else ''} [{source.date}, {source.confidence}]" for source, note in cited
-    )
+    source = "; ".join(cite(point.source, point.note) for point in price.points)
     return PricedLine(line, Range(price.low, price.high), "", source)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from plan.pricing import Pricing, exceeded_budgets, price_cluster
+from costmodel import Quote, quote
 from plan.subnet import Subnet, route_subnet
 from topo.cluster import Cluster
 from topo.fabric import Fabric
@@ -25,12 +25,12 @@ class Plan:
     seed: int
     subnets: tuple[Subnet, ...]
     catalog: Catalog
-    pricing: Pricing
+    pricing: Quote
 
     @property
     def holds(self) -> bool:
         """Whether each subnet is complete and free of credit loops, and no budget is exceeded."""
-        return all(subnet.proof.holds for subnet in self.subnets) and not exceeded_budgets(self.spec, self.pricing)
+        return all(subnet.proof.holds for subnet in self.subnets) and not self.pricing.exceeded
 
 
 def make_plan(cluster: Cluster, seed: int = 0, step: Step = lambda text: None) -> Plan:
@@ -55,11 +55,15 @@ def make_plan(cluster: Cluster, seed: int = 0, step: Step = lambda text: None) -
         )
 
     subnets = tuple(route(fabric) for fabric in fabrics)
+    if cluster.spec.floor is not None:
+        step("placing")
+    _ = cluster.cablings
+    step("pricing")
     return Plan(
         spec=cluster.spec,
         spec_sha256=cluster.sha256,
         seed=seed,
         subnets=subnets,
         catalog=cluster.catalog,
-        pricing=price_cluster(cluster, step=step),
+        pricing=quote(cluster),
     )

@@ -51,10 +51,9 @@ def show(plan: Plan, output: Path) -> None:
     """Print what a person wants to know of a plan."""
     from rich.table import Table
 
-    from plan.pricing import exceeded_budgets
     from plan.render.terminal import console, printable
 
-    counts, cost, power = plan.pricing.counts, plan.pricing.cost, plan.pricing.power
+    counts, cost, power = plan.pricing.cluster.counts, plan.pricing.cost, plan.pricing.power
     table = Table(title=f"{plan.spec.name}", show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="dim")
     table.add_column()
@@ -91,7 +90,7 @@ def show(plan: Plan, output: Path) -> None:
     console().print(table)
     for gap in (*cost.gaps, *power.gaps):
         click.echo(f"not in the figures above: {gap}")
-    for excess in exceeded_budgets(plan.spec, plan.pricing):
+    for excess in plan.pricing.exceeded:
         click.echo(f"REFUSED, over budget: {excess}", err=True)
     for subnet in plan.subnets:
         for example in subnet.proof.examples[:3]:

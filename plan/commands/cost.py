@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +12,7 @@ from plan.render.progress import progress
 from topo.errors import Finding, HeddleError, SpecError
 
 if TYPE_CHECKING:
-    from costmodel.optimise import Design, Search
+    from costmodel import Search
 
 SHOWN = 12
 """Designs that lost and are shown to a person; ``--json`` has all."""
@@ -28,7 +27,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from plan.pricing import price_cluster
+    from costmodel import quote
     from plan.render.terminal import console
     from topo.cluster import read
 
@@ -38,14 +37,12 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
         raise HeddleError(
             f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
         )
-    pricing = price_cluster(cluster, currency)
+    pricing = quote(cluster, currency)
     priced, power, owning = pricing.cost, pricing.power, pricing.owning
     if as_json:
-        lines = [asdict(row.line) | {"unit_price": row.unit_price, "included": row.included} for row in priced.lines]
-        for line in lines:
-            line["unit_price"] = line["unit_price"] and [line["unit_price"].low, line["unit_price"].high]
-        owned = owning and owning.to_json()
-        print_json({"cost": priced.to_json(), "power": power.to_json(), "owning": owned, "lines": lines})
+        lines = [row.to_dict() for row in priced.lines]
+        owned = owning and owning.to_dict()
+        print_json({"cost": priced.to_dict(), "power": power.to_dict(), "owning": owned, "lines": lines})
         return
     table = Table(title=f"{cluster.spec.name} in {currency}", title_justify="left", title_style="bold")
     for name in ("part", "item", "place", "count", "each", "all"):
@@ -82,21 +79,15 @@ def compare(spec: Path, as_json: bool) -> None:
     """
     from rich.table import Table
 
-    from costmodel.baselines import baselines, read_published, table_ii, table_iii
-    from costmodel.comparison import compare as systems_of
-    from plan.pricing import PUBLISHED
+    import costmodel
     from plan.render.terminal import console
     from topo.cluster import read
-    from topo.hardware.catalog import config_root
 
     cluster = read(spec)
-    systems = systems_of(cluster.fabrics, cluster.catalog)
-    published = read_published(config_root() / PUBLISHED)
-    cells = table_ii(cluster.catalog, published)
-    cells += table_iii(baselines(cluster.catalog, published), cluster.catalog, published)
+    comparison, baselines = costmodel.compare(cluster), costmodel.baselines(cluster.catalog)
+    systems, cells = comparison.systems, baselines.cells
     if as_json:
-        rows = [asdict(system) | {"total": system.total} for system in systems]
-        print_json({"systems": rows, "published": [asdict(cell) | {"difference": cell.difference} for cell in cells]})
+        print_json({"systems": comparison.to_dict(), "published": baselines.to_dict()})
         return
     beside = Table(title=f"{cluster.spec.name}, GPU for GPU", title_justify="left", title_style="bold")
     for name in ("", "GPUs", "switches", "network", "servers", "total", "of DGX", "node power"):
@@ -128,19 +119,17 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
 
     Tries two levels, zones, three levels, planes and frames at several taperings, and says why each that lost did.
     """
-    from costmodel.needs import read_needs
-    from costmodel.optimise import search
+    import costmodel
     from plan.export.spec import format_spec
     from plan.files import write_file
 
     if output is not None and output.exists():
         raise SpecError([Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
-        source = read_needs(needs)
-        found = search(source.needs, source.catalog, step)
+        found = costmodel.optimise(costmodel.read_needs(needs), step=step)
     winner = found.winner
     if as_json:
-        print_json(_search_document(found))
+        print_json(found.to_dict())
     else:
         _show_search(found)
     if winner is None:
@@ -151,21 +140,6 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
 
 
-def _search_document(found: Search) -> dict[str, Any]:
-    def row(design: Design) -> dict[str, Any]:
-        figures = asdict(design) | {"spec": design.spec.model_dump(mode="json", exclude_unset=True)}
-        return figures | {"why_not": found.why_not(design)}
-
-    return {
-        "winner": found.winner and row(found.winner),
-        "front": [design.name for design in found.front],
-        "bound": found.bound,
-        "currency": found.needs.currency,
-        "designs": [row(design) for design in found.designs],
-        "refused": dict(found.refused),
-    }
-
-
 def _show_search(found: Search) -> None:
     from rich.markup import escape
     from rich.table import Table
@@ -173,11 +147,11 @@ def _show_search(found: Search) -> None:
     from plan.render.terminal import console
 
     unit, front, winner = found.needs.currency, found.front, found.winner
-    table = Table(title=f"{found.needs.name}: designs that do", title_justify="left", title_style="bold")
+    table = Table(title=f"{found.needs.name}: designs that meet the needs", title_justify="left", title_style="bold")
     for name in ("design", f"price ({unit})", "switches", "network power", "bisection", "why not"):
         table.add_column(name, justify="left" if name in ("design", "why not") else "right")
-    able = [design for design in found.designs if design.does]
-    others = [design for design in found.designs if not design.does]
+    able = [design for design in found.designs if design.meets_needs]
+    others = [design for design in found.designs if not design.meets_needs]
     for design in able:
         price = "unknown" if design.price is None else f"{design.price:,.0f}"
         why = "[green]the cheapest[/]" if design is winner else found.why_not(design)
@@ -188,9 +162,7 @@ def _show_search(found: Search) -> None:
     click.echo("* on the front: no other is as good in price, power and bisection at once")
     if found.bound is not None and winner is not None and winner.price:
         click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
-    click.echo(
-        f"{len(others):,} designs do not do, {len(found.refused):,} do not close; the dearest and the first of them:"
-    )
+    click.echo(f"{len(others):,} designs miss a requirement, {len(found.refused):,} cannot be built; examples:")
     for design in others[-SHOWN:]:
         price = "unknown price" if design.price is None else f"{design.price:,.0f} {unit}"
         click.echo(f"  {design.name} ({price}): {found.why_not(design)}")

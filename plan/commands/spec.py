@@ -60,13 +60,13 @@ def check(spec: Path, as_json: bool) -> int:
     Nothing is routed or written. Every error has its file, line and column, what was found there, and what was
     expected. Exit status 1: the spec asks for more than its own budget allows.
     """
-    from plan.pricing import exceeded_budgets, price_cluster
+    from costmodel import quote
     from routing.engines.base import ENGINES
     from topo.cluster import read
     from topo.counts import count
 
     cluster = read(spec, tuple(ENGINES))
-    exceeded = exceeded_budgets(cluster.spec, price_cluster(cluster))
+    exceeded = quote(cluster).exceeded
     subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
     if as_json:
         found = {"ok": not exceeded, "name": cluster.name, "counts": cluster.counts.to_dict(), "subnets": subnets}

@@ -18,9 +18,9 @@ from xlsxwriter import Workbook
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.worksheet import Worksheet
 
-from costmodel.bill import SPARE, Line
+from costmodel.parts import NETWORK, SERVERS, SPARE, Line
 from costmodel.power import Power
-from costmodel.price import NETWORK, SERVERS, Cost
+from costmodel.price import Cost
 from plan.render.tables import Formula, add_sheet
 from topo import Column, Table
 from topo.room.racks import Layout

@@ -16,7 +16,6 @@ from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from plan.files import Content
 from plan.pipeline import Plan
-from plan.pricing import exceeded_budgets
 from plan.subnet import Subnet, subnet_files, subnets_document, versions
 from topo.hardware.catalog import Catalog
 
@@ -26,12 +25,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.spec.name,
         "holds": plan.holds,
-        "exceeded": exceeded_budgets(plan.spec, plan.pricing),
-        "counts": plan.pricing.counts.to_dict(),
+        "exceeded": plan.pricing.exceeded,
+        "counts": plan.pricing.cluster.counts.to_dict(),
         **subnets_document(plan.subnets),
-        "cost": plan.pricing.cost.to_json(),
-        "power": plan.pricing.power.to_json(),
-        "owning": plan.pricing.owning and plan.pricing.owning.to_json(),
+        "cost": plan.pricing.cost.to_dict(),
+        "power": plan.pricing.power.to_dict(),
+        "owning": plan.pricing.owning and plan.pricing.owning.to_dict(),
         "inputs": {
             "spec_sha256": plan.spec_sha256,
             "catalog_sha256": _catalog_sha256(plan.catalog),
@@ -47,14 +46,18 @@ def plan_files(plan: Plan) -> Mapping[str, Content]:
     files: dict[str, Content] = {
         "plan.json": json.dumps(plan_document(plan), indent=2) + "\n",
         "bom.csv": format_bom_csv(plan.pricing.cost),
-        "bom.xlsx": format_bom_xlsx(plan.pricing.cost, plan.pricing.power, plan.pricing.layout),
-        "cables.csv": format_cable_schedule(fabrics, plan.catalog, plan.pricing.layout, plan.pricing.cablings),
-        "exports/p2p.xlsx": format_p2p_xlsx(fabrics, plan.pricing.layout),
+        "bom.xlsx": format_bom_xlsx(plan.pricing.cost, plan.pricing.power, plan.pricing.cluster.layout),
+        "cables.csv": format_cable_schedule(
+            fabrics, plan.catalog, plan.pricing.cluster.layout, plan.pricing.cluster.cablings
+        ),
+        "exports/p2p.xlsx": format_p2p_xlsx(fabrics, plan.pricing.cluster.layout),
         "exports/hca_mapping.csv": format_hca_mapping(fabrics),
         "exports/topology.conf": format_topology_conf(fabrics),
         "exports/topology.yaml": format_topology_yaml(fabrics),
     }
-    netbox = netbox_files(fabrics, plan.catalog, plan.spec.name, plan.pricing.layout, plan.pricing.cablings)
+    netbox = netbox_files(
+        fabrics, plan.catalog, plan.spec.name, plan.pricing.cluster.layout, plan.pricing.cluster.cablings
+    )
     files |= {f"exports/netbox/{name}": text for name, text in netbox.items()}
     for subnet, folder in zip(plan.subnets, _folders(plan.subnets), strict=True):
         fabric = subnet.fabric

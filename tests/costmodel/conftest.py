@@ -1,7 +1,8 @@
 import pytest
 
-from costmodel.baselines import Published, read_published
-from topo.hardware.catalog import Catalog, config_root, load_catalog
+from costmodel.comparison import Published
+from costmodel.comparison import published as read_published
+from topo.hardware.catalog import Catalog, load_catalog
 
 
 @pytest.fixture(scope="session")
@@ -11,4 +12,4 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="session")
 def published() -> Published:
-    return read_published(config_root() / "published" / "fire-flyer-ai-hpc.csv")
+    return read_published()

@@ -1,19 +1,25 @@
 import pytest
 
-from costmodel.baselines import Published, baselines, parse_published, table_ii, table_iii
-from costmodel.designs import size_fat_tree
+from costmodel.comparison import (
+    Published,
+    parse_published,
+    published_systems,
+    size_fat_tree,
+    table_ii,
+    table_iii,
+)
 from topo.errors import SpecError
 from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
 
 
 def cells(catalog: Catalog, published: Published) -> dict[tuple[str, str], float]:
-    found = table_ii(catalog, published) + table_iii(baselines(catalog, published), catalog, published)
+    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
     return {(cell.system, cell.figure): cell.computed for cell in found}
 
 
 def test_every_printed_cell_is_computed(catalog: Catalog, published: Published) -> None:
-    found = table_ii(catalog, published) + table_iii(baselines(catalog, published), catalog, published)
+    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
     computed = {(cell.table, cell.system, cell.figure) for cell in found}
     assert computed == {key for key in published.values if key[0] in ("II", "III")}
     assert all(cell.note for cell in found)
@@ -55,14 +61,14 @@ def test_half_of_dgx(catalog: Catalog, published: Published) -> None:
 
 
 def test_node_power_of_the_systems(catalog: Catalog, published: Published) -> None:
-    power = {system.name: system.node_power_w(catalog) for system in baselines(catalog, published)}
+    power = {system.name: system.node_power_w(catalog) for system in published_systems(catalog, published)}
     assert power == {"fire-flyer": 3.125e6, "pcie-three-level": 3.125e6, "dgx-a100": 5.25e6}
 
 
 def test_core_switches_by_formula_and_as_printed(catalog: Catalog, published: Published) -> None:
     by_formula = size_fat_tree(FatTree(switch="QM8700", levels=3), 10_000, catalog)
     assert (by_formula.leaf, by_formula.spine, by_formula.core) == (500, 500, 250)
-    (dgx,) = (system for system in baselines(catalog, published) if system.name == "dgx-a100")
+    (dgx,) = (system for system in published_systems(catalog, published) if system.name == "dgx-a100")
     assert (dgx.size.leaf, dgx.size.spine, dgx.size.core) == (500, 500, 320)
     assert "250" in dgx.note and "320" in dgx.note
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.bill import make_bill
-from costmodel.designs import size_fat_tree, size_zones
+from costmodel.bills import make_bill
+from costmodel.comparison import size_fat_tree, size_zones
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
 from topo.counts import count
@@ -78,6 +78,6 @@ def test_a_frame_is_one_part_and_its_backplane_no_cables(catalog: Catalog) -> No
     in_frame, in_boxes = count(frames, catalog), count(boxes, catalog)
     assert (in_frame.switches, in_frame.links) == (in_boxes.switches, in_boxes.links) == (60, 1_600)
     assert (in_frame.cables, in_boxes.cables) == (800, 1_600)
-    assert [(line.item, line.count, line.place) for line in make_bill(frames, catalog).of("switch")] == [
+    assert [(line.item, line.count, line.place) for line in make_bill(frames, catalog).of("switch").lines] == [
         ("CS8500", 1, "frame")
     ]

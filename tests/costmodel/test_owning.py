@@ -2,11 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.baselines import Published
-from costmodel.bill import SPARE, Bill, Line, make_bill, with_spares
-from costmodel.owning import expected_failures, own
-from costmodel.power import power_of
-from costmodel.price import price_bill
+from costmodel.bills import Bill, make_bill
+from costmodel.comparison import Published
+from costmodel.owning import CostOfOwning, expected_failures
+from costmodel.parts import SPARE, Line
 from helpers.clusters import tree, zoned
 from topo.counts import count
 from topo.hardware.catalog import Catalog
@@ -14,15 +13,15 @@ from topo.spec.purchase import Owning, Spares
 
 
 def test_energy_by_hand(catalog: Catalog, published: Published) -> None:
-    bill = Bill((Line("node", "dgx-a100", 10, "compute"),))
+    bill = Bill((Line("node", "dgx-a100", 10, "compute"),), catalog)
     stated = Owning(years=5, pue=1.5, price_per_kwh=0.1, currency="USD")
     failures = expected_failures(count([tree(20)], catalog), published)
-    owned = own(stated, price_bill(bill, catalog, "USD"), power_of(bill, catalog), failures)
+    owned = CostOfOwning(stated, bill.price("USD"), bill.power, failures)
     assert owned.energy_kwh_per_year == pytest.approx(42 * 1.5 * 8_766)
     assert owned.energy_per_year == pytest.approx(42 * 1.5 * 8_766 * 0.1)
     assert owned.total.low == pytest.approx(10 * 199_000 + 5 * owned.energy_per_year)
     assert owned.total.high == pytest.approx(10 * 200_000 + 5 * owned.energy_per_year)
-    assert owned.to_json()["gaps"] == []
+    assert owned.to_dict()["gaps"] == []
 
 
 def test_failures_are_the_published_ones_at_the_published_size(catalog: Catalog, published: Published) -> None:
@@ -43,16 +42,17 @@ def test_spares_are_rounded_up_item_by_item_and_draw_nothing(
             Line("switch", "QM8700", 1, "spine"),
             Line("cable", "MFS1S00-H005V", cables, "leaf - spine"),
             Line("node", "dgx-a100", 3, "compute"),
-        )
+        ),
+        catalog,
     )
-    spared = with_spares(bill, Spares(switches=percent / 100, cables=percent / 100))
+    spared = bill.with_spares(Spares(switches=percent / 100, cables=percent / 100))
     extra = {line.item: line.count for line in spared.lines if line.place == SPARE}
     wanted = {"QM8700": -(-percent * (switches + 1) // 100), "MFS1S00-H005V": -(-percent * cables // 100)}
     assert extra == (wanted if percent else {})
-    assert power_of(spared, catalog).total_w == power_of(bill, catalog).total_w
+    assert spared.power.total_w == bill.power.total_w
     assert spared.lines[: len(bill.lines)] == bill.lines
 
 
 def test_without_spares_nothing_changes(catalog: Catalog) -> None:
     bill = make_bill([tree(20)], catalog)
-    assert with_spares(bill, Spares()) == bill
+    assert bill.with_spares(Spares()) == bill

@@ -1,13 +1,13 @@
 import pytest
 
-from costmodel.bill import Bill, Line, make_bill
-from costmodel.power import power_of
+from costmodel.bills import Bill, make_bill
+from costmodel.parts import Line
 from helpers.clusters import zoned
 from topo.hardware.catalog import Catalog
 
 
 def test_fire_flyer_2(catalog: Catalog) -> None:
-    power = power_of(make_bill([zoned()], catalog), catalog)
+    power = make_bill([zoned()], catalog).power
     # 250 W a switch without optics, and 4.5 W for each end of an optical cable in it: two of a cable between switches.
     assert power.network_w == 122 * 250 + 4.5 * (2 * 1_640 + 1_560)
     assert power.servers_w == 1_200 * 2_500 + 180 * 700
@@ -21,15 +21,13 @@ def test_fire_flyer_2(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize(("part", "watts"), [("MCP1650-H002E26", 0.2), ("MFS1S00-H030V", 9.0)])
 def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog: Catalog) -> None:
-    power = power_of(
-        Bill((Line("cable", part, 10, "leaf - spine"), Line("cable", part, 10, "compute - leaf"))), catalog
-    )
+    power = Bill((Line("cable", part, 10, "leaf - spine"), Line("cable", part, 10, "compute - leaf")), catalog).power
     assert power.network_w == pytest.approx(10 * watts + 10 * watts / 2)
     assert all(row.source for row in power.lines)
 
 
 def test_what_is_unknown_is_named(catalog: Catalog) -> None:
-    power = power_of(Bill((Line("switch", "QM9790", 3, "leaf"), Line("switch", "unknown", 1, "leaf"))), catalog)
+    power = Bill((Line("switch", "QM9790", 3, "leaf"), Line("switch", "unknown", 1, "leaf")), catalog).power
     assert power.total_w == 0
     assert power.max_w is None
     assert len(power.gaps) == 4
@@ -41,4 +39,4 @@ def test_the_most_holds_the_optics_of_a_switch_once(catalog: Catalog) -> None:
         Line("node", "dgx-a100", 3, "compute"),
         Line("cable", "4xHDR", 9, "leaf - spine"),
     )
-    assert power_of(Bill(lines), catalog).max_w == 2 * 490 + 3 * 6_500
+    assert Bill(lines, catalog).power.max_w == 2 * 490 + 3 * 6_500

@@ -5,19 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.bill import Bill, Line, make_bill
-from costmodel.price import UNITS, Range, price_bill
+from costmodel.bills import Bill, make_bill
+from costmodel.parts import Line
+from costmodel.price import UNITS, Range
 from helpers.clusters import tree, zoned
 from topo.hardware.catalog import Catalog
 
 
 def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
-    cost = price_bill(make_bill([zoned()], catalog), catalog)
+    cost = make_bill([zoned()], catalog).price()
     assert cost.unit == UNITS
     assert cost.network == Range(366.0, 366.0)  # 122 switches x 3, their links included
     assert cost.servers == Range(10_800.0, 10_800.0)  # 1,200 nodes x 9
     assert cost.gaps == ("180 x storage-3fs (node, storage): no price in units",)
-    assert cost.to_json() == {
+    assert cost.to_dict() == {
         "unit": "units",
         "network": 366.0,
         "servers": 10_800.0,
@@ -28,7 +29,7 @@ def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
 
 
 def test_money_is_a_range_and_what_has_no_price_is_a_gap(catalog: Catalog) -> None:
-    cost = price_bill(make_bill([zoned()], catalog), catalog, "USD")
+    cost = make_bill([zoned()], catalog).price("USD")
     assert cost.network == Range(122 * 14_000, 122 * 18_700)
     assert any("pcie-a100" in gap for gap in cost.gaps)
     # The adapters of a storage server are bought apart; those of a GPU server are in its price, which is a gap.
@@ -38,21 +39,21 @@ def test_money_is_a_range_and_what_has_no_price_is_a_gap(catalog: Catalog) -> No
 
 def test_each_price_names_its_source(catalog: Catalog) -> None:
     for unit in (UNITS, "USD", "EUR"):
-        lines = price_bill(make_bill([tree(20)], catalog), catalog, unit).lines
+        lines = make_bill([tree(20)], catalog).price(unit).lines
         priced = [line for line in lines if line.unit_price is not None]
         assert priced
         assert all("[" in line.source for line in priced)
 
 
 def test_a_currency_that_nobody_quotes_is_all_gaps(catalog: Catalog) -> None:
-    cost = price_bill(make_bill([tree(20)], catalog), catalog, "CHF")
+    cost = make_bill([tree(20)], catalog).price("CHF")
     assert cost.total == Range(0, 0)
     assert len(cost.gaps) == sum(not line.included for line in cost.lines)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["QM8700", "QM9700", "nobody"]), st.integers(1, 999)), max_size=5))
 def test_the_total_is_the_sum_of_its_lines(catalog: Catalog, switches: list[tuple[str, int]]) -> None:
-    cost = price_bill(Bill(tuple(Line("switch", item, n, "leaf") for item, n in switches)), catalog, "USD")
+    cost = Bill(tuple(Line("switch", item, n, "leaf") for item, n in switches), catalog).price("USD")
     low = sum(n * {"QM8700": 14_000, "QM9700": 32_800, "nobody": 0}[item] for item, n in switches)
     high = sum(n * {"QM8700": 18_700, "QM9700": 42_000, "nobody": 0}[item] for item, n in switches)
     assert (cost.total.low, cost.total.high) == (low, high)
@@ -64,7 +65,7 @@ def test_ones_own_price_takes_the_place_of_all_others(catalog: Catalog) -> None:
     assert quote is not None
     cheap = replace(quote, points=(replace(quote.points[0], low=1.0, high=1.0),))
     ours = replace(catalog, prices=MappingProxyType({**catalog.prices, "QM8700": {"USD": cheap}}))
-    assert price_bill(make_bill([zoned()], catalog), ours, "USD").network == Range(122, 122)
+    assert make_bill([zoned()], ours).price("USD").network == Range(122, 122)
 
 
 @pytest.mark.parametrize(("amount", "shown"), [(Range(3, 3), "3"), (Range(1234, 5678.4), "1,234 to 5,678")])

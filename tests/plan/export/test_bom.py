@@ -6,9 +6,8 @@ import openpyxl
 import pytest
 from openpyxl.worksheet.worksheet import Worksheet
 
-from costmodel.bill import Bill, Line, make_bill, with_spares
-from costmodel.power import power_of
-from costmodel.price import price_bill
+from costmodel.bills import Bill, make_bill
+from costmodel.parts import Line
 from helpers.clusters import CATALOG, tree, zoned
 from plan.export.bom import format_bom_xlsx
 from topo.fabric import Fabric
@@ -23,7 +22,7 @@ def bill_of(fabric: Fabric) -> Bill:
 
 
 def workbook(bill: Bill, unit: str = "USD") -> bytes:
-    return format_bom_xlsx(price_bill(bill, CATALOG, unit), power_of(bill, CATALOG))
+    return format_bom_xlsx(bill.price(unit), bill.power)
 
 
 def sheet(data: bytes, name: str, *, values: bool = False) -> Worksheet:
@@ -61,7 +60,7 @@ def recalculate(sheet: Worksheet) -> dict[str, float]:
 @pytest.mark.parametrize("unit", ["USD", "EUR", "units"])
 def test_the_formulas_give_what_heddle_computed(unit: str) -> None:
     bill = bill_of(zoned())
-    data, cost = workbook(bill, unit), price_bill(bill, CATALOG, unit)
+    data, cost = workbook(bill, unit), bill.price(unit)
     for name in ("Bill", "Power"):
         shown = {c.coordinate: c.value for row in sheet(data, name, values=True).iter_rows() for c in row}
         live = recalculate(sheet(data, name))
@@ -84,14 +83,14 @@ def test_every_part_of_the_workbook_is_counted_in_the_fabric() -> None:
 
 
 def test_a_gap_is_an_empty_cell() -> None:
-    bill = Bill((Line("node", "pcie-a100", 7, "compute"),))
+    bill = Bill((Line("node", "pcie-a100", 7, "compute"),), CATALOG)
     bought = sheet(workbook(bill), "Bill", values=True)
     assert [bought.cell(2, column).value for column in (4, 5, 6, 7, 8)] == [7, None, None, None, None]
     assert bought.cell(2, 9).value == "no price known: a gap"
 
 
 def test_text_that_looks_like_a_formula_stays_text() -> None:
-    bill = Bill((Line("switch", '=HYPERLINK("http://x")', 1, "@leaf"),))
+    bill = Bill((Line("switch", '=HYPERLINK("http://x")', 1, "@leaf"),), CATALOG)
     cell = sheet(workbook(bill), "Bill").cell(2, 2)
     assert (cell.data_type, cell.value) == ("s", '=HYPERLINK("http://x")')
 
@@ -99,8 +98,8 @@ def test_text_that_looks_like_a_formula_stays_text() -> None:
 def test_racks_and_cables_have_sheets() -> None:
     fabric = tree(60)
     layout = place_devices([fabric], CATALOG, FloorPlan())
-    bill = with_spares(bill_of(fabric), Spares(cables=0.1))
-    data = format_bom_xlsx(price_bill(bill, CATALOG, "USD"), power_of(bill, CATALOG), layout)
+    bill = bill_of(fabric).with_spares(Spares(cables=0.1))
+    data = format_bom_xlsx(bill.price("USD"), bill.power, layout)
     racks = list(sheet(data, "Racks").iter_rows(min_row=2, values_only=True))
     assert len(racks) == layout.n_racks
     assert sum(int(row[1]) for row in racks) == 60 * 4 + fabric.n_switches  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from costmodel.baselines import read_published
+import costmodel
 from helpers.servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
@@ -13,7 +13,6 @@ from simulate.traffic.hfreduce import HFReduce, Stage
 from simulate.traffic.nccl import nccl_ring
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError
-from topo.hardware.catalog import config_root
 from topo.hardware.models import NodeModel
 
 MIB = 2.0**20
@@ -198,7 +197,7 @@ def test_one_point_alone_was_measured_above_the_ceiling() -> None:
 
     The point is bound by the shared root port, whose 37.5 GB/s the paper gives as about.
     """
-    published = read_published(config_root() / "published" / "hfreduce.csv")
+    published = costmodel.published("hfreduce")
     size = published.value("IV-B1", "hfreduce", "size_mib") * MIB
     above = []
     for gpus in (16, 64, 128, 512):

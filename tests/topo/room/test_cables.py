@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.bill import make_bill
+from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
 from plan.export.cable_schedule import format_cable_schedule
 from topo.builder import FabricBuilder
@@ -100,7 +100,7 @@ def test_two_halves_of_a_split_port_share_a_splitter():
 
     assert kinds == ["AOC-splitter"] * 7 + ["DAC"]
     assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
-    assert sum(line.count for line in bill.of("cable")) == 5
+    assert sum(line.count for line in bill.of("cable").lines) == 5
     schedule = format_cable_schedule([fabric], CATALOG, layout, [cabling]).splitlines()[1:]
     assert len(schedule) == 8
     assert len({line.split(",")[0] for line in schedule}) == 5

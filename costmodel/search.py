@@ -1,32 +1,33 @@
-"""The search for the cheapest network that does what is needed.
+"""The search for the cheapest network that meets given needs.
 
 Every design of `costmodel.families` is compiled as `plan build` would, priced by the same bill, and measured by maximum
 flows, which no routing can exceed. So nothing here knows a formula of a topology, and a design that wins also builds.
-How far the winner is from what could be had at all, a small integer program tells (`least_price`).
+How far the winner is from what could be had at all, a bound tells (`least_price`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import asdict, dataclass, replace
+from math import ceil, gcd
+from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from costmodel.bill import Bill, make_bill
+from costmodel.bills import make_bill
 from costmodel.capacity import bisection, storage_gbps
 from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
 from costmodel.needs import Needs, grown, servers_of
-from costmodel.power import power_of
-from costmodel.price import NETWORK, price_bill
+from costmodel.parts import NETWORK, columns
 from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
+from topo.hardware.catalog import Catalog, load_catalog
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
 from topo.spec.cluster import ClusterSpec
+from topo.table import Table
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9
@@ -52,11 +53,11 @@ class Design:
     """Of all compute nodes."""
     storage_gbps: float
     reasons: tuple[str, ...]
-    """Why it does not do; empty where it does."""
+    """Which needs it misses, and by how much; empty where it meets all."""
 
     @property
-    def does(self) -> bool:
-        """Whether it does all that is needed."""
+    def meets_needs(self) -> bool:
+        """Whether it meets all needs."""
         return not self.reasons
 
 
@@ -68,20 +69,24 @@ class Search:
     designs: tuple[Design, ...]
     """Those that compile, cheapest first; of equal price, fewest switches and watts first."""
     refused: Mapping[str, str]
-    """By name, why the others do not close, or cannot do by a bound that needs no compiling."""
+    """By name, why the others cannot be built, or miss a need by a bound that takes no compiling."""
     bound: float | None
     """What no network of these families and switches can undercut; None where a switch has no price."""
 
     @property
+    def able(self) -> tuple[Design, ...]:
+        """Designs that meet all needs and have a price, cheapest first."""
+        return tuple(design for design in self.designs if design.meets_needs and design.price is not None)
+
+    @property
     def winner(self) -> Design | None:
-        """The cheapest design that does all that is needed."""
-        return next((design for design in self.designs if design.does and design.price is not None), None)
+        """The cheapest design that meets all needs."""
+        return next(iter(self.able), None)
 
     @property
     def front(self) -> tuple[Design, ...]:
-        """Designs that do, and that no other beats in price, power and bisection at once, cheapest first."""
-        able = [design for design in self.designs if design.does and design.price is not None]
-        return tuple(design for design in able if not any(_beats(other, design) for other in able))
+        """Designs that meet all needs, and that no other beats in price, power and bisection, cheapest first."""
+        return tuple(design for design in self.able if not any(_beats(other, design) for other in self.able))
 
     def why_not(self, design: Design) -> str:
         """Say why a design did not win."""
@@ -94,19 +99,81 @@ class Search:
             return f"a part of it has no price in {self.needs.currency}"
         more = design.price - winner.price
         if more > 0:
-            return f"dearer by {more:,.0f} {self.needs.currency} ({design.price / winner.price - 1:.0%})"
+            return f"{more:,.0f} {self.needs.currency} more expensive ({design.price / winner.price - 1:.0%})"
         watts = design.power_w - winner.power_w
-        return f"as dear, with {design.switches - winner.switches:+d} switches and {watts:+,.0f} W"
+        return f"as expensive, with {design.switches - winner.switches:+d} switches and {watts:+,.0f} W"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all designs as plain values."""
+
+        def row(design: Design) -> dict[str, Any]:
+            figures = asdict(design) | {"spec": design.spec.model_dump(mode="json", exclude_unset=True)}
+            return figures | {"why_not": self.why_not(design)}
+
+        return {
+            "winner": self.winner and row(self.winner),
+            "front": [design.name for design in self.front],
+            "bound": self.bound,
+            "currency": self.needs.currency,
+            "designs": [row(design) for design in self.designs],
+            "refused": dict(self.refused),
+        }
+
+    @property
+    def table(self) -> Table:
+        """The designs that meet all needs as a table; a star marks those on the front."""
+        names = ("design", "price", "switches", "network power", "bisection", "why not")
+        front = self.front
+        rows = (
+            (
+                design.name + (" *" if design in front else ""),
+                design.price,
+                design.switches,
+                design.power_w,
+                design.bisection,
+                self.why_not(design) or "the cheapest",
+            )
+            for design in self.designs
+            if design.meets_needs
+        )
+        units = {"price": self.needs.currency, "network power": "W"}
+        return Table(f"{self.needs.name}: designs that meet the needs", tuple(columns(names, rows, units)))
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
-def search(needs: Needs, catalog: Catalog, step: Step = lambda name: None) -> Search:
-    """Try every landmark, and the finer trees that are cheaper than the best of them until one of those does.
+def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda name: None) -> Search:
+    """Find the cheapest network that meets needs.
+
+    Tries every landmark, and the finer trees that are cheaper than the best of them until one of those meets the needs.
 
     Parameters
     ----------
+    needs : Needs
+        What the network has to do: `read_needs`.
+    catalog : topo.Catalog, optional
+        Hardware and prices; what ships when left out.
     step : callable
-        Is told the name of each design before it is tried.
+        Progress callback, called with the name of each design before it is tried.
+
+    Returns
+    -------
+    Search
+        The winner, and of each other design why it lost.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.Needs.model_validate({
+    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
+    ...     "job": {"nodes": 60}, "switches": ["QM8700"],
+    ... })
+    >>> found = costmodel.optimise(needs)
+    >>> found.winner.switches, found.winner.price
+    (5, 15.0)
     """
+    catalog = catalog or load_catalog()
     designs: list[Design] = []
     refused: dict[str, str] = {}
 
@@ -125,14 +192,14 @@ def search(needs: Needs, catalog: Catalog, step: Step = lambda name: None) -> Se
 
     for name, shape in landmarks(needs, catalog):
         attempt(name, shape)
-    able = [design.price for design in designs if design.does and design.price is not None]
+    able = [design.price for design in designs if design.meets_needs and design.price is not None]
     below = min(
         [*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=float("inf")
     )
     for name, shape in finer_trees(needs, catalog, below)[:MOST_FINER]:
         design = attempt(name, shape)
-        if design is not None and design.does:
-            break  # all that follow have dearer switches
+        if design is not None and design.meets_needs:
+            break  # all that follow have more expensive switches
     designs.sort(key=lambda d: (d.price is None, d.price or 0.0, d.switches, d.power_w, d.name))
     return Search(needs, tuple(designs), refused, least_price(needs, catalog))
 
@@ -143,42 +210,41 @@ def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
     Raises
     ------
     DesignError
-        When it does not close.
+        When it cannot be built.
     """
     nodes = {key: grown(group, needs.growth) for key, group in needs.nodes.items()}
     spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape)
     fabrics = Cluster(spec, catalog).fabrics
     bill = make_bill(fabrics, catalog)
-    network = Bill(tuple(line for line in bill.lines if line.kind in NETWORK))
-    cost, power = price_bill(network, catalog, needs.currency), power_of(bill, catalog)
+    cost = bill.of(*NETWORK).price(needs.currency)
     design = Design(
         name=name,
         spec=spec.model_copy(update={"nodes": needs.nodes, "network": _settled(shape, fabrics, catalog)}),
         switches=sum(fabric.n_switches for fabric in fabrics),
         cables=bill.count("cable"),
         price=None if cost.gaps else cost.network.middle,
-        power_w=power.network_w,
+        power_w=bill.power.network_w,
         job_bisection=bisection(fabrics, needs.job.nodes, with_storage=needs.job.with_storage),
         bisection=bisection(fabrics),
         storage_gbps=storage_gbps(fabrics),
         reasons=(),
     )
-    return replace(design, reasons=tuple(_reasons(design, fabrics, power.total_w, needs)))
+    return replace(design, reasons=tuple(_reasons(design, fabrics, bill.power.total_w, needs)))
 
 
 def least_price(needs: Needs, catalog: Catalog) -> float | None:
-    """Return what no design of the families can undercut, by an integer program over whole switches.
+    """Return what no design of the families can undercut.
 
     Each adapter takes a port of a leaf. At bisection b, a leaf needs b uplinks for each of its adapters in jobs, since
     the other half of a job hangs on other leaves, except on the one leaf in the middle of each job; and an uplink ends
     in a port of another switch. So x switches of each model must have ``n + 2 (b j - m r)`` ports in all, with n
-    adapters, j of them in m jobs, and leaves of at most r ports. Cables are left out.
+    adapters, j of them in m jobs, and leaves of at most r ports. The least price of so many ports is that of one switch
+    and of the ports that it leaves to others, whichever switch makes that least. Cables are left out.
     """
-    import pulp
-
     models = [catalog.switch(name) for name in needs.switches]
-    prices = [catalog.price(model.name, needs.currency) for model in models]
-    if any(price is None for price in prices):
+    priced = [catalog.price(model.name, needs.currency) for model in models]
+    prices = [(price.low + price.high) / 2 for price in priced if price is not None]
+    if len(prices) < len(models):
         return None
     adapters = sum(servers.count * servers.adapters for servers in servers_of(needs, catalog))
     compute = servers_of(needs, catalog, Role.COMPUTE)
@@ -186,15 +252,13 @@ def least_price(needs: Needs, catalog: Catalog) -> float | None:
     least_adapters = min((servers.adapters for servers in compute), default=0)
     radix = max(model.chip_radix or model.radix for model in models)
     crossing = max(needs.job.bisection * jobs * needs.job.nodes * least_adapters - jobs * radix, 0)
-    problem = pulp.LpProblem("least_price", pulp.LpMinimize)
-    count = [problem.add_variable(f"switches_{index}", 0, cat="Integer") for index in range(len(models))]
-    problem += pulp.lpSum(
-        (price.low + price.high) / 2 * x for price, x in zip(prices, count, strict=True) if price is not None
-    )
-    ports = [(model.chip_radix or model.radix) * model.chips for model in models]
-    problem += pulp.lpSum(size * x for size, x in zip(ports, count, strict=True)) >= ceil(adapters + 2 * crossing)
-    problem.solve(pulp.HiGHS(msg=False, threads=1))
-    return float(pulp.value(problem.objective))
+    sizes = [(model.chip_radix or model.radix) * model.chips for model in models]
+    unit = gcd(*sizes)
+    options = [(size // unit, price) for size, price in zip(sizes, prices, strict=True)]
+    least = [0.0]
+    for ports in range(1, ceil(ceil(adapters + 2 * crossing) / unit) + 1):
+        least.append(min(price + least[max(ports - size, 0)] for size, price in options))
+    return least[-1]
 
 
 def _settled(shape: AnyShape, fabrics: Sequence[Fabric], catalog: Catalog) -> AnyShape:
@@ -209,7 +273,7 @@ def _settled(shape: AnyShape, fabrics: Sequence[Fabric], catalog: Catalog) -> An
 
 
 def _reasons(design: Design, fabrics: Sequence[Fabric], total_w: float, needs: Needs) -> list[str]:
-    """Say what a design does not do."""
+    """Say which needs a design misses."""
     reasons = []
     if design.job_bisection < needs.job.bisection - ROUNDING:
         reasons.append(

@@ -1,0 +1,224 @@
+"""The bill of materials: every part of a cluster, counted from its fabrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, line_columns
+from costmodel.power import Power, power_line
+from costmodel.price import UNITS, Cost, price_line
+from topo.cluster import Cluster
+from topo.fabric import Fabric, Kind, Role
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import SPEEDS
+from topo.room.cables import Cabling, backplane
+from topo.room.racks import Layout
+from topo.spec.purchase import Spares
+from topo.table import Table
+
+Part = tuple[PartKind, str, str]
+"""Kind, item and place of a line."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """All parts, each line with its count; totals are computed, never stored."""
+
+    lines: tuple[Line, ...]
+    catalog: Catalog
+    """Where prices and watts are looked up."""
+
+    def of(self, *kinds: PartKind) -> Bill:
+        """Return the part of the bill that has some kinds of lines."""
+        return replace(self, lines=tuple(line for line in self.lines if line.kind in kinds))
+
+    def count(self, kind: PartKind) -> int:
+        """Return the number of pieces of one kind."""
+        return sum(line.count for line in self.lines if line.kind == kind)
+
+    def price(self, currency: str = UNITS) -> Cost:
+        """Look up the price of every line.
+
+        Parameters
+        ----------
+        currency : str
+            ``USD``, ``EUR``, ..., or ``units``: the relative units of the Fire-Flyer paper, in which a switch comes
+            with its links.
+
+        Returns
+        -------
+        Cost
+            What has no price in that currency is among its `Cost.gaps`.
+
+        Examples
+        --------
+        >>> import costmodel, topo
+        >>> cost = costmodel.bill(topo.preset("fire-flyer-2")).price("USD")
+        >>> print(cost.network)
+        2,600,440 to 3,263,540
+        >>> cost.gaps[0]
+        '1,200 x pcie-a100 (node, compute): no price in USD'
+        """
+        return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self.lines))
+
+    @cached_property
+    def power(self) -> Power:
+        """What the parts in use draw. Spare parts draw nothing.
+
+        A cable whose length is not known yet is taken to be optical, since copper ends at 2 m: each of its ends in a
+        switch draws what the optical cable of its speed draws that draws the most.
+
+        Examples
+        --------
+        >>> import costmodel, topo
+        >>> power = costmodel.bill(topo.preset("lab-20")).power
+        >>> round(power.network_w), round(power.servers_w)
+        (1459, 41400)
+        """
+        drawing = (line for line in self.lines if line.place != SPARE)
+        lines = (power_line(line, self.catalog) for line in drawing)
+        return Power(tuple(line for line in lines if line is not None))
+
+    def with_spares(self, spares: Spares) -> Bill:
+        """Return the bill with spare parts, each item's share of those in use rounded up."""
+        share = {"switch": spares.switches, "adapter": spares.adapters}
+        share |= dict.fromkeys(("cable", "fibre", "optic"), spares.cables)
+        in_use: Counter[tuple[PartKind, str]] = Counter()
+        for line in self.lines:
+            if share.get(line.kind):
+                in_use[line.kind, line.item] += line.count
+        # 7 % of 100 is 7.000000000000001 in binary; nobody means an eighth.
+        extra = [
+            Line(kind, item, ceil(round(count * share[kind], 9)), SPARE)
+            for (kind, item), count in sorted(in_use.items())
+        ]
+        return replace(self, lines=(*self.lines, *extra))
+
+    @property
+    def table(self) -> Table:
+        """The lines as a table."""
+        return Table("bill of materials", line_columns(self.lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the lines as plain values."""
+        return {"lines": [asdict(line) for line in self.lines]}
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def bill(cluster: Cluster) -> Bill:
+    """Count the parts of a cluster, with the spares that its spec asks for.
+
+    With a floor plan every cable is the part that reaches; without one cables are counted by speed, since how long each
+    is, and so which part, only a floor plan tells.
+
+    Parameters
+    ----------
+    cluster : topo.Cluster
+        The cluster.
+
+    Returns
+    -------
+    Bill
+        A line for each kind, item and place.
+
+    Raises
+    ------
+    topo.DesignError
+        When the design cannot be built, the room is too small, or no cable reaches.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> parts = costmodel.bill(topo.preset("lab-20"))
+    >>> parts.count("switch"), parts.count("node")
+    (4, 20)
+    """
+    parts = make_bill(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings)
+    return parts.with_spares(cluster.spec.spares)
+
+
+def make_bill(
+    fabrics: Sequence[Fabric],
+    catalog: Catalog,
+    layout: Layout | None = None,
+    cablings: Sequence[Cabling] | None = None,
+) -> Bill:
+    """Count the parts of all subnets; a server with adapters in several of them is one server.
+
+    Chips of a frame switch are bought by the frame, and the links between them are its backplane.
+    """
+    parts: Counter[Part] = Counter()
+    servers: dict[str, tuple[str, str]] = {}
+    for subnet, fabric in enumerate(fabrics):
+        roles = [Role(role).name.lower() for role in fabric.role.tolist()]
+        models = [fabric.models[model] if model >= 0 else UNKNOWN for model in fabric.model.tolist()]
+        for node in range(fabric.n_nodes):
+            if fabric.kind[node] == Kind.SWITCH:
+                parts["switch", models[node], roles[node]] += 1
+            elif fabric.kind[node] == Kind.HCA:
+                host = int(fabric.host[node])
+                model = int(fabric.host_model[host]) if host >= 0 else -1
+                server = fabric.models[model] if model >= 0 else UNKNOWN
+                parts["adapter", models[node], server] += 1
+                if host >= 0:
+                    servers[fabric.hosts[host]] = (server, roles[node])
+        parts.update(_cables(fabric, roles, catalog, None if cablings is None else cablings[subnet]))
+    for model_name, role in servers.values():
+        parts["node", model_name, role] += 1
+    parts = _by_the_frame(parts, catalog)
+    if layout is not None:
+        parts["rack", f"rack of {layout.floor.rack_units} units", "room"] = layout.n_racks
+        parts["rack", "power distribution unit", "two a rack, one a feed"] = 2 * layout.n_racks
+    ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), part[0][1], part[0][2]))
+    return Bill(tuple(Line(kind, item, count, place) for (kind, item, place), count in ordered), catalog)
+
+
+def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
+    """Put whole frames in place of their chips."""
+    chips: Counter[str] = Counter()
+    result: Counter[Part] = Counter()
+    for (kind, item, place), count in parts.items():
+        if kind == "switch" and item in catalog.switches and catalog.switches[item].chips > 1:
+            chips[item] += count
+        else:
+            result[kind, item, place] = count
+    for item, count in chips.items():
+        result["switch", item, "frame"] = -(-count // catalog.switches[item].chips)
+    return result
+
+
+def _cables(fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cabling | None) -> Counter[Part]:
+    """Count cables, fibres and transceivers by what they connect, the end nearer to the hosts first: ``leaf - spine``.
+
+    Without a cabling each link is a cable of its speed.
+    """
+    ends = fabric.port_node[fabric.links]
+    ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
+    places = [f"{roles[low]} - {roles[high]}" for low, high in ends.tolist()]
+    parts: Counter[Part] = Counter()
+    if cabling is None:
+        width = fabric.width[fabric.links].min(axis=1).tolist()
+        speed = fabric.speed[fabric.links].min(axis=1).tolist()
+        for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
+            parts["cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link]] += 1
+        return parts
+    counted = {-1}
+    for place, index, cable in zip(places, cabling.part.tolist(), cabling.cable.tolist(), strict=True):
+        if cable not in counted:  # the second leg of a splitter is in a cable that was counted
+            counted.add(cable)
+            part = cabling.parts[index]
+            if part.kind == "fibre":
+                parts["fibre", f"{part.item}, {part.length_m:g} m", place] += 1
+                parts["optic", part.optic, place] += 2
+            else:
+                parts["cable", part.item, place] += 1
+    return parts
