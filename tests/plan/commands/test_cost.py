@@ -50,7 +50,7 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
     assert run(["optimise", NEEDS, "-o", str(winner)]) == 0
     shown = capsys.readouterr().out
     assert "the cheapest" in shown
-    assert "dearer by 228 units" in shown
+    assert "228 units more expensive" in shown
     assert run(["check", str(winner)]) == 0
     capsys.readouterr()
     assert run(["cost", str(winner), "--json"]) == 0
