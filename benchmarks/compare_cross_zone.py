@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from plan.inputs import read_routed_argument
-from plan.simulation import make_network
 from simulate.engines import fluid
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_gbytes_per_s, schedule
@@ -73,7 +72,7 @@ def figures(network: Network, algorithm: str) -> dict[str, float | str]:
 
 
 def main() -> None:
-    network = make_network(read_routed_argument(SPEC))
+    network = Network.of(read_routed_argument(SPEC).routed)
     found = {name: figures(network, algorithm) for name, algorithm in CASES.items()}
     print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
     for label, text in ROWS:

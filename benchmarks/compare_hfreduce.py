@@ -11,6 +11,7 @@ import numpy as np
 import costmodel
 from costmodel import Published
 from routing.engines.base import ENGINES
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate.engines.fluid import play
 from simulate.network import Network
@@ -75,7 +76,9 @@ def run(cluster: Cluster, system: str, gpus: int, size_bytes: float, chunk_bytes
     ends = cluster.ends(gpus // cluster.model.gpus)
     servers, flows = prepare(cluster, system, ends, size_bytes, chunk_bytes)
     fabric = cluster.fabric
-    network = Network.from_tables(fabric, cluster.tables, devices=servers.devices, hop_latency_s=cluster.hop_latency_s)
+    network = Network.of(
+        Routed(fabric, cluster.tables), lane_weights=1, devices=servers.devices, hop_latency_s=cluster.hop_latency_s
+    )
     outcome = play(network, flows)
 
     def kind(resource: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 import costmodel
 from routing.engines.base import ENGINES
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
@@ -33,7 +34,7 @@ def seconds(plan: Schedule, bridged: int) -> float:
     tables = ENGINES["fat-tree"].route(fabric)
     model = replace(source.catalog.node("pcie-a100"), nvlink_gpus=bridged)
     servers = Servers(model, fabric, np.arange(fabric.n_switches, fabric.n_switches + SERVERS), nvlink=bridged > 1)
-    network = Network.from_tables(fabric, tables, devices=servers.devices, host_gbps=ADAPTER_GBPS)
+    network = Network.of(Routed(fabric, tables), lane_weights=1, devices=servers.devices, host_gbps=ADAPTER_GBPS)
     return play(network, servers.flows(plan, SIZE)).makespan_s
 
 

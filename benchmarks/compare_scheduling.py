@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from plan.inputs import find_preset, read_routed_argument
-from plan.simulation import make_network
 from simulate.cluster.job import JobRecord
 from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
@@ -75,7 +74,7 @@ def table(runs: dict[str, ClusterRun]) -> str:
 
 
 if __name__ == "__main__":
-    network = make_network(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml"))
+    network = Network.of(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml").routed)
     computed = table({name: played(network, **rules) for name, rules in CASES.items()})
     print(computed)
     text = PAGE.read_text(encoding="utf-8")

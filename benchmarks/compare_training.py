@@ -11,6 +11,7 @@ from compare_hfreduce import Cluster
 
 import costmodel
 from costmodel import Published
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
@@ -45,8 +46,11 @@ def gpt2_medium(compute_s: float) -> tuple[Layer, ...]:
 
 
 def step_s(cluster: Cluster, servers: Servers, flows: Flows) -> float:
-    network = Network.from_tables(
-        cluster.fabric, cluster.tables, devices=servers.devices, hop_latency_s=cluster.hop_latency_s
+    network = Network.of(
+        Routed(cluster.fabric, cluster.tables),
+        lane_weights=1,
+        devices=servers.devices,
+        hop_latency_s=cluster.hop_latency_s,
     )
     return play(network, flows).makespan_s
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from simulate.network import Network
 from simulate.traffic.flows import Flows, chain
@@ -56,7 +57,7 @@ def zone(leaves: int = 40, spines: int = 20, hosts: int = 20) -> Network:
     for leaf in range(leaves):
         lft[leaf, lid[leaves + spines + to]] = np.where(to // hosts == leaf, to % hosts, hosts + to % spines) + 1
     lft[leaves:, lid[leaves + spines + to]] = to // hosts + 1
-    return Network.from_tables(fabric, RoutingTables(lid, lft, engine="destination modulo spines"))
+    return Network.of(Routed(fabric, RoutingTables(lid, lft, engine="destination modulo spines")))
 
 
 def permutations(ends: NDArray[np.int64], rng: np.random.Generator, times: int, mean: float) -> Load:

@@ -14,6 +14,7 @@ from topo.hardware.catalog import config_root
 if TYPE_CHECKING:
     from routing.lanes.classes import LanePlan
     from routing.lanes.policy import QosPolicy
+    from routing.routed import Routed
     from routing.tables import RoutingTables
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -31,6 +32,13 @@ class RoutedInput(NamedTuple):
     policy: QosPolicy
     """Which service level the subnet manager gives to a path."""
     notes: tuple[str, ...]
+
+    @property
+    def routed(self) -> Routed:
+        """The fabric with its tables, lanes and policy."""
+        from routing.routed import Routed
+
+        return Routed(self.fabric, self.tables, self.lanes, self.policy)
 
 
 def find_preset(folder: str, name: str, option: str) -> Path:

@@ -12,39 +12,10 @@ from typing import Any
 import numpy as np
 
 from plan.files import Content
-from plan.inputs import RoutedInput
 from plan.render.charts import draw_link_load, draw_timeline
-from simulate.network import Network
 from simulate.outcome.link_loads import lane_bytes, peak_utilisation
 from simulate.outcome.outcome import Outcome
 from simulate.workload.play import Simulation
-
-
-def make_network(
-    source: RoutedInput, *, latency_ns: float = 0.0, hop_latency_ns: float = 0.0, host_gbps: float = np.inf
-) -> Network:
-    """Return the network of a routed fabric, with its lanes and their weights.
-
-    Parameters
-    ----------
-    latency_ns
-        Of each message.
-    hop_latency_ns
-        Of each channel on its path, besides.
-    host_gbps
-        What a host can send and take in at each port, where that is less than its link.
-    """
-    weight = dict(source.lanes.arbitration)
-    used = [lane for lane in source.lanes.sl2vl if lane < 15]
-    return Network.from_tables(
-        source.fabric,
-        source.tables,
-        message_latency_s=latency_ns * 1e-9,
-        hop_latency_s=hop_latency_ns * 1e-9,
-        host_gbps=host_gbps,
-        lane_weights=[weight.get(lane, 1) for lane in range(max(used) + 1)],
-        policy=source.policy,
-    )
 
 
 def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:

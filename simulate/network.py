@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from routing.kernels.paths import walk
+from routing.lanes.classes import MAX_DATA_VLS
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.paths import trace
 from routing.routed import Routed
@@ -115,42 +116,57 @@ class Network:
     """Which service level the subnet manager gives to the paths of those that ask it."""
 
     @classmethod
-    def from_tables(
+    def of(
         cls,
-        fabric: Fabric,
-        tables: RoutingTables,
+        routed: Routed,
         *,
         message_latency_s: float = 0.0,
         hop_latency_s: float = 0.0,
         host_gbps: float = np.inf,
         lane_weights: ArrayLike | None = None,
         devices: Devices = NO_DEVICES,
-        policy: QosPolicy | None = None,
     ) -> Network:
-        """Make the network of a fabric and its tables.
+        """Make the network of a routed fabric, with its lanes and the levels that its policy gives.
 
         Parameters
         ----------
+        message_latency_s
+            Seconds that every message takes before its bytes move.
+        hop_latency_s
+            Seconds more for each channel on its path.
         host_gbps
             What a host can inject and take in at each adapter port, where that is less than its link.
-        lane_weights
-            Arbitration weight of virtual lanes 0, 1, ...: lanes with something to send share a link in proportion,
-            and the flows of a lane share what it gets (`simulate.engines.kernels.lanes` has the formula). None when all
-            flows share alike whatever their level.
-        policy
-            Service levels of flows that have none of their own; 0 for all without one.
+        lane_weights : (L,), optional
+            Arbitration weight of virtual lanes 0, 1, ..., by default those of `routed`. Lanes with something to send
+            share a link in proportion, and the flows of a lane share what it gets (`simulate.engines.kernels.lanes` has
+            the formula). One weight stands for one lane: all flows share alike, whatever their service level.
+        devices
+            Places inside hosts where flows begin and end.
 
         Raises
         ------
         HeddleError
             When a latency is negative, or a rate or weight not above 0.
+
+        Examples
+        --------
+        >>> import topo, routing, simulate
+        >>> routed = routing.route(topo.preset("lab-20").fabric)
+        >>> network = simulate.Network.of(routed, host_gbps=100)
+        >>> float(network.capacity_bytes_s.min()) * 8e-9, network.lane_weight.tolist()
+        (100.0, [1.0])
         """
+        fabric, lanes = routed.fabric, routed.lanes
+        if lane_weights is None:
+            weight_of = dict(lanes.arbitration)
+            used = [lane for lane in lanes.sl2vl if lane < MAX_DATA_VLS]
+            lane_weights = [weight_of.get(lane, 1) for lane in range(max(used, default=0) + 1)]
         for name, value in (("message_latency_s", message_latency_s), ("hop_latency_s", hop_latency_s)):
             if not (np.isfinite(value) and value >= 0):
                 raise HeddleError(f"found {name} {value}; expected seconds, not negative")
         if not host_gbps > 0:
             raise HeddleError(f"found host_gbps {host_gbps}; expected Gb/s above 0")
-        weight = np.ones(1) if lane_weights is None else np.atleast_1d(np.asarray(lane_weights, np.float64))
+        weight = np.atleast_1d(np.asarray(lane_weights, np.float64))
         if not (np.all(np.isfinite(weight) & (weight > 0)) and 1 <= len(weight) <= 15):
             raise HeddleError(f"found lane weights {weight.tolist()}; expected 1 to 15 numbers above 0")
         channel = fabric.rate_gbps * GBPS
@@ -162,13 +178,13 @@ class Network:
         channel = np.where(plugged, np.minimum(channel, channel[fabric.peer]), channel)
         return cls(
             fabric=fabric,
-            tables=tables,
+            tables=replace(routed.tables, sl2vl=lanes.sl2vl),
             capacity_bytes_s=frozen(np.concatenate([channel, devices.capacity_bytes_s])),
             message_latency_s=message_latency_s,
             hop_latency_s=hop_latency_s,
             lane_weight=frozen(weight),
             devices=devices,
-            policy=policy or QosPolicy(),
+            policy=routed.policy,
         )
 
     def with_devices(self, devices: Devices) -> Network:

@@ -60,10 +60,10 @@ def operate(
         from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument
         from plan.operation import operate_until
-        from plan.simulation import make_network
         from simulate.cluster.queue import read_queue
         from simulate.cluster.run import ClusterRun
         from simulate.cluster.saved_run import format_saved_run, read_saved_run
+        from simulate.network import Network
 
         if state is not None and not state.is_dir():
             check_writable(state)
@@ -72,7 +72,7 @@ def operate(
             jobs = jobs.under(cross_zone_jobs=None)
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
         saved = read_saved_run(state) if state is not None and state.exists() else None
-        run = ClusterRun(make_network(source), jobs, saved)
+        run = ClusterRun(Network.of(source.routed), jobs, saved)
         operation = operate_until(run, hours * 3600.0, step)
         if state is not None and not run.env.replaying:  # else the file has gone further
             step("writing")

@@ -97,7 +97,8 @@ def simulate(
             raise HeddleError(f"{output}: found a plan, which the simulation would replace; name another place with -o")
     with progress(quiet=as_json) as step:
         from plan.inputs import find_preset, read_routed_argument
-        from plan.simulation import make_network, simulation_files
+        from plan.simulation import simulation_files
+        from simulate.network import Network
         from simulate.workload.formats.flows_csv import format_flows_csv, read_flows_csv
         from simulate.workload.formats.goal import format_as_goal
         from simulate.workload.play import play_workload
@@ -105,8 +106,11 @@ def simulate(
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
-        network = make_network(
-            source, latency_ns=latency_ns, hop_latency_ns=hop_latency_ns, host_gbps=host_gbps or float("inf")
+        network = Network.of(
+            source.routed,
+            message_latency_s=latency_ns * 1e-9,
+            hop_latency_s=hop_latency_ns * 1e-9,
+            host_gbps=host_gbps or float("inf"),
         )
         step("placing the workload")
         if flows is not None:

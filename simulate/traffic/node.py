@@ -70,7 +70,7 @@ class Servers:
     nvlink: bool = False
     """Whether bridges of NVLink are plugged in."""
     devices: Devices = field(init=False)
-    """To give to `simulate.network.Network.from_tables`."""
+    """To give to `simulate.network.Network.of`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ends", frozen(np.asarray(self.ends, np.int32)))

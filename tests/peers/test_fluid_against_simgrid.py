@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 
@@ -59,7 +60,7 @@ def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str,
     from fluid_loads import zone
 
     small = zone(leaves=8, spines=4, hosts=10)
-    network = Network.from_tables(small.fabric, small.tables, message_latency_s=latency_s)
+    network = Network.of(Routed(small.fabric, small.tables), message_latency_s=latency_s)
     check(program, tmp_path, network, load, optim)
 
 

@@ -10,6 +10,7 @@ from helpers.opensm_daemon import run_opensm
 from helpers.twins import twin
 from plan.cli import run
 from routing.endpoints import select_endpoints
+from routing.routed import Routed
 from simulate.engines import fluid
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
@@ -38,6 +39,6 @@ def test_tables_and_links_that_opensm_dumps(engine: str, tmp_path: Path, capsys:
 
     told = json.loads(capsys.readouterr().out)
     flows = schedule("all-to-all", "shift", len(ends)).flows(SIZE).placed(np.asarray(ends))
-    expected = fluid.play(Network.from_tables(fabric, swept.tables), flows).makespan_s
+    expected = fluid.play(Network.of(Routed(fabric, swept.tables)), flows).makespan_s
     assert told["makespan_s"] == pytest.approx(expected, rel=1e-9)
     assert told["jobs"][0]["ranks"] == 40

@@ -10,6 +10,7 @@ from helpers.fluids import routed
 from helpers.strategies import tree
 from routing.lanes.classes import lanes_of_classes
 from routing.lanes.policy import ASK, MatchRule, PortGroup, QosPolicy, levels_of_pairs, policy_of_classes
+from routing.routed import Routed
 from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
@@ -29,8 +30,7 @@ CLASSES = (
 def network() -> Network:
     lanes = lanes_of_classes(CLASSES)
     tables = replace(routed(FABRIC), sl2vl=lanes.sl2vl)
-    weights = [weight for _, weight in lanes.arbitration]
-    return Network.from_tables(FABRIC, tables, lane_weights=weights, policy=policy_of_classes(FABRIC, CLASSES))
+    return Network.of(Routed(FABRIC, tables, lanes, policy_of_classes(FABRIC, CLASSES)))
 
 
 def test_traffic_of_storage_servers_has_the_level_of_its_class_either_way() -> None:

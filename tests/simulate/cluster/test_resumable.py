@@ -5,6 +5,7 @@ import pytest
 
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
+from routing.routed import Routed
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.network import Network
 from simulate.workload.spec import StorageSpec
@@ -13,7 +14,7 @@ from topo.errors import HeddleError
 from topo.fabric import Role
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
 
 
 class World:

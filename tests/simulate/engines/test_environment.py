@@ -6,6 +6,7 @@ import simpy
 
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import play
 from simulate.network import Network
@@ -19,7 +20,7 @@ RATE = 25e9
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
-    return Network.from_tables(fabric, routed(fabric), message_latency_s=1e-6)
+    return Network.of(Routed(fabric, routed(fabric)), message_latency_s=1e-6)
 
 
 def test_two_processes_share_a_link(network: Network) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from helpers.fluids import fair_rates, hosts, routed, uses
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from simulate.engines.fluid import play
 from simulate.network import Devices, Network
@@ -21,7 +22,7 @@ TREES = [((3,), (1,), (1,)), ((3, 4), (1, 2), (1, 1)), ((2, 3), (1, 3), (1, 2)),
 @pytest.fixture(scope="module", params=TREES, ids=str)
 def network(request: pytest.FixtureRequest) -> Network:
     fabric = grow_tree(*request.param)
-    return Network.from_tables(fabric, routed(fabric))
+    return Network.of(Routed(fabric, routed(fabric)))
 
 
 def finish_times(network: Network, flows: Flows) -> np.ndarray:
@@ -105,7 +106,7 @@ def test_equals_solving_everything_anew_at_each_event(network: Network, latency:
     tied = st.sampled_from([0.0, 1e6, 2e6, 4e6, 25e6])  # symmetric trees and few sizes: ties everywhere
     sizes = data.draw(st.sampled_from([tied, st.floats(1e3, 1e8)]))
     flows = as_flows(network, data.draw(traffic(len(hosts(network)), sizes)))
-    net = Network.from_tables(network.fabric, network.tables, message_latency_s=latency, hop_latency_s=latency / 4)
+    net = Network.of(Routed(network.fabric, network.tables), message_latency_s=latency, hop_latency_s=latency / 4)
 
     outcome = play(net, flows)
 
@@ -114,7 +115,7 @@ def test_equals_solving_everything_anew_at_each_event(network: Network, latency:
 
 
 def test_one_flow_takes_its_latency_and_then_the_link(network: Network) -> None:
-    net = Network.from_tables(network.fabric, network.tables, message_latency_s=1e-6, hop_latency_s=1e-7)
+    net = Network.of(Routed(network.fabric, network.tables), message_latency_s=1e-6, hop_latency_s=1e-7)
     first, *_, last = hosts(network)
     outcome = play(net, Flows.of(first, last, 25e9, start_s=1.0))
     hops = np.diff(outcome.routes.offset)[0]
@@ -172,7 +173,7 @@ def test_devices_share_what_is_inside_their_host(network: Network) -> None:
         receive_resource=np.array([1, 1, 1]),
         receive_use=np.array([2.0, 2.0, 3.0]),
     )
-    net = Network.from_tables(network.fabric, network.tables, devices=devices)
+    net = Network.of(Routed(network.fabric, network.tables), devices=devices)
 
     alone = play(net, Flows.of(n, n + 2, 12e9))
     assert alone.finish_s == pytest.approx([3.0])  # memory: three bytes of 12 GB/s for each
@@ -185,7 +186,7 @@ def test_devices_share_what_is_inside_their_host(network: Network) -> None:
 
 
 def test_the_slower_end_of_a_link_decides(network: Network) -> None:
-    net = Network.from_tables(network.fabric, network.tables, host_gbps=100)
+    net = Network.of(Routed(network.fabric, network.tables), host_gbps=100)
     first, second, third = hosts(network)[:3]
     outcome = play(net, Flows.of([first, second], [third, third], [RATE, 2 * RATE]))
 
@@ -216,7 +217,7 @@ def test_refuses_flows_without_a_path(network: Network) -> None:
     first, second = hosts(network)[:2]
     lft = network.tables.lft.copy()
     lft[:, network.tables.lid[second]] = NO_PATH
-    broken = Network.from_tables(network.fabric, RoutingTables(network.tables.lid, lft))
+    broken = Network.of(Routed(network.fabric, RoutingTables(network.tables.lid, lft)))
 
     with pytest.raises(HeddleError, match=r"flow 1 has no path: .* has no entry"):
         play(broken, Flows.of([first, first], [first, second], 1.0))
@@ -227,4 +228,4 @@ def test_refuses_flows_without_a_path(network: Network) -> None:
 def test_refuses_impossible_options(network: Network) -> None:
     for options in ({"message_latency_s": -1.0}, {"host_gbps": 0.0}, {"lane_weights": [1, 0]}):
         with pytest.raises(HeddleError, match="found"):
-            Network.from_tables(network.fabric, network.tables, **options)  # type: ignore[arg-type]
+            Network.of(Routed(network.fabric, network.tables), **options)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 
 from helpers.fluids import fair_rates, hosts, moving, routed, uses
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from simulate.engines.fluid import Fluid, play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
@@ -16,7 +17,7 @@ from topo.errors import HeddleError
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
-    return Network.from_tables(fabric, routed(fabric))
+    return Network.of(Routed(fabric, routed(fabric)))
 
 
 def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
@@ -141,7 +142,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
     arrays = Fluid(network).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
-        Fluid.restored(Network.from_tables(network.fabric, network.tables, host_gbps=1), arrays)
+        Fluid.restored(Network.of(Routed(network.fabric, network.tables), host_gbps=1), arrays)
     del arrays["own.sent"]
     with pytest.raises(HeddleError, match=r"own\.sent"):
         Fluid.restored(network, arrays)

@@ -5,6 +5,7 @@ import pytest
 
 from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate.engines.fluid import Fluid, play
 from simulate.network import Devices, Network
@@ -19,7 +20,7 @@ def laned(fabric: Fabric, weights: list[float], devices: Devices | None = None) 
     tables = routed(fabric)
     tables = RoutingTables(tables.lid, tables.lft, sl2vl=(*range(15), 0))
     options = {} if devices is None else {"devices": devices}
-    return Network.from_tables(fabric, tables, lane_weights=weights, **options)
+    return Network.of(Routed(fabric, tables), lane_weights=weights, **options)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_lanes_do_not_matter_inside_a_host(star: Fabric) -> None:
 def test_one_lane_of_many_is_plain_max_min(star: Fabric) -> None:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
     network = laned(fabric, [1.0, 5.0])
-    plain = Network.from_tables(fabric, network.tables)
+    plain = Network.of(Routed(fabric, network.tables), lane_weights=1)
     rng = np.random.default_rng(2)
     ends = np.array(hosts(network))
     flows = Flows.of(rng.choice(ends, 200), rng.choice(ends, 200), rng.exponential(1e6, 200), sl=1)
@@ -135,7 +136,7 @@ def test_the_tables_say_on_which_level_a_path_goes(star: Fabric) -> None:
     tables = routed(star)
     path_sl = np.full_like(tables.lft, 3)
     tables = RoutingTables(tables.lid, tables.lft, path_sl, sl2vl=(*range(15), 0))
-    network = Network.from_tables(star, tables, lane_weights=[1.0] * 5)
+    network = Network.of(Routed(star, tables), lane_weights=[1.0] * 5)
     first, second = hosts(network)[:2]
 
     flows = Flows.of([first, first], second, 1.0, sl=[0, 4])

@@ -6,6 +6,7 @@ from scipy.optimize import linprog
 
 from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from simulate.engines.fluid import Fluid
 from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
@@ -48,7 +49,7 @@ def fair_by_programs(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:
 def test_rates_are_those_of_the_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = grow_tree(*[((3, 3), (1, 2), (1, 1)), ((2, 2, 2), (1, 2, 1), (1, 1, 1)), ((5,), (1,), (1,))][seed % 3])
-    ends = np.array(hosts(Network.from_tables(fabric, routed(fabric))))
+    ends = np.array(hosts(Network.of(Routed(fabric, routed(fabric)))))
     n_devices, n_resources = 4, 3
     devices = Devices(
         end_port=rng.choice(ends, n_devices),
@@ -61,7 +62,7 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
         receive_resource=rng.integers(0, n_resources, n_devices),
         receive_use=rng.uniform(0.5, 3, n_devices),
     )
-    network = Network.from_tables(fabric, routed(fabric), devices=devices)
+    network = Network.of(Routed(fabric, routed(fabric)), devices=devices)
     places = np.concatenate([ends, fabric.n_end_ports + np.arange(n_devices)])
     src, dst = rng.choice(places, (2, 14))
     src, dst = src[src != dst], dst[src != dst]

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from simulate.traffic.training import OperationGraph
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))
-NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
 ENDS = np.array(hosts(NETWORK))
 
 

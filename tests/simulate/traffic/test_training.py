@@ -8,6 +8,7 @@ import pytest
 
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
@@ -41,7 +42,7 @@ search_bucket = bucket_search.search_bucket
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((16,), (1,), (1,))  # one switch
-    return Network.from_tables(fabric, routed(fabric))
+    return Network.of(Routed(fabric, routed(fabric)))
 
 
 def collective(name: str, n: int = N) -> Collective:

@@ -5,6 +5,7 @@ import pytest
 
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
+from routing.routed import Routed
 from simulate.network import Network
 from simulate.workload.formats.flow_trace import format_trace_csv
 from simulate.workload.formats.goal import format_as_goal
@@ -16,7 +17,7 @@ from topo.formats.yaml import parse_yaml
 from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
-NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
 GIB = 2.0**30
 MIB = 2.0**20
 

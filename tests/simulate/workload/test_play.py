@@ -8,6 +8,7 @@ import pytest
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.lanes.policy import ASK
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
@@ -19,7 +20,7 @@ from topo.formats.yaml import parse_yaml
 from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-NETWORK = Network.from_tables(FABRIC, routed(FABRIC))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
 MODEL = CATALOG.node("storage-3fs")
 
 BOTH = """
@@ -77,7 +78,7 @@ jobs:
 - {name: shift, kind: collective, collective: all-to-all, size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
 """
     tables = replace(routed(FABRIC), sl2vl=(0, 1) + (0,) * 14)
-    lanes = Network.from_tables(FABRIC, tables, lane_weights=[1, 1])
+    lanes = Network.of(Routed(FABRIC, tables), lane_weights=[1, 1])
     times = []
     for network, sl in ((NETWORK, 1), (lanes, 1)):
         workload, outcome = run(text % sl, network=network)

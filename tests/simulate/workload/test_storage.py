@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
+from routing.routed import Routed
 from simulate.engines.environment import NetworkEnvironment
 from simulate.network import Network
 from simulate.traffic.placement import zone_of
@@ -26,7 +27,7 @@ SAMPLE = 2.0**20
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-    return Network.from_tables(fabric, routed(fabric))
+    return Network.of(Routed(fabric, routed(fabric)))
 
 
 def world(network: Network, seed: int = 0, **options: object) -> tuple[NetworkEnvironment, Storage, list[Client]]:
@@ -156,4 +157,4 @@ def test_refuses_what_cannot_be(network: Network) -> None:
         Storage(NetworkEnvironment(network), replace(MODEL, ssd_read_gbyte_per_s=None))
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(HeddleError, match="no storage servers"):
-        Storage(NetworkEnvironment(Network.from_tables(fabric, routed(fabric))), MODEL)
+        Storage(NetworkEnvironment(Network.of(Routed(fabric, routed(fabric)))), MODEL)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.servers import PCIE_A100, ends, model, routed_tree
+from routing.routed import Routed
 from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
@@ -19,7 +20,7 @@ GROUPS = np.arange(32) // 8
 
 def run(algorithm: str, servers: Servers) -> Outcome:
     fabric, tables = routed_tree()
-    network = Network.from_tables(fabric, tables, devices=servers.devices, host_gbps=25)
+    network = Network.of(Routed(fabric, tables), devices=servers.devices, host_gbps=25)
     return play(network, servers.flows(schedule("allreduce", algorithm, 32, groups=GROUPS), SIZE))
 
 
