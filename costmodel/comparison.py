@@ -21,7 +21,8 @@ from topo.cluster import Cluster
 from topo.counts import count
 from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
-from topo.formats.catalog_csv import CONVERTERS, Row, parse_table, read_table
+from topo.formats.catalog_csv import Row, parse_table, read_table
+from topo.hardware.models import number
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import NodeModel
 from topo.shapes.fat_tree import FatTree
@@ -97,7 +98,7 @@ def _published(rows: Sequence[Row]) -> Published:
         if key in values:
             findings.append(Finding(row.source.where, f"{key[2]} of {key[1]} again", "each cell of a table once"))
         try:
-            values[key] = CONVERTERS[float](text)
+            values[key] = number(text)
         except ValueError as error:
             findings.append(Finding(f"{row.source.where}, column value", repr(text), str(error)))
     if findings:

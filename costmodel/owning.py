@@ -13,7 +13,7 @@ from costmodel.price import UNITS, Cost, Range
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError
-from topo.spec.purchase import Owning
+from topo.spec.cluster import Owning
 from topo.table import Table
 
 HOURS_PER_YEAR = 8_766.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from topo.fabric import Role
-from topo.formats.catalog_csv import Source
+from topo.hardware.models import Source
 from topo.table import Column
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from topo.errors import Finding, SpecError
 from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
-from topo.spec.base import Name, SpecModel
+from topo.spec.base import Name, SpecModel, mismatch
 from topo.spec.units import Bytes, Seconds
 from topo.spec.validation import validate
 
@@ -69,7 +68,7 @@ class QueuedJob(SpecModel):
     def _computes(cls, backward: float, info: ValidationInfo) -> float:
         if backward + info.data.get("forward", 1.0) <= 0:
             expected = "more than 0 s of computation, `forward` and `backward` together"
-            raise PydanticCustomError("computes", "{expected}", {"expected": expected})
+            raise mismatch(expected)
         return backward
 
     @field_validator("stages", "expert_nodes")
@@ -77,8 +76,7 @@ class QueuedJob(SpecModel):
     def _divides(cls, parts: int, info: ValidationInfo) -> int:
         nodes = info.data.get("nodes", 0)
         if nodes % parts:
-            context = {"expected": f"a number that divides the {nodes} nodes of the job"}
-            raise PydanticCustomError("divides", "{expected}", context)
+            raise mismatch(f"a number that divides the {nodes} nodes of the job")
         return parts
 
     @property
@@ -111,7 +109,7 @@ class QueueSpec(SpecModel):
     @classmethod
     def _some(cls, jobs: tuple[QueuedJob, ...]) -> tuple[QueuedJob, ...]:
         if not jobs:
-            raise PydanticCustomError("no_job", "{expected}", {"expected": "at least one job"})
+            raise mismatch("at least one job")
         return jobs
 
 

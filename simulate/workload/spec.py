@@ -6,12 +6,11 @@ from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from topo.errors import did_you_mean
 from topo.fabric import Role
-from topo.spec.base import Name, ServerRole, SpecModel
+from topo.spec.base import Name, ServerRole, SpecModel, mismatch
 from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
 
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
@@ -79,8 +78,7 @@ class CollectiveJob(RankedJob):
     def _known(cls, algorithm: str, info: ValidationInfo) -> str:
         names = ALGORITHMS.get(info.data.get("collective", ""), {})
         if names and algorithm and algorithm not in names:
-            context = {"expected": f"one of {', '.join(names)}", "hint": did_you_mean(algorithm, names)}
-            raise PydanticCustomError("algorithm", "{expected}", context)
+            raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
         return algorithm or next(iter(names), "")
 
 
@@ -132,7 +130,7 @@ class ChakraJob(PlacedJob):
             if algorithm not in names:
                 found = f"{collective}: {algorithm}"
                 wanted = f"{collective}: {', '.join(names)}" if names else f"a collective: {', '.join(ALGORITHMS)}"
-                raise PydanticCustomError("algorithm", "{expected}", {"found": found, "expected": wanted})
+                raise mismatch(wanted, found)
         return algorithms
 
 
@@ -187,8 +185,7 @@ class TrainingJob(RankedJob):
     def _known(cls, algorithm: str) -> str:
         names = ALGORITHMS["allreduce"]
         if algorithm not in names:
-            context = {"expected": f"one of {', '.join(names)}", "hint": did_you_mean(algorithm, names)}
-            raise PydanticCustomError("algorithm", "{expected}", context)
+            raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
         return algorithm
 
 
@@ -261,9 +258,8 @@ class WorkloadSpec(SpecModel):
     @classmethod
     def _each_name_once(cls, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         if not jobs:
-            raise PydanticCustomError("no_job", "{expected}", {"expected": "at least one job"})
+            raise mismatch("at least one job")
         name, times = Counter(job.name for job in jobs).most_common(1)[0]
         if times > 1:
-            context = {"found": f"{times} jobs with the name {name}", "expected": "a name for each job"}
-            raise PydanticCustomError("twice", "{found}; expected {expected}", context)
+            raise mismatch("a name for each job", f"{times} jobs with the name {name}")
         return jobs

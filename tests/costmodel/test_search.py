@@ -11,7 +11,7 @@ from helpers.clusters import CATALOG, zoned
 from plan.export.spec import format_spec
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, SpecError
-from topo.formats.catalog_csv import Source
+from topo.hardware.models import Source
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import Price, PricePoint, SwitchModel

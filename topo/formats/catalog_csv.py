@@ -1,59 +1,31 @@
 """The tables of a hardware catalog: CSV whose every row says where its figures come from.
 
 A row fills some columns of one model; the columns ``source``, ``date`` and ``confidence`` cite them. The meaning of the
-other columns is that of the fields in `topo.hardware.catalog`; an empty cell says nothing at all.
+other columns is that of the fields in `topo.hardware.models`; an empty cell says nothing at all.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from topo.errors import Finding, SpecError, did_you_mean
-from topo.fabric import Role
 from topo.formats.text import read_text
-from topo.hardware.speeds import LinkSpeed, parse_link_speed
+from topo.hardware.models import CONFIDENCE, Source
 
 MAX_BYTES = 2_000_000
 MAX_ROWS = 10_000
 MAX_CELL = 500
 """Characters of one cell."""
 
-CONFIDENCE: dict[str, str] = {
-    "Q": "read in the paper on Fire-Flyer AI-HPC itself",
-    "Q-art": "read in the artifact that its authors published",
-    "Q-src": "read in another primary source: a vendor's document, a repository",
-    "Q-2nd": "read in a third party's note or price list",
-    "I": "inferred or derived",
-    "R": "recalled, confirmed in no text",
-    "own": "the owner's own: a quote, an order, a measurement",
-}
-"""How sure a figure is."""
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Models appear in node descriptions, which hold 63 characters."""
 DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 CITATION = ("source", "date", "confidence")
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a figure comes from."""
-
-    text: str
-    """Document and place in it."""
-    date: str
-    """Date of the document as far as it is known (``2024-08-31``, ``2020``); of the entry where it bears none."""
-    confidence: str
-    """A key of `CONFIDENCE`."""
-    where: str
-    """``file:line`` of the row in the catalog."""
 
 
 @dataclass(frozen=True)
@@ -63,57 +35,6 @@ class Row:
     model: str
     cells: dict[str, str]
     source: Source
-
-
-def whole(text: str) -> int:
-    """Read a whole number, not negative."""
-    if not re.fullmatch(r"\d{1,12}", text):
-        raise ValueError("a whole number, not negative")
-    return int(text)
-
-
-def number(text: str) -> float:
-    """Read a finite number, not negative."""
-    try:
-        value = float(text) if len(text) <= 40 and "_" not in text else math.nan
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise ValueError("a number, not negative")
-    return value
-
-
-def yes_or_no(text: str) -> bool:
-    """Read ``yes`` or ``no``."""
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
-def link_speed(text: str) -> LinkSpeed:
-    """Read a link speed such as ``4xHDR``."""
-    try:
-        return parse_link_speed(text)
-    except ValueError:
-        raise ValueError("a link speed like 4xHDR, NDR or HDR100") from None
-
-
-def server_role(text: str) -> Role:
-    """Read the role of a server."""
-    if text not in ("compute", "storage", "management"):
-        raise ValueError("compute, storage or management")
-    return Role[text.upper()]
-
-
-CONVERTERS: dict[type, Callable[[str], Any]] = {
-    str: str,
-    int: whole,
-    float: number,
-    bool: yes_or_no,
-    LinkSpeed: link_speed,
-    Role: server_role,
-}
-"""How a cell becomes a field of each type; each raises a ValueError that says what was expected."""
 
 
 def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:

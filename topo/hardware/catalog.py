@@ -5,19 +5,30 @@ Tables are read in order: those that ship, then those of the user, which add mod
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar
 
-from topo.errors import Finding, SpecError, did_you_mean
-from topo.formats.catalog_csv import CONVERTERS, Row, Source, read_table
-from topo.hardware.models import CableModel, HardwareModel, HcaModel, NodeModel, Price, PricePoint, SwitchModel
+from pydantic import TypeAdapter, ValidationError
 
-KINDS: dict[str, type[HardwareModel]] = {
+from topo.errors import Finding, SpecError, did_you_mean, refusal
+from topo.formats.catalog_csv import Row, read_table
+from topo.hardware.models import (
+    CableModel,
+    HcaModel,
+    NodeModel,
+    Number,
+    Price,
+    PricePoint,
+    Source,
+    SwitchModel,
+)
+from topo.spec.base import spelled
+
+KINDS: dict[str, Any] = {
     "switches": SwitchModel,
     "nodes": NodeModel,
     "hcas": HcaModel,
@@ -25,13 +36,22 @@ KINDS: dict[str, type[HardwareModel]] = {
 }
 """Model class of each table of a catalog folder; two more tables hold figures with a source each, and prices."""
 FIGURE_COLUMNS = ("figure", "value")
-PRICE_COLUMNS = ("currency", "low", "high", "note")
-CHOICES = {
-    "protocol": ("infiniband", "ethernet"),
-    "kind": ("DAC", "AOC", "optic", "DAC-splitter", "AOC-splitter"),
-}
+CURRENCY = Annotated[str, *spelled("[A-Z]{3}|units", "a currency like USD or EUR, or units")]
+Cells = Mapping[str, tuple[str, Source]]
+"""Text of each column of a model, and where it comes from."""
 
-Model = TypeVar("Model", bound=HardwareModel)
+
+@dataclass(frozen=True)
+class PriceRow:
+    """A row of ``prices.csv``."""
+
+    currency: CURRENCY
+    low: Number
+    high: Number
+    note: str = ""
+
+
+Model = TypeVar("Model", bound="SwitchModel | NodeModel | HcaModel | CableModel")
 
 
 @dataclass(frozen=True)
@@ -95,16 +115,9 @@ def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
 
 
 @cache
-def _field_types(table: str) -> dict[str, type]:
-    """Type of each field that a table may fill, without its None."""
-    kind = KINDS[table]
-    hints = get_type_hints(kind)
-    result = {}
-    for item in dataclasses.fields(kind):
-        if item.name not in ("name", "sources"):
-            parts = [part for part in get_args(hints[item.name]) if part is not type(None)]
-            result[item.name] = parts[0] if parts else hints[item.name]
-    return result
+def _reader(kind: Any) -> tuple[TypeAdapter[Any], tuple[str, ...]]:
+    """What makes a model of its cells, and the columns that there can be."""
+    return TypeAdapter(kind), tuple(item.name for item in fields(kind) if item.name not in ("name", "sources"))
 
 
 class _Loading:
@@ -112,10 +125,9 @@ class _Loading:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        # Table, values and sources of each model.
-        self.models: dict[str, tuple[str, dict[str, Any], dict[str, Source]]] = {}
+        self.table: dict[str, str] = {}
+        self.cells: dict[str, dict[str, tuple[str, Source]]] = {}
         self.first_row: dict[str, str] = {}
-        self.unreadable: set[tuple[str, str]] = set()
         self.prices: dict[str, dict[str, list[PricePoint]]] = {}
 
     def add_folder(self, folder: Path, shown: str) -> None:
@@ -124,141 +136,114 @@ class _Loading:
         try:
             present = sorted(path.name for path in folder.iterdir() if path.suffix == ".csv")
         except OSError as error:
-            reason = error.strerror or str(error)
-            self.findings.append(Finding(shown, f"no readable folder ({reason})", "a folder of catalog tables"))
+            self.refuse(shown, f"no readable folder ({error.strerror or error})", "a folder of catalog tables")
             return
         if not present:
             self.refuse(shown, "a folder without tables", "one with any of " + ", ".join(known))
         for name in present:
             if name not in known:
                 self.refuse(f"{shown}/{name}", f"the table {name}", "one of " + ", ".join(known), name, known)
-        for table in KINDS:
-            rows = self.read(folder / f"{table}.csv", shown, present, tuple(_field_types(table)))
-            seen: set[str] = set()
-            for row in rows:
-                if row.model in seen:
-                    self.refuse(row.source.where, f"the model {row.model} a second time", "one row a model")
-                elif self.models.get(row.model, (table,))[0] != table:
-                    other = self.models[row.model][0]
-                    self.refuse(row.source.where, f"the model {row.model}", f"a name that is not in {other}.csv")
-                else:
-                    seen.add(row.model)
-                    self.models.setdefault(row.model, (table, {}, {}))
-                    self.first_row.setdefault(row.model, row.source.where)
-                    for column, text in row.cells.items():
-                        self.fill(row, column, text)
-        self.add_figures(self.read(folder / "figures.csv", shown, present, FIGURE_COLUMNS))
-        self.add_prices(self.read(folder / "prices.csv", shown, present, PRICE_COLUMNS))
 
-    def read(self, path: Path, shown: str, present: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        if path.name not in present:
-            return []
-        try:
-            return read_table(path, columns, f"{shown}/{path.name}")
-        except SpecError as error:
-            self.findings += error.findings
-            return []
+        def read(table: str, columns: Sequence[str]) -> list[Row]:
+            if f"{table}.csv" not in present:
+                return []
+            try:
+                return read_table(folder / f"{table}.csv", columns, f"{shown}/{table}.csv")
+            except SpecError as error:
+                self.findings += error.findings
+                return []
 
-    def fill(self, row: Row, column: str, text: str) -> None:
-        """Set one value of a model."""
-        table, values, sources = self.models[row.model]
-        try:
-            value = CONVERTERS[_field_types(table)[column]](text)
-            if column in CHOICES and text not in CHOICES[column]:
-                raise ValueError("one of " + ", ".join(CHOICES[column]))
-        except ValueError as error:
-            self.refuse(f"{row.source.where}, column {column}", f'"{text[:60]}" for {row.model}', str(error))
-            self.unreadable.add((row.model, column))
-            return
-        values[column] = value
-        sources[column] = row.source
+        for table, kind in KINDS.items():
+            self.add_models(table, read(table, _reader(kind)[1]))
+        self.add_figures(read("figures", FIGURE_COLUMNS))
+        self.add_prices(read("prices", _reader(PriceRow)[1]))
+
+    def add_models(self, table: str, rows: Sequence[Row]) -> None:
+        seen: set[str] = set()
+        for row in rows:
+            where = row.source.where
+            if row.model in seen:
+                self.refuse(where, f"the model {row.model} a second time", "one row a model")
+            elif self.table.setdefault(row.model, table) != table:
+                self.refuse(where, f"the model {row.model}", f"a name that is not in {self.table[row.model]}.csv")
+            else:
+                seen.add(row.model)
+                self.first_row.setdefault(row.model, where)
+                cells = self.cells.setdefault(row.model, {})
+                cells.update({column: (text, row.source) for column, text in row.cells.items()})
 
     def add_figures(self, rows: Sequence[Row]) -> None:
         seen: set[tuple[str, str]] = set()
-        for row in rows:
+        for row in self.known(rows):
             where, figure = row.source.where, row.cells.get("figure", "")
-            if row.model not in self.models:
-                self.refuse(where, f"the model {row.model}", "a model of the catalog", row.model, self.models)
-                continue
-            fields = _field_types(self.models[row.model][0])
-            if figure not in fields:
-                self.refuse(where, f'the figure "{figure[:60]}"', "one of " + ", ".join(fields), figure, fields)
+            columns = _reader(KINDS[self.table[row.model]])[1]
+            if figure not in columns:
+                self.refuse(where, f'the figure "{figure[:60]}"', "one of " + ", ".join(columns), figure, columns)
             elif (row.model, figure) in seen:
                 self.refuse(where, f"{figure} of {row.model} a second time", "each figure once")
             elif "value" not in row.cells:
                 self.refuse(where, f"no value for {figure} of {row.model}", "a value; leave the row out if unknown")
             else:
                 seen.add((row.model, figure))
-                self.fill(row, figure, row.cells["value"])
+                self.cells[row.model][figure] = row.cells["value"], row.source
 
     def add_prices(self, rows: Sequence[Row]) -> None:
         fresh: dict[str, dict[str, list[PricePoint]]] = {}
-        for row in rows:
-            where, cells = row.source.where, row.cells
-            currency = cells.get("currency", "")
-            if row.model not in self.models:
-                self.refuse(where, f"the model {row.model}", "a model of the catalog", row.model, self.models)
-            elif currency != "units" and not (len(currency) == 3 and currency.isascii() and currency.isupper()):
-                found = f'the currency "{currency[:60]}"' if currency else "no currency"
-                self.refuse(where, f"{found} for {row.model}", "a currency like USD or EUR, or units")
-            else:
-                bounds = {}
-                for column in ("low", "high"):
-                    try:
-                        bounds[column] = CONVERTERS[float](cells.get(column, ""))
-                    except ValueError as error:
-                        found = f'"{cells.get(column, "")[:60]}" for {row.model}'
-                        self.refuse(f"{where}, column {column}", found, str(error))
-                if len(bounds) < 2:
-                    continue
-                if bounds["low"] > bounds["high"]:
-                    self.refuse(where, f"{bounds['low']} above {bounds['high']} for {row.model}", "low, then high")
-                    continue
-                point = PricePoint(bounds["low"], bounds["high"], cells.get("note", ""), row.source)
-                fresh.setdefault(row.model, {}).setdefault(currency, []).append(point)
+        for row in self.known(rows):
+            where = row.source.where
+            cells = {column: (text, row.source) for column, text in row.cells.items()}
+            price = self.validate(PriceRow, row.model, cells, where)
+            if price is not None and price.low > price.high:
+                self.refuse(where, f"{price.low} above {price.high} for {row.model}", "low, then high")
+            elif price is not None:
+                point = PricePoint(price.low, price.high, price.note, row.source)
+                fresh.setdefault(row.model, {}).setdefault(price.currency, []).append(point)
         self.prices |= fresh
+
+    def known(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Yield the rows of models that there are; refuse the others."""
+        for row in rows:
+            if row.model in self.cells:
+                yield row
+            else:
+                self.refuse(row.source.where, f"the model {row.model}", "a model of the catalog", row.model, self.cells)
+
+    def validate(self, kind: Any, model: str, cells: Cells, where: str, **more: Any) -> Any:
+        """Return an instance of a class out of cells, or None after noting what is wrong with them."""
+        try:
+            return _reader(kind)[0].validate_python({column: text for column, (text, _) in cells.items()} | more)
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_input=False)
+        for detail in details:
+            column = str(detail["loc"][0])
+            if detail["type"] != "missing":
+                text, source = cells[column]
+                expected = str(detail.get("ctx", {}).get("expected", detail["msg"])).replace("'", "")
+                self.refuse(f"{source.where}, column {column}", f'"{text[:60]}" for {model}', expected)
+        if missing := [str(detail["loc"][0]) for detail in details if detail["type"] == "missing"]:
+            self.refuse(where, f"no {' and no '.join(missing)} for {model}", "a value for each")
+        return None
 
     def finish(self) -> Catalog:
         """Build all models, or raise everything that was found."""
-        built: dict[str, dict[str, HardwareModel]] = {table: {} for table in KINDS}
-        for name, (table, values, sources) in sorted(self.models.items()):
-            kind = KINDS[table]
-            missing = [
-                item.name
-                for item in dataclasses.fields(kind)
-                if item.default is dataclasses.MISSING
-                and item.default_factory is dataclasses.MISSING
-                and item.name not in ("name", *values)
-            ]
-            told = any((name, column) in self.unreadable for column in missing)
-            if missing and not told:
-                self.refuse(self.first_row[name], f"no {' and no '.join(missing)} for {name}", "a value for each")
-            elif not missing:
-                built[table][name] = kind(name=name, sources=MappingProxyType(sources), **values)
-        adapters = self.of_kind(built["hcas"], HcaModel)
-        nodes = self.of_kind(built["nodes"], NodeModel)
-        for node in nodes.values():
-            if node.adapter_model not in adapters:
-                where = node.sources["adapter_model"].where
+        built: dict[str, dict[str, Any]] = {table: {} for table in KINDS}
+        for name, cells in sorted(self.cells.items()):
+            table, where = self.table[name], self.first_row[name]
+            sources = MappingProxyType({column: source for column, (_, source) in cells.items()})
+            built[table][name] = self.validate(KINDS[table], name, cells, where, name=name, sources=sources)
+        for node in filter(None, built["nodes"].values()):
+            if node.adapter_model not in built["hcas"]:
                 found = f"the adapter {node.adapter_model} of {node.name}"
-                self.refuse(where, found, "a model of hcas.csv", node.adapter_model, adapters)
+                where = node.sources["adapter_model"].where
+                self.refuse(where, found, "a model of hcas.csv", node.adapter_model, built["hcas"])
         if self.findings:
             raise SpecError(self.findings)
         prices = {
             name: MappingProxyType({currency: Price(currency, tuple(points)) for currency, points in by.items()})
             for name, by in sorted(self.prices.items())
         }
-        return Catalog(
-            switches=self.of_kind(built["switches"], SwitchModel),
-            nodes=nodes,
-            hcas=adapters,
-            cables=self.of_kind(built["cables"], CableModel),
-            prices=MappingProxyType(prices),
-        )
-
-    @staticmethod
-    def of_kind(models: Mapping[str, HardwareModel], kind: type[Model]) -> Mapping[str, Model]:
-        return MappingProxyType({name: model for name, model in models.items() if isinstance(model, kind)})
+        models = {table: MappingProxyType(models) for table, models in built.items()}
+        return Catalog(**models, prices=MappingProxyType(prices))
 
     def refuse(self, where: str, found: str, expected: str, word: str = "", names: Iterable[str] = ()) -> None:
         """Add a finding; ``word`` is a name that may be meant for one of ``names``."""
@@ -268,5 +253,4 @@ class _Loading:
 def _look_up(models: Mapping[str, Model], name: str, what: str) -> Model:
     if name in models:
         return models[name]
-    finding = Finding("catalog", f'no {what} "{name[:60]}"', "one of " + ", ".join(models), did_you_mean(name, models))
-    raise SpecError([finding])
+    raise refusal("catalog", f'no {what} "{name[:60]}"', "one of " + ", ".join(models), did_you_mean(name, models))

@@ -1,17 +1,97 @@
 """Models of hardware: switches, servers, adapters, cables, and what they cost.
 
-Every value of a model knows its source (`HardwareModel.sources`); what no source tells is None, never zero.
+Every value of a model knows its source (`HardwareModel.sources`); what no source tells is None, never zero. The types
+of the fields say how the cell of a table becomes a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
-from topo.fabric import Role
-from topo.formats.catalog_csv import Source
-from topo.hardware.speeds import LinkSpeed
+from pydantic import BeforeValidator, SkipValidation
+
+from topo.hardware.speeds import LinkSpeed, parse_link_speed
+from topo.spec.base import ServerRole, mismatch
+
+CONFIDENCE: dict[str, str] = {
+    "Q": "read in the paper on Fire-Flyer AI-HPC itself",
+    "Q-art": "read in the artifact that its authors published",
+    "Q-src": "read in another primary source: a vendor's document, a repository",
+    "Q-2nd": "read in a third party's note or price list",
+    "I": "inferred or derived",
+    "R": "recalled, confirmed in no text",
+    "own": "the owner's own: a quote, an order, a measurement",
+}
+"""How sure a figure is."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a figure comes from."""
+
+    text: str
+    """Document and place in it."""
+    date: str
+    """Date of the document as far as it is known (``2024-08-31``, ``2020``); of the entry where it bears none."""
+    confidence: str
+    """A key of `CONFIDENCE`."""
+    where: str
+    """``file:line`` of the row in the catalog."""
+
+
+def _cell(read: Callable[[str], Any]) -> BeforeValidator:
+    """Read the text of a table's cell; what is no text is a value already."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return read(value)
+        except ValueError as error:
+            raise mismatch(str(error)) from None
+
+    return BeforeValidator(check)
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"\d{1,12}", text):
+        raise ValueError("a whole number, not negative")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Read a finite number, not negative."""
+    try:
+        value = float(text) if len(text) <= 40 and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("a number, not negative")
+    return value
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def _link_speed(text: str) -> LinkSpeed:
+    try:
+        return parse_link_speed(text)
+    except ValueError:
+        raise ValueError("a link speed like 4xHDR, NDR or HDR100") from None
+
+
+Whole = Annotated[int, _cell(_whole)]
+Number = Annotated[float, _cell(number)]
+YesNo = Annotated[bool, _cell(_yes_or_no)]
+Speed = Annotated[LinkSpeed, _cell(_link_speed)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +99,9 @@ class HardwareModel:
     """What can be bought under one name."""
 
     name: str
-    sources: Mapping[str, Source] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+    sources: Annotated[Mapping[str, Source], SkipValidation] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
     """Source of each field that is not None."""
     part_number: str | None = None
     """What to order."""
@@ -29,37 +111,36 @@ class HardwareModel:
 class SwitchModel(HardwareModel):
     """A switch: a box with one chip, or a frame with many."""
 
-    radix: int
+    radix: Whole
     """Ports on its panel, each at `speed`."""
-    speed: LinkSpeed
+    speed: Speed
     """Of an Ethernet port: the lanes of equal rate, ``8xNDR`` for 800 Gb/s."""
-    protocol: str = "infiniband"
-    """``infiniband`` or ``ethernet``."""
+    protocol: Literal["infiniband", "ethernet"] = "infiniband"
     chip: str | None = None
     """Switching chip, as device tables call it."""
-    managed: bool | None = None
+    managed: YesNo | None = None
     """Whether it can run a subnet manager itself."""
     connector: str | None = None
-    cages: int | None = None
+    cages: Whole | None = None
     """Connectors on the panel, where one holds several ports."""
-    split_radix: int | None = None
+    split_radix: Whole | None = None
     """Ports when each is split in two at half the lanes."""
-    chips: int = 1
+    chips: Whole = 1
     """Switching chips inside; each is a switch to the subnet manager."""
-    leaf_chips: int | None = None
+    leaf_chips: Whole | None = None
     """Chips of a frame whose ports are on the panel."""
-    spine_chips: int | None = None
+    spine_chips: Whole | None = None
     """Chips of a frame that link its leaf chips."""
-    chip_radix: int | None = None
+    chip_radix: Whole | None = None
     """Ports of each chip of a frame."""
-    rack_units: int | None = None
-    latency_ns: float | None = None
+    rack_units: Whole | None = None
+    latency_ns: Number | None = None
     """Port to port."""
-    power_typical_w: float | None = None
+    power_typical_w: Number | None = None
     """Without optics."""
-    power_max_w: float | None = None
+    power_max_w: Number | None = None
     """With a full panel of optics."""
-    power_port_w: float | None = None
+    power_port_w: Number | None = None
     """The most that a port gives to what is plugged in."""
 
 
@@ -67,53 +148,53 @@ class SwitchModel(HardwareModel):
 class NodeModel(HardwareModel):
     """A server."""
 
-    role: Role
-    gpus: int = 0
+    role: ServerRole
+    gpus: Whole = 0
     gpu: str | None = None
     cpu: str | None = None
-    sockets: int | None = None
-    memory_gbyte: float | None = None
-    adapters: int
+    sockets: Whole | None = None
+    memory_gbyte: Number | None = None
+    adapters: Whole
     """Adapters on the network that the spec plans."""
     adapter_model: str
     """An adapter of the catalog."""
-    storage_adapters: int = 0
+    storage_adapters: Whole = 0
     """Further adapters, for a storage network of its own."""
-    adapters_included: bool | None = None
+    adapters_included: YesNo | None = None
     """Whether the server's price holds its adapters."""
-    ssds: int = 0
-    ssd_tbyte: float | None = None
+    ssds: Whole = 0
+    ssd_tbyte: Number | None = None
     """Size of each SSD."""
-    ssd_read_gbyte_per_s: float | None = None
+    ssd_read_gbyte_per_s: Number | None = None
     """Each SSD, large reads."""
-    ssd_write_gbyte_per_s: float | None = None
+    ssd_write_gbyte_per_s: Number | None = None
     """Each SSD, large writes that go on."""
-    ssd_read_latency_us: float | None = None
+    ssd_read_latency_us: Number | None = None
     """Of a read, before its bytes flow."""
-    ssd_write_latency_us: float | None = None
-    rack_units: int | None = None
-    power_typical_w: float | None = None
+    ssd_write_latency_us: Number | None = None
+    rack_units: Whole | None = None
+    power_typical_w: Number | None = None
     """Mean under load."""
-    power_max_w: float | None = None
-    gemm_tf32_tflops: float | None = None
+    power_max_w: Number | None = None
+    gemm_tf32_tflops: Number | None = None
     """Measured, one GPU."""
-    gemm_fp16_tflops: float | None = None
+    gemm_fp16_tflops: Number | None = None
     """Measured, one GPU."""
-    memory_gbyte_per_s: float | None = None
+    memory_gbyte_per_s: Number | None = None
     """Practical bandwidth of host memory, both sockets."""
-    gpu_pcie_gbyte_per_s: float | None = None
+    gpu_pcie_gbyte_per_s: Number | None = None
     """GPU to host memory, one direction."""
-    root_port_gbyte_per_s: float | None = None
+    root_port_gbyte_per_s: Number | None = None
     """From a PCIe root port to the processor's bus, both directions together; GPUs that share a port share this."""
-    gpus_on_shared_root_port: int | None = None
+    gpus_on_shared_root_port: Whole | None = None
     """GPUs that share one root port, where others have their own."""
-    first_gpu_on_shared_root_port: int | None = None
+    first_gpu_on_shared_root_port: Whole | None = None
     """The first of them, counted from 0; the others follow it."""
-    gpu_adapter_gibyte_per_s: float | None = None
+    gpu_adapter_gibyte_per_s: Number | None = None
     """GPU to adapter directly, without passing through host memory."""
-    nvlink_gbyte_per_s: float | None = None
+    nvlink_gbyte_per_s: Number | None = None
     """Of one GPU, both directions together, as vendors count."""
-    nvlink_gpus: int | None = None
+    nvlink_gpus: Whole | None = None
     """GPUs that NVLink connects with one another."""
 
 
@@ -121,36 +202,36 @@ class NodeModel(HardwareModel):
 class HcaModel(HardwareModel):
     """A host channel adapter."""
 
-    ports: int
-    speed: LinkSpeed
+    ports: Whole
+    speed: Speed
     chip: str | None = None
     """As device tables call it."""
     connector: str | None = None
     pcie: str | None = None
     """Generation and lanes, such as ``gen4 x16``."""
-    power_max_w: float | None = None
+    power_max_w: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CableModel(HardwareModel):
     """A cable with both ends, or the transceiver of one end."""
 
-    kind: str
+    kind: Literal["DAC", "AOC", "optic", "DAC-splitter", "AOC-splitter"]
     """``DAC`` (copper), ``AOC`` (optical, ends fixed), ``optic`` (one transceiver); ``-splitter`` for one to two."""
-    speed: LinkSpeed
+    speed: Speed
     """Of the undivided end."""
     connector: str | None = None
-    length_m: float | None = None
+    length_m: Number | None = None
     """Of a cable; a model that comes in several lengths is one model each."""
-    reach_m: float | None = None
+    reach_m: Number | None = None
     """The most that a transceiver spans."""
     fibre: str | None = None
     """What fibre and plug a transceiver takes."""
-    power_end_w: float | None = None
+    power_end_w: Number | None = None
     """Of each end."""
-    latency_ns_per_m: float | None = None
-    diameter_mm: float | None = None
-    kg_per_m: float | None = None
+    latency_ns_per_m: Number | None = None
+    diameter_mm: Number | None = None
+    kg_per_m: Number | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
@@ -40,7 +39,7 @@ from topo.shapes.base import (
 )
 from topo.shapes.fat_tree import FatTree, TreeSize, add_tree, base_level
 from topo.shapes.graft import links_onto, size_grafts
-from topo.spec.base import GroupName, SpecModel, SwitchName
+from topo.spec.base import GroupName, SpecModel, SwitchName, mismatch
 
 Placement = Literal["border", "spread"]
 
@@ -86,8 +85,7 @@ class Zones(ShapeModel):
     def _joined_in_one_way(self) -> Self:
         if (self.joints is None) == (self.direct is None):
             found = "neither `joints` nor `direct`" if self.joints is None else "both `joints` and `direct`"
-            context = {"found": found, "expected": "one of them, to say how the zones are joined"}
-            raise PydanticCustomError("joined", "{found}; expected {expected}", context)
+            raise mismatch("one of them, to say how the zones are joined", found)
         return self
 
     @property

@@ -35,6 +35,12 @@ class SpecModel(BaseModel):
     )
 
 
+def mismatch(expected: str, found: str = "", hint: str = "") -> PydanticCustomError:
+    """Return the error of a value that a spec cannot have; ``found`` is what stands there by default."""
+    text = "{found}; expected {expected}" if found else "{expected}"
+    return PydanticCustomError("mismatch", text, {"expected": expected, "found": found, "hint": hint})
+
+
 def known(kind: str) -> AfterValidator:
     """Refuse a name that the context does not have among its names of this kind."""
 
@@ -42,8 +48,7 @@ def known(kind: str) -> AfterValidator:
         names = (info.context or {}).get(kind)
         if names is not None and name not in names:
             hint = did_you_mean(name, names) or f"There is {', '.join(names) or 'none'}."
-            context = {"expected": f"the name of a {kind}", "hint": hint}
-            raise PydanticCustomError("unknown_name", "{expected}. {hint}", context)
+            raise mismatch(f"the name of a {kind}", hint=hint)
         return name
 
     return AfterValidator(check)
@@ -54,7 +59,7 @@ def spelled(pattern: str, expected: str) -> tuple[AfterValidator, FieldInfo]:
 
     def check(name: str) -> str:
         if not re.fullmatch(pattern, name):
-            raise PydanticCustomError("name", "{expected}", {"expected": expected})
+            raise mismatch(expected)
         return name
 
     return AfterValidator(check), Field(json_schema_extra={"pattern": f"^{pattern}$"})
@@ -80,8 +85,7 @@ def _role(value: Any) -> Role:
     if isinstance(value, Role):
         return value
     if not isinstance(value, str) or value not in HOST_ROLES:
-        context = {"expected": f"one of {', '.join(HOST_ROLES)}", "hint": did_you_mean(str(value), HOST_ROLES)}
-        raise PydanticCustomError("role", "{expected}", context)
+        raise mismatch(f"one of {', '.join(HOST_ROLES)}", hint=did_you_mean(str(value), HOST_ROLES))
     return HOST_ROLES[value]
 
 

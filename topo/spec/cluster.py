@@ -9,12 +9,10 @@ from collections import Counter
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from topo.room.racks import FloorPlan
 from topo.shapes import Shape
-from topo.spec.base import EngineName, GroupKey, Name, NodeName, ServerRole, SpecModel, TrafficClass
-from topo.spec.purchase import Owning, Spares
+from topo.spec.base import EngineName, GroupKey, Name, NodeName, ServerRole, SpecModel, TrafficClass, mismatch, spelled
 from topo.spec.units import Watts
 
 
@@ -43,6 +41,33 @@ class Budget(SpecModel):
     """Power of servers and network, such as ``4 MW``."""
     switches: Annotated[int, Field(ge=1)] | None = None
     """Switches, as the subnet manager counts them."""
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+
+
+class Spares(SpecModel):
+    """Spare parts, each as a share of those in use, rounded up item by item: 0.02 is 2 %."""
+
+    switches: Share = 0.0
+    """Of each model of switch."""
+    adapters: Share = 0.0
+    """Of each model of adapter."""
+    cables: Share = 0.0
+    """Of each cable, fibre and transceiver, length by length."""
+
+
+class Owning(SpecModel):
+    """What it takes to own the cluster: nothing here has a usual value, so nothing has a default."""
+
+    years: Annotated[int, Field(ge=1, le=50)]
+    """Years of use."""
+    pue: Annotated[float, Field(ge=1.0, le=5.0, strict=False)]
+    """Power usage effectiveness: power of the whole building for each watt of servers and switches."""
+    price_per_kwh: Annotated[float, Field(ge=0.0, le=1_000.0, strict=False)]
+    """Price of a kilowatt hour, in `currency`."""
+    currency: Annotated[str, *spelled("[A-Z]{3}", "a currency like USD")]
+    """Currency of the energy, and of the capital that it is added to."""
 
 
 class ClusterSpec(SpecModel):
@@ -75,9 +100,5 @@ class ClusterSpec(SpecModel):
         for what in ("name", "sl"):
             value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
             if times > 1:
-                context = {
-                    "found": f"{times} classes with {what} {value}",
-                    "expected": f"another {what} for each class",
-                }
-                raise PydanticCustomError("twice", "{found}; expected {expected}", context)
+                raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
         return traffic

@@ -14,7 +14,8 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
-from pydantic_core import PydanticCustomError
+
+from topo.spec.base import mismatch
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,11 @@ def _type(dimension: Dimension) -> tuple[BeforeValidator, PlainSerializer, WithJ
     def read(value: Any) -> float:
         # The serialised form is text, so a number here is one that somebody wrote without a unit.
         if isinstance(value, bool) or not isinstance(value, str):
-            raise PydanticCustomError("quantity", "{expected}", {"expected": expected})
+            raise mismatch(expected)
         try:
             return parse_quantity(value, dimension)
         except ValueError as error:
-            raise PydanticCustomError("quantity", "{expected}", {"expected": str(error)}) from None
+            raise mismatch(str(error)) from None
 
     def write(value: float) -> str:
         return format_quantity(value, dimension)

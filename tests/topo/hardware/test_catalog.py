@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from topo.errors import SpecError
 from topo.fabric import Role
-from topo.formats.catalog_csv import CONFIDENCE, parse_table
+from topo.formats.catalog_csv import parse_table
 from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.hardware.models import CONFIDENCE
 from topo.hardware.speeds import LinkSpeed
 
 CITED = "quote 17,2026-01,own"
