@@ -22,9 +22,8 @@ from topo.counts import count
 from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
 from topo.formats.catalog_csv import Row, parse_table, read_table
-from topo.hardware.models import number
 from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.hardware.models import NodeModel
+from topo.hardware.models import NodeModel, number
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Joints, Zones
 from topo.table import Table
@@ -471,7 +470,7 @@ def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
     """Mean over all GPUs of servers by model; None when any was not measured."""
     dgx = catalog.node(DGX)
     total = gpus = 0.0
-    for model, number in nodes.items():
+    for model, servers in nodes.items():
         node = catalog.nodes.get(model)
         if node is None or not node.gpus:
             continue
@@ -479,6 +478,6 @@ def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
         tf32, dgx_tf32, fp16, dgx_fp16 = figures
         if tf32 is None or dgx_tf32 is None or fp16 is None or dgx_fp16 is None:
             return None
-        total += number * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
-        gpus += number * node.gpus
+        total += servers * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
+        gpus += servers * node.gpus
     return total / gpus if gpus else None

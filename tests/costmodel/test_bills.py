@@ -14,8 +14,8 @@ from costmodel import bill
 from costmodel.bills import Bill, make_bill
 from costmodel.parts import SERVER_ROLES, SPARE, Line
 from helpers.clusters import CATALOG, tree
-from topo.hardware.models import Source
 from topo.hardware.catalog import Catalog
+from topo.hardware.models import Source
 from topo.room.cables import CablePart, Cabling, choose_cables
 from topo.room.racks import FloorPlan, place_devices
 

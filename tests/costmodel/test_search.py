@@ -11,10 +11,9 @@ from helpers.clusters import CATALOG, zoned
 from plan.export.spec import format_spec
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, SpecError
-from topo.hardware.models import Source
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog
-from topo.hardware.models import Price, PricePoint, SwitchModel
+from topo.hardware.models import Price, PricePoint, Source, SwitchModel
 from topo.hardware.speeds import LinkSpeed
 from topo.shapes.fat_tree import FatTree
 
