@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from nccl_latency import ring_latency_s
 
 import costmodel
 from costmodel import Published
@@ -18,7 +19,7 @@ from simulate.network import Network
 from simulate.outcome.critical_path import time_by_bottleneck
 from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree, ring_latency_s
+from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree
 from simulate.traffic.node import Servers
 from topo.cluster import read
 from topo.fabric import Fabric, Role

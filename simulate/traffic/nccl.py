@@ -21,11 +21,6 @@ from topo.errors import HeddleError
 CHUNK_BYTES = 2.0**19
 """What NCCL moves at a time: a buffer of 4 MiB (default of ``NCCL_BUFFSIZE``) in 8 steps (``NCCL_STEPS``)."""
 
-PCIE_STEP_S = 5.7e-6
-NETWORK_STEP_S = 9.6e-6
-"""Latency of a step of a ring over PCIe and over a network, protocol *Simple*: ``hwLat`` in NCCL's
-``src/graph/tuning.cc`` of 2020, which its tuner adds to the time that the bytes take."""
-
 
 def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
     """Return the flows of an allreduce of all GPUs around one ring, server after server.
@@ -62,16 +57,6 @@ def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
         parent[:, 0] = np.where(above < 0, -1, above * gpus)
         trees.append(parent.ravel().astype(np.int32))
     return trees[0], trees[1]
-
-
-def ring_latency_s(n_servers: int, gpus: int) -> float:
-    """Return what NCCL's tuner adds to the time of an allreduce around a ring, which flows do not know of.
-
-    ``ncclTopoTuneModel`` counts ``2 (n - 1)`` steps for n GPUs, of which ``2 (m - 1)`` cross the network of m servers.
-    """
-    steps = 2 * (n_servers * gpus - 1)
-    between = 2 * (n_servers - 1)
-    return between * NETWORK_STEP_S + (steps - between) * PCIE_STEP_S
 
 
 def _pieces(block_bytes: float, chunk_bytes: float) -> int:

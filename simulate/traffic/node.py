@@ -16,7 +16,7 @@ source.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ GBYTE = 1e9
 GIBYTE = 2.0**30
 
 
-class _Way(IntEnum):
+class _Block(IntEnum):
     """Blocks of devices of a server, in their order."""
 
     OVER_PCIE = 0
@@ -58,7 +58,7 @@ class Servers:
     """H servers of one model with G GPUs each, as `devices` of a network.
 
     Flows name a device by an end number behind those of the fabric's end ports. A GPU has several devices, one for each
-    way in and out, since a byte takes different resources on each.
+    path in and out, since a byte takes different resources on each.
     """
 
     model: NodeModel
@@ -95,8 +95,14 @@ class Servers:
                 "the adapters of servers must be different end ports of hosts, "
                 f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.tolist()[:10]}"
             )
-        capacity, names, devices = self._inside()
-        object.__setattr__(self, "devices", self._tiled(capacity, names, devices))
+        one = self._inside()
+        hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends]].tolist()]
+        all_devices = replace(
+            _side_by_side([one] * len(self)),
+            end_port=np.repeat(self.ends, len(one.end_port)),
+            names=tuple(f"{host} {name}" for host in hosts for name in one.names),
+        )
+        object.__setattr__(self, "devices", all_devices)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -114,27 +120,27 @@ class Servers:
     @property
     def gpu_over_pcie(self) -> NDArray[np.int32]:
         """(H, G) the GPUs over PCIe, to and from host memory and GPUs behind other root ports."""
-        return self._numbers(_Way.OVER_PCIE)
+        return self._numbers(_Block.OVER_PCIE)
 
     @property
     def gpu_behind_port(self) -> NDArray[np.int32]:
         """(H, G) the GPUs over PCIe, to and from GPUs behind the same root port."""
-        return self._numbers(_Way.BEHIND_PORT)
+        return self._numbers(_Block.BEHIND_PORT)
 
     @property
     def gpu_at_adapter(self) -> NDArray[np.int32]:
         """(H, G) the GPUs over PCIe, to and from the adapter without passing through host memory."""
-        return self._numbers(_Way.AT_ADAPTER)
+        return self._numbers(_Block.AT_ADAPTER)
 
     @property
     def gpu_over_nvlink(self) -> NDArray[np.int32]:
         """(H, G) the GPUs over NVLink, to and from those they are bridged to."""
-        return self._numbers(_Way.OVER_NVLINK)
+        return self._numbers(_Block.OVER_NVLINK)
 
     @property
     def processor(self) -> NDArray[np.int32]:
         """(H,) the processors, which take nothing of their own: a sum is as fast as the memory operations it needs."""
-        return self._numbers(_Way.HOST)[:, 0]
+        return self._numbers(_Block.HOST)[:, 0]
 
     def memory(self, operations: float) -> NDArray[np.int32]:
         """(H,) host memory, where each byte takes this many reads and writes together, one of `operations`."""
@@ -142,12 +148,12 @@ class Servers:
             raise HeddleError(
                 f"found no host memory of {operations} operations a byte; expected one of {self.operations}"
             )
-        return self._numbers(_Way.HOST)[:, 1 + self.operations.index(operations)]
+        return self._numbers(_Block.HOST)[:, 1 + self.operations.index(operations)]
 
     def between(self, src: ArrayLike, dst: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the devices of flows straight from GPU to GPU, the way that hardware offers.
+        """Return the devices of flows straight from GPU to GPU.
 
-        That is NVLink where they are bridged, PCIe within a server, else the adapters.
+        They go over NVLink where the GPUs are bridged, over PCIe within a server, else over the adapters.
 
         Parameters
         ----------
@@ -159,40 +165,40 @@ class Servers:
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
-        ways = [
+        inner = [
             (inside & (bridge[from_gpu] == bridge[to_gpu]), self.gpu_over_nvlink),
             (inside & (port[from_gpu] == port[to_gpu]), self.gpu_behind_port),
             (inside, self.gpu_over_pcie),
         ]
-        conditions = [condition for condition, _ in ways]
-        pair = [
-            np.select(conditions, [way.ravel()[rank] for _, way in ways], self.gpu_at_adapter.ravel()[rank])
-            for rank in (source, target)
-        ]
-        return pair[0].astype(np.int32), pair[1].astype(np.int32)
+        conditions = [condition for condition, _ in inner]
+
+        def devices(rank: NDArray[Any]) -> NDArray[np.int32]:
+            numbers = [block.ravel()[rank] for _, block in inner]
+            return np.asarray(np.select(conditions, numbers, self.gpu_at_adapter.ravel()[rank]), np.int32)
+
+        return devices(source), devices(target)
 
     def flows(self, schedule: Schedule, size_bytes: float) -> Flows:
         """Return the messages of a collective among all GPUs, buffers of a size; rank r is ``server * G + gpu``."""
         flows = schedule.flows(size_bytes)
         src, dst = self.between(flows.src, flows.dst)
-        after = (schedule.waiter, schedule.awaited)
-        return Flows.of(src, dst, flows.size_bytes, tag=flows.tag, after=after)
+        return replace(flows, src=src, dst=dst)
 
     def _root_port_of(self, gpu: int) -> int:
         """Root port that a GPU is behind: its own, or that of the first GPU on the shared one."""
         first, shared = self.model.first_gpu_on_shared_root_port, self.model.gpus_on_shared_root_port
         return first if first is not None and first <= gpu < first + (shared or 1) else gpu
 
-    def _numbers(self, block: _Way) -> NDArray[np.int32]:
+    def _numbers(self, block: _Block) -> NDArray[np.int32]:
         """(H, G) end numbers of the devices of one block, (H, 1 + len(operations)) for the last."""
         host = 1 + len(self.operations)
-        server = np.arange(len(self))[:, None] * (_Way.HOST * self.gpus + host)
-        inside = block * self.gpus + np.arange(host if block == _Way.HOST else self.gpus)
+        server = np.arange(len(self))[:, None] * (_Block.HOST * self.gpus + host)
+        inside = block * self.gpus + np.arange(host if block == _Block.HOST else self.gpus)
         numbers: NDArray[np.int32] = (self.fabric.n_end_ports + server + inside).astype(np.int32)
         return numbers
 
-    def _inside(self) -> tuple[list[float], list[str], list[_Device]]:
-        """Return capacity and name of the resources of one server, and its devices in the order of their blocks."""
+    def _inside(self) -> Devices:
+        """Return the devices of one server in the order of their blocks, with the names of its resources alone."""
         model = self.model
         capacity: list[float] = []
         names: list[str] = []
@@ -206,7 +212,7 @@ class Servers:
             return len(names) - 1
 
         pcie = [
-            [resource(f"PCIe {way} GPU {gpu}", "gpu_pcie_gbyte_per_s") for way in ("from", "to")]
+            [resource(f"PCIe {side} GPU {gpu}", "gpu_pcie_gbyte_per_s") for side in ("from", "to")]
             for gpu in range(model.gpus)
         ]
         port: dict[int, float] = {}
@@ -220,7 +226,7 @@ class Servers:
                 direct[at] = {resource(name, "gpu_adapter_gibyte_per_s", unit=GIBYTE): 1.0}
         # Vendors count both directions together.
         bridge = [
-            [resource(f"NVLink {way} GPU {gpu}", "nvlink_gbyte_per_s", 0.5) for way in ("from", "to")]
+            [resource(f"NVLink {side} GPU {gpu}", "nvlink_gbyte_per_s", 0.5) for side in ("from", "to")]
             for gpu in (range(model.gpus) if self.bridged > 1 else ())
         ]
         memory = resource("host memory", "memory_gbyte_per_s")
@@ -236,26 +242,13 @@ class Servers:
         ]
         devices += [_Device({out: 1.0}, {into: 1.0}) for out, into in bridge] or [_Device({}, {})] * model.gpus
         devices += [_Device({}, {}), *(_Device({memory: count}, {memory: count}) for count in self.operations)]
-        return capacity, names, devices
-
-    def _tiled(self, capacity: list[float], names: list[str], devices: list[_Device]) -> Devices:
-        """Return the devices of all servers from those of one."""
         columns: dict[str, Any] = {}
-        for way in ("send", "receive"):
-            rows = [getattr(device, way) for device in devices]
-            one = np.array([resource for row in rows for resource in row], np.int64)
-            shift = np.arange(len(self))[:, None] * len(capacity)
-            lengths = np.tile([len(row) for row in rows], len(self))
-            columns[f"{way}_offset"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            columns[f"{way}_resource"] = (one + shift).astype(np.int32).ravel()
-            columns[f"{way}_use"] = np.tile([use for row in rows for use in row.values()], len(self)).astype(np.float64)
-        hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends]].tolist()]
-        return Devices(
-            end_port=np.repeat(self.ends, len(devices)),
-            capacity_bytes_s=np.tile(capacity, len(self)),
-            names=tuple(f"{host} {name}" for host in hosts for name in names),
-            **columns,
-        )
+        for direction in _Device._fields:
+            rows: list[dict[int, float]] = [getattr(device, direction) for device in devices]
+            columns[f"{direction}_offset"] = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+            columns[f"{direction}_resource"] = np.array([resource for row in rows for resource in row], np.int32)
+            columns[f"{direction}_use"] = np.array([use for row in rows for use in row.values()], np.float64)
+        return Devices(np.zeros(len(devices), np.int32), np.array(capacity), tuple(names), **columns)
 
 
 def join_devices(parts: Sequence[Devices]) -> Devices:
@@ -269,14 +262,19 @@ def join_devices(parts: Sequence[Devices]) -> Devices:
     ends = np.concatenate([np.unique(part.end_port) for part in parts])
     if len(np.unique(ends)) < len(ends):
         raise HeddleError("two jobs look into the same servers; expected servers of its own for each")
+    return _side_by_side(parts)
+
+
+def _side_by_side(parts: Sequence[Devices]) -> Devices:
+    """Return several sets of devices as one, those of a part numbered behind those before it."""
     columns: dict[str, Any] = {}
     before = np.cumsum([0, *(len(part.capacity_bytes_s) for part in parts[:-1])])
-    for way in ("send", "receive"):
-        lengths = np.concatenate([np.diff(getattr(part, f"{way}_offset")) for part in parts])
-        columns[f"{way}_offset"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        resources = [getattr(part, f"{way}_resource") + shift for part, shift in zip(parts, before, strict=True)]
-        columns[f"{way}_resource"] = np.concatenate(resources).astype(np.int32)
-        columns[f"{way}_use"] = np.concatenate([getattr(part, f"{way}_use") for part in parts])
+    for direction in ("send", "receive"):
+        lengths = np.concatenate([np.diff(getattr(part, f"{direction}_offset")) for part in parts])
+        columns[f"{direction}_offset"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        resources = [getattr(part, f"{direction}_resource") + shift for part, shift in zip(parts, before, strict=True)]
+        columns[f"{direction}_resource"] = np.concatenate(resources).astype(np.int32)
+        columns[f"{direction}_use"] = np.concatenate([getattr(part, f"{direction}_use") for part in parts])
     return Devices(
         end_port=np.concatenate([part.end_port for part in parts]),
         capacity_bytes_s=np.concatenate([part.capacity_bytes_s for part in parts]),

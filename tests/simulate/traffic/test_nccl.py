@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from helpers.benchmarks import load
 from helpers.collectives import play as play_numbers
 from helpers.servers import PCIE_A100, binding, ends, outcome_of, routed_tree
 from simulate.traffic.collectives.trees import depths, tree_allreduce
-from simulate.traffic.nccl import nccl_ring, nccl_tree, nccl_trees, ring_latency_s
+from simulate.traffic.nccl import nccl_ring, nccl_tree, nccl_trees
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError
 
@@ -66,6 +67,7 @@ def test_the_tree_sums_every_gpu() -> None:
 
 
 def test_latency_of_the_ring_is_that_of_its_steps() -> None:
+    ring_latency_s = load("nccl_latency").ring_latency_s
     assert ring_latency_s(1, 8) == pytest.approx(14 * 5.7e-6)
     assert ring_latency_s(2, 8) == pytest.approx(28 * 5.7e-6 + 2 * 9.6e-6)
 

@@ -1,11 +1,9 @@
 """A step of training against closed forms, on a fabric that congests nothing."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from helpers.benchmarks import load
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
@@ -32,11 +30,7 @@ RATE = 25e9
 N = 8
 
 
-spec = spec_from_file_location("bucket_search", Path(__file__).parents[3] / "benchmarks" / "bucket_search.py")
-assert spec and spec.loader
-bucket_search = module_from_spec(spec)
-spec.loader.exec_module(bucket_search)
-search_bucket = bucket_search.search_bucket
+search_bucket = load("bucket_search").search_bucket
 
 
 @pytest.fixture(scope="module")
