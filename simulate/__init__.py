@@ -1,5 +1,8 @@
 """Traffic played over routed fabrics: collectives, training, storage, workloads of many jobs, clusters at work.
 
+Verbs
+    ``play``  plays flows, a collective or a workload on a routed fabric
+
 Traffic
     ``allreduce``  an allreduce among hosts
     ``all_to_all``  an all-to-all among hosts
@@ -31,7 +34,6 @@ Workloads
     ``parse_workload``  a workload's YAML text, or a mapping of plain values
     ``Workload``  jobs on their end ports, and their flows
     ``WorkloadSpec``  what a workload's YAML may say
-    ``play_workload``  plays the jobs of a workload together, and each alone if asked to
     ``Simulation``  a workload that was played
     ``JobResult``  time and bandwidth of one of its jobs
     ``StorageSpec``  how the file system is set up

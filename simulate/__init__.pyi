@@ -34,7 +34,7 @@ from .workload.formats.goal import format_as_goal as format_as_goal
 from .workload.place import Workload as Workload
 from .workload.play import JobResult as JobResult
 from .workload.play import Simulation as Simulation
-from .workload.play import play_workload as play_workload
+from .workload.play import play as play
 from .workload.read import bare_flows as bare_flows
 from .workload.read import parse_workload as parse_workload
 from .workload.read import preset as preset

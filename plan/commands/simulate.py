@@ -101,7 +101,7 @@ def simulate(
         from simulate.network import Network
         from simulate.workload.formats.flows_csv import format_flows_csv, read_flows_csv
         from simulate.workload.formats.goal import format_as_goal
-        from simulate.workload.play import play_workload
+        from simulate.workload.play import play
         from simulate.workload.read import bare_flows, read_workload
 
         path = flows or find_preset("workloads", workload or "", "--workload")
@@ -121,7 +121,7 @@ def simulate(
             for target in written:
                 check_writable(target, [path, *named])
         as_goal = None if goal is None else format_as_goal(traffic, source.fabric)
-        simulation = play_workload(network, traffic, alone=alone, step=step)
+        simulation = play(network, traffic, alone=alone, step=step)
         options = {"latency_ns": latency_ns, "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}
         inputs = {"fabric": fabric.name, "traffic": path.name, **options}
         step("writing")

@@ -1,22 +1,25 @@
-"""Plays a workload on a network: its flows, its clients of storage, and each job alone where that is asked for."""
+"""Plays traffic on a network: flows, or a workload with its clients of storage, and each job alone if asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import simpy
 
 from routing.lanes.policy import ASK
-from simulate.engines import fluid
+from routing.routed import Routed
+from simulate.engines.base import Engine
 from simulate.engines.environment import NetworkEnvironment
+from simulate.engines.fluid import Fluid
 from simulate.network import Devices, Network
 from simulate.outcome.link_loads import LinkClass, link_classes
 from simulate.outcome.outcome import Outcome
-from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_factor
+from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
+from simulate.traffic.flows import Flows
 from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.spec import CollectiveJob, FlowsJob, GpuAllreduceJob, StorageJob
@@ -26,6 +29,11 @@ from topo.fabric import frozen
 from topo.hardware.catalog import load_catalog
 from topo.hardware.models import NodeModel
 from topo.table import Column, Table
+
+Step = Callable[[str, float | None], None]
+
+ENGINES: dict[str, Callable[..., Engine]] = {"fluid": Fluid}
+"""Engines by name, made of a network and ``n_bins``."""
 
 BINS = 200
 """Bins of the timeline: at least half of them hold the time until the last flow ends."""
@@ -163,60 +171,117 @@ class Simulation:
         return "".join(table._repr_html_() for table in (self.job_table, self.flow_table))
 
 
-def play_workload(
-    network: Network,
-    workload: Workload,
+@overload
+def play(
+    on: Network | Routed, traffic: Flows | Collective, *, engine: str = ..., n_bins: int | None = ..., step: Step = ...
+) -> Outcome: ...
+
+
+@overload
+def play(
+    on: Network | Routed,
+    traffic: Workload,
     *,
+    engine: str = ...,
+    n_bins: int | None = ...,
+    alone: bool = ...,
+    step: Step = ...,
+) -> Simulation: ...
+
+
+def play(
+    on: Network | Routed,
+    traffic: Flows | Collective | Workload,
+    *,
+    engine: str = "fluid",
+    n_bins: int | None = None,
     alone: bool = False,
-    step: Callable[[str, float | None], None] = lambda message, part: None,
-) -> Simulation:
-    """Play a workload.
+    step: Step = lambda message, part: None,
+) -> Outcome | Simulation:
+    """Play traffic from time 0 until the last flow has ended.
 
     Parameters
     ----------
+    on
+        A routed fabric, or the network of one where latencies or lanes are to be others (`Network.of`).
+    traffic
+        Flows, a collective among hosts, or a workload.
+    engine
+        What moves the bytes: ``"fluid"``, max-min fair rates without packets.
+    n_bins
+        Bins of the timeline of loads, an even number; by default 0 for flows, and for a workload so many that at least
+        100 of them hold the time until the last flow ends, or as many as fit into 128 MB.
     alone
-        Whether to play each job without the others too, to say how much they slow it down.
+        Whether to play each job of a workload without the others too, to say how much they slow it down.
     step
         Progress callback, called as ``step(message, part)`` with the part that is done, None where it is unknown.
+
+    Returns
+    -------
+    Outcome
+        Of flows and collectives.
+    Simulation
+        Of a workload: the outcome of all flows, and what became of each job.
 
     Raises
     ------
     HeddleError
-        When the tables do not connect two hosts of a flow, or its service level has no lane: with its place.
+        When there is no such engine, the tables do not connect two hosts of a flow, or its service level has no lane:
+        with the place of its job.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB"))
+    >>> f"{outcome.makespan_s * 1e3:.2f} ms"
+    '14.63 ms'
+    >>> simulate.play(routed, simulate.preset("allreduce", routed.fabric)).jobs[0].algorithm
+    'ring'
     """
-    if len(workload.devices.end_port):
-        network = with_devices(network, workload.devices)
+    if engine not in ENGINES:
+        raise HeddleError(f"found the engine {engine!r}; expected one of {', '.join(ENGINES)}")
+    network = on if isinstance(on, Network) else Network.of(on)
 
-    def play(text: str, workload: Workload, n_bins: int = 0) -> tuple[Workload, Outcome]:
-        if workload.acts:
-            model = load_catalog().node(workload.storage.server)
-            step(text, None)
-            return play_with_storage(
-                network,
-                workload,
-                model,
-                n_bins=n_bins,
-                progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s", None),
-            )
-        total = max(len(workload.flows), 1)
+    def move(network: Network, flows: Flows, text: str, n_bins: int) -> Outcome:
+        total = max(len(flows), 1)
         step(text, 0.0)
-        flows = workload.flows
-        return workload, fluid.play(network, flows, n_bins=n_bins, progress=lambda ended, _: step(text, ended / total))
+        return ENGINES[engine](network, n_bins=n_bins).play(flows, lambda ended, _: step(text, ended / total))
 
-    rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
-    n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
+    if not isinstance(traffic, Workload):
+        flows = traffic if isinstance(traffic, Flows) else traffic.flows(network.fabric)
+        return move(network, flows, f"playing {len(flows):,} flows", n_bins or 0)
+    if len(traffic.devices.end_port):
+        network = with_devices(network, traffic.devices)
+    if n_bins is None:
+        rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
+        n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
+
+    def jobs(workload: Workload, text: str, n_bins: int) -> tuple[Workload, Outcome]:
+        if not workload.acts:
+            return workload, move(network, workload.flows, text, n_bins)
+        step(text, None)
+        return play_with_storage(
+            network,
+            workload,
+            load_catalog().node(workload.storage.server),
+            n_bins=n_bins,
+            progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s", None),
+        )
+
     try:
-        text = "playing" if workload.acts else f"playing {len(workload.flows):,} flows"
-        played, outcome = play(text, workload, n_bins)
+        text = "playing" if traffic.acts else f"playing {len(traffic.flows):,} flows"
+        played, outcome = jobs(traffic, text, n_bins)
     except FlowError as error:
-        raise _placed(workload, error) from None
+        raise _placed(traffic, error) from None
     ends = None
-    if alone and len(workload.jobs) == 1:
+    if alone and len(traffic.jobs) == 1:
         ends = [outcome.makespan_s]
     elif alone:
         ends = [
-            play(f"playing {job.spec.name} alone", workload.alone(number))[1].makespan_s
-            for number, job in enumerate(workload.jobs)
+            jobs(traffic.alone(number), f"playing {job.spec.name} alone", 0)[1].makespan_s
+            for number, job in enumerate(traffic.jobs)
         ]
     return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
 

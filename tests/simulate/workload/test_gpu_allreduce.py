@@ -10,7 +10,7 @@ from simulate.network import Network
 from simulate.workload.formats.flow_trace import format_trace_csv
 from simulate.workload.formats.goal import format_as_goal
 from simulate.workload.place import Workload, place_workload
-from simulate.workload.play import play_workload, with_devices
+from simulate.workload.play import play, with_devices
 from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
@@ -46,7 +46,7 @@ def job(name: str, algorithm: str, **keys: object) -> str:
     ],
 )
 def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) -> None:
-    (result,) = play_workload(NETWORK, placed(job("sum", algorithm, nvlink=nvlink))).jobs
+    (result,) = play(NETWORK, placed(job("sum", algorithm, nvlink=nvlink))).jobs
     assert result.ranks == 64
     assert result.collective == "allreduce"
     assert result.algorithm_gbytes_per_s is not None
@@ -56,16 +56,16 @@ def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) ->
 def test_jobs_on_other_servers_do_not_meet() -> None:
     jobs = (job("first", "hfreduce", ranks=4), job("second", "nccl-ring", ranks=3, nvlink=True))
     workload = placed(*jobs)
-    both = play_workload(NETWORK, workload, alone=True).jobs
+    both = play(NETWORK, workload, alone=True).jobs
     for number, result in enumerate(both):
-        (alone,) = play_workload(NETWORK, placed(jobs[number])).jobs
+        (alone,) = play(NETWORK, placed(jobs[number])).jobs
         assert result.time_s == pytest.approx(alone.time_s, rel=1e-9)
         assert result.slowdown == pytest.approx(1.0, rel=1e-9)
 
 
 def test_repeats_and_computes() -> None:
     once, twice = (
-        play_workload(NETWORK, placed(job("sum", "hfreduce", ranks=2, repeat=repeat, compute="10 ms"))).jobs[0]
+        play(NETWORK, placed(job("sum", "hfreduce", ranks=2, repeat=repeat, compute="10 ms"))).jobs[0]
         for repeat in (1, 2)
     )
     assert twice.time_s == pytest.approx(2 * once.time_s, rel=1e-9)
@@ -76,7 +76,7 @@ def test_a_flow_of_others_shares_the_adapter() -> None:
     """NCCL over adapters has 9 GiB/s of them; a stream of 25 GB/s beside it leaves enough, and gets the rest."""
     beside = "name: flows, kind: collective, collective: broadcast, size: 1 GB, beside: sum"
     workload = placed(job("sum", "nccl-ring", ranks=2, repeat=4), beside)
-    summed, stream = play_workload(NETWORK, workload).jobs
+    summed, stream = play(NETWORK, workload).jobs
     assert stream.ranks == 2
     assert stream.time_s > 1e9 / 25e9 * 1.2
     assert summed.algorithm_gbytes_per_s == pytest.approx(9 * GIB * 16 / 30 / 1e9, rel=0.03)
@@ -84,7 +84,7 @@ def test_a_flow_of_others_shares_the_adapter() -> None:
 
 def test_the_trace_names_devices() -> None:
     workload = placed(job("sum", "hfreduce", ranks=2, size="1 MiB"))
-    outcome = play_workload(NETWORK, workload).outcome
+    outcome = play(NETWORK, workload).outcome
     text = b"".join(format_trace_csv(workload, outcome)).decode()
     assert "shared root port" in text
     assert "gpu00 mlx5_0 device 0" in text or "gpu00 device 0" in text
