@@ -6,7 +6,6 @@ or by the GUID files that OpenSM was given.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from topo.errors import FormatError, did_you_mean
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of, read_lines
 
 MAX_RULES = 1000
 MAX_PATTERN = 128
@@ -70,7 +69,12 @@ def apply_guids(fabric: Fabric, guids: Mapping[Role, Iterable[int]]) -> tuple[Fa
     return replace(fabric, role=role), tuple(unknown)
 
 
-def parse_role_rules(text: str, path: str = "") -> tuple[RoleRule, ...]:
+def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
+    """Read a file as `parse_role_rules` does."""
+    return parse_role_rules(read_lines(path), str(path))
+
+
+def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRule, ...]:
     """Read rules: one a line, a role and then a pattern (``storage st* mlx5_*``); ``#`` begins a comment line.
 
     Raises
@@ -78,17 +82,8 @@ def parse_role_rules(text: str, path: str = "") -> tuple[RoleRule, ...]:
     FormatError
         At a line that is no rule, or when there are more rules than anyone needs.
     """
-    return _rules(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
-    """Read a file as `parse_role_rules` does."""
-    return _rules(read_lines(path), str(path))
-
-
-def _rules(lines: Iterable[str], path: str) -> tuple[RoleRule, ...]:
     rules = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         word, _, pattern = line.strip().partition(" ")
         pattern = pattern.strip()
         if not word or word.startswith("#"):

@@ -75,9 +75,9 @@ def read_dump(path: str | Path) -> Discovery:
     head = list(islice(lines, SNIFFED))
     for line in head:
         if subnet_lst.LINE.fullmatch(line):
-            return subnet_lst.discover(chain(head, lines), str(path))
+            return subnet_lst.parse_subnet_lst(chain(head, lines), str(path))
         if ibnetdiscover.NODE.fullmatch(line):
-            return ibnetdiscover.discover(chain(head, lines), str(path))
+            return ibnetdiscover.parse_ibnetdiscover(chain(head, lines), str(path))
     first = next((line.strip() for line in head if line.strip()), "")
     raise FormatError(
         f"is no fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "

@@ -7,13 +7,12 @@ reader refuses such a file.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from topo.errors import FormatError
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of, read_lines
 
 LINE = re.compile(r"\s*0x([0-9a-f]{1,16})(?:[\s#].*)?", re.IGNORECASE)
 
@@ -31,7 +30,12 @@ def format_guid_list(guids: Iterable[tuple[int, str]]) -> str:
     )
 
 
-def parse_guid_list(text: str, path: str = "") -> tuple[int, ...]:
+def read_guid_list(path: str | Path) -> tuple[int, ...]:
+    """Read a file as `parse_guid_list` does."""
+    return parse_guid_list(read_lines(path), str(path))
+
+
+def parse_guid_list(text: str | Iterable[str], path: str = "") -> tuple[int, ...]:
     """Return the GUIDs of a list, in its order.
 
     Raises
@@ -39,17 +43,8 @@ def parse_guid_list(text: str, path: str = "") -> tuple[int, ...]:
     FormatError
         At a line that OpenSM would not read, or when the list is longer than any subnet.
     """
-    return _guids(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def read_guid_list(path: str | Path) -> tuple[int, ...]:
-    """Read a file as `parse_guid_list` does."""
-    return _guids(read_lines(path), str(path))
-
-
-def _guids(lines: Iterable[str], path: str) -> tuple[int, ...]:
     guids = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = LINE.fullmatch(line)

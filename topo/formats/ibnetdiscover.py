@@ -10,7 +10,6 @@ counted.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of
 from topo.hardware.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
 from topo.hardware.speeds import SPEEDS, parse_link_speed
 
@@ -159,20 +158,15 @@ NAME = re.compile(r"# Fabric: (.{1,63})")
 LETTER = {"switch": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
 
 
-def read_ibnetdiscover(path: str | Path) -> Discovery:
-    """Read a file as `parse_ibnetdiscover` does; ``.gz`` is unpacked on the way."""
-    return discover(read_lines(path), str(path))
-
-
-def parse_ibnetdiscover(text: str, path: str = "") -> Discovery:
+def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a dump of ``ibnetdiscover`` (or ibdiagnet's of the same form) describes.
 
     Adapters get the role of compute, aggregation nodes theirs; levels and zones are not known from a dump.
 
     Parameters
     ----------
-    text : str
-        The dump.
+    text : str or iterable of str
+        The dump, or its lines.
     path : str, optional
         Where it comes from, for messages; the fabric is called by it unless the dump itself has a name.
 
@@ -182,16 +176,11 @@ def parse_ibnetdiscover(text: str, path: str = "") -> Discovery:
         At the line that starts like a record but is none, describes a second cable in one port, or a port that its
         node does not have; or when the text holds no record at all.
     """
-    return discover(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def discover(lines: Iterable[str], path: str) -> Discovery:
-    """Build the fabric out of the lines of a dump."""
     records = Records(path)
     name = Path(path).name.partition(".")[0] or "fabric"
     current: FoundNode | None = None
     facts: dict[str, int] = {}  # what was assigned since the last record
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         if match := PORT.fullmatch(line):
             if current is None:
                 raise records.refuse("found a port outside a record; expected Switch, Ca or Rt before it", number)

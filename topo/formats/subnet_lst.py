@@ -12,13 +12,12 @@ Nodes come in the order in which the file first names them.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of
 from topo.hardware.speeds import SPEEDS, WIDTHS
 
 END = (
@@ -31,13 +30,8 @@ LETTER = {"CA": "H", "SW": "S", "RT": "R"}
 SPEED = {"2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR", "200": "XDR"}
 
 
-def read_subnet_lst(path: str | Path) -> Discovery:
-    """Read a file as `parse_subnet_lst` does; ``.gz`` is unpacked on the way."""
-    return discover(read_lines(path), str(path))
-
-
-def parse_subnet_lst(text: str, path: str = "") -> Discovery:
-    """Build the fabric that a link list describes.
+def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
+    """Build the fabric that a link list, as text or line by line, describes.
 
     Raises
     ------
@@ -45,13 +39,8 @@ def parse_subnet_lst(text: str, path: str = "") -> Discovery:
         At the line that opens a brace but describes no cable, describes a second cable in one port, or a port that
         its node does not have; or when the text describes no cable at all.
     """
-    return discover(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def discover(lines: Iterable[str], path: str) -> Discovery:
-    """Build the fabric out of the lines of a link list."""
     records = Records(path)
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         match = LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):

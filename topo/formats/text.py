@@ -10,7 +10,7 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -50,6 +50,11 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise FormatError(f"cannot be unpacked: {error}; is the download whole?", str(path)) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+
+
+def lines_of(text: str | Iterable[str], path: str = "") -> Iterable[str]:
+    """Return the lines of a text as `read_lines` does; lines that were read already are returned as they are."""
+    return bounded_lines(io.StringIO(text, newline="\n"), path) if isinstance(text, str) else text
 
 
 def bounded_lines(text: TextIO, path: str = "") -> Iterator[str]:

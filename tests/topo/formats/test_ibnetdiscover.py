@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from helpers.strategies import fabrics
 from helpers.twins import MACHINES, twin
 from topo.builder import FabricBuilder
+from topo.discovery import Discovery
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
-from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover, read_ibnetdiscover
+from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
+from topo.formats.text import read_lines
 from topo.hardware.speeds import SPEEDS, LinkSpeed
 
 # Switches, plugged HCA ports, aggregation nodes, cables between switches: the table in the README of the dumps.
@@ -36,6 +38,10 @@ COUNTS = {
     "fireflyer_models/zone1_800hca_60sw.ibnetdiscover.txt.gz": (60, 800, 0, 800),
     "fireflyer_models/twozone_1560hca_122sw.ibnetdiscover.txt.gz": (122, 1560, 0, 1640),
 }
+
+
+def read_ibnetdiscover(path: Path) -> Discovery:
+    return parse_ibnetdiscover(read_lines(path), str(path))
 
 
 def counts(fabric: Fabric) -> tuple[int, int, int, int]:
