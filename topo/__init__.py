@@ -19,6 +19,9 @@ Fabrics
     ``Counts``  that, with one list of keys for every command
     ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it
     ``write_fabric``  writes a fabric with everything that it knows
+    ``draw``  a picture of a fabric, or of all subnets of a cluster
+    ``Drawing``  a picture that shows itself in a notebook, and `save` writes
+    ``palette``  colours of all pictures
 
 Results
     ``Table``  what every result shows itself as: in a notebook, as CSV, for pandas

@@ -1,3 +1,4 @@
+from . import palette as palette
 from .cluster import Cluster as Cluster
 from .cluster import compile as compile
 from .cluster import parse as parse
@@ -6,6 +7,8 @@ from .cluster import presets as presets
 from .cluster import read as read
 from .counts import Counts as Counts
 from .counts import count as count
+from .drawing import Drawing as Drawing
+from .drawing import draw as draw
 from .errors import DesignError as DesignError
 from .errors import FormatError as FormatError
 from .errors import HeddleError as HeddleError

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from topo.counts import Counts
+    from topo.drawing import Drawing
     from topo.spec.base import TrafficClass
 
 MAX_UNICAST_LID = 0xBFFF
@@ -333,6 +334,12 @@ class Fabric:
         """Name of the channel that a port sends on: ``leaf01:21 -> spine01:1``."""
         peer = int(self.peer[port])
         return f"{self.port_label(port)} -> {self.port_label(peer) if peer >= 0 else 'nothing'}"
+
+    def draw(self, loads: NDArray[np.int64] | None = None, *, title: str | None = None, unit: str = "pairs") -> Drawing:
+        """Draw the fabric as SVG, its links coloured by their load where one is given; see `topo.draw`."""
+        from topo.drawing import draw
+
+        return draw(self, loads, title=title, unit=unit)
 
     def to_networkx(self) -> nx.MultiGraph:
         """Return the fabric as an undirected multigraph: one node a node id, one edge a link.

@@ -48,7 +48,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         raise click.UsageError("give --tables or --simulation: links have one colour")
     from plan.files import check_writable, write_file
     from topo.counts import count
-    from topo.drawing import format_drawing
+    from topo.drawing import draw as draw_fabrics
 
     with progress(quiet=as_json) as step:
         step("reading")
@@ -65,7 +65,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
             step("reading the simulation")
             loads = read_simulated_loads(simulation, fabrics)
         step("drawing")
-        drawing = format_drawing(name, fabrics, loads, "bytes" if simulation else "pairs")
+        drawing = draw_fabrics(fabrics, loads, title=name, unit="bytes" if simulation else "pairs").svg
     write_file(output, drawing)
     if as_json:
         print_json(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simulate.outcome.link_loads import link_classes
 from simulate.outcome.outcome import Outcome
 from simulate.workload.play import JobResult
+from topo import palette
 from topo.fabric import Fabric, Role
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
     above, mean, most = figure.subplots(3, 1, sharex=True, height_ratios=[max(2, min(len(shown), 12)), 8, 8])
     unit, scale = _time_unit(outcome.makespan_s)
     for row, job in enumerate(shown):
-        above.barh(row, job.time_s * scale, left=job.start_s * scale, color=f"C{row % 10}")
+        above.barh(row, job.time_s * scale, left=job.start_s * scale, color=palette.SERIES[row % len(palette.SERIES)])
     above.set_yticks(range(len(shown)), [job.name for job in shown])
     above.invert_yaxis()
     above.set_title("jobs", loc="left")
@@ -48,7 +49,11 @@ def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
         for color, (name, lane, channels) in enumerate(_classes(outcome)):
             load = timeline.lane_bytes_s[lane, channels, :n_bins] * stretch
             fullest = (load / capacity[channels, None]).max(axis=0)
-            style = {"color": f"C{color}", "ls": "-" if color % 2 else "--", "lw": 1.5}  # two often lie on each other
+            style = {
+                "color": palette.SERIES[color % len(palette.SERIES)],
+                "ls": "-" if color % 2 else "--",
+                "lw": 1.5,
+            }  # two often lie on each other
             mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=name, **style)
             most.stairs(fullest, edges, baseline=None, **style)
         figure.legend(*mean.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
@@ -75,7 +80,7 @@ def draw_link_load(outcome: Outcome) -> bytes:
             _sent(fabric, outcome.utilisation, switches), vmin=0, vmax=1, cmap="inferno", aspect="auto",
             interpolation="nearest", extent=(0.5, _radix(fabric, switches) + 0.5, len(switches) - 0.5, -0.5),
         )  # fmt: skip
-        panel.set_facecolor("0.8")
+        panel.set_facecolor(palette.UNUSED)
         panel.set_title(f"{len(switches):,} {role.name.lower()}", loc="left")
         panel.set_xlabel("port")
         ticks = np.unique(np.linspace(0, len(switches) - 1, min(len(switches), 12)).astype(int)).tolist()

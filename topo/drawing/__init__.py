@@ -1,88 +1,139 @@
-"""Draws a cluster as SVG: where every switch is, what links them, and how busy the links are."""
+"""Draws fabrics as SVG: where every switch is, what links them, and how busy the links are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.cluster import Cluster
 from topo.counts import count
-from topo.drawing.layouts import lay_out
-from topo.drawing.legend import format_legend
+from topo.drawing.bands import lay_bands
+from topo.drawing.direct import lay_grid, lay_groups
+from topo.drawing.scene import Scene
 from topo.drawing.shades import Shades
-from topo.drawing.svg import STYLE, clean, element, scene_svg, text
+from topo.drawing.svg import STYLE, clean, element, format_legend, scene_svg, text
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
 
-EDGE = 24.0
+MARGIN = 24.0
 """White around the picture."""
 HEAD, HEADLINE = 62.0, 26.0
 """Height of the title, and of a subnet's."""
 LEAST_WIDTH = 760.0
 
+Loads = NDArray[np.int64] | Sequence[NDArray[np.int64] | None]
 
-def format_drawing(
-    name: str,
-    fabrics: Sequence[Fabric],
-    loads: Sequence[NDArray[np.int64] | None] | None = None,
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture. A notebook shows it, a browser opens what `save` writes."""
+
+    svg: str
+    """The same text for the same input."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def draw(
+    what: Cluster | Fabric | Sequence[Fabric],
+    loads: Loads | None = None,
+    *,
+    title: str | None = None,
     unit: str = "pairs",
-) -> str:
-    """Return a drawing of all subnets of a cluster, those that are alike once.
+) -> Drawing:
+    """Draw a fabric, or all subnets of a cluster, those that are alike once.
 
     Parameters
     ----------
-    name : str
-        What the title says.
-    fabrics : sequence of Fabric
-        The subnets.
-    loads : sequence of (P,) int64 or None, optional
-        Load of each channel of each subnet; the links are coloured by it.
+    what : Cluster, Fabric or sequence of Fabric
+        The subnets. Each is arranged as its `Fabric.arrangement` says: levels and zones, sides, groups or grids.
+    loads : (P,) int64, or one for each subnet, optional
+        Load of each channel; the links are coloured by it. None for a subnet of which it is not known.
+    title : str, optional
+        What the title says; the name of the cluster or fabric when left out.
     unit : str
         What the load counts: pairs of end ports, or bytes.
 
     Returns
     -------
-    str
-        SVG, the same bytes for the same input.
+    Drawing
+        SVG, with what everything is where the mouse rests on it.
+
+    Examples
+    --------
+    >>> import topo
+    >>> drawing = topo.draw(topo.preset("lab-20"))
+    >>> drawing.svg[:4], "leaf0" in drawing.svg
+    ('<svg', True)
     """
-    given = list(loads) if loads is not None else [None] * len(fabrics)
+    if isinstance(what, Cluster):
+        title, what = title or what.name, what.fabrics
+    fabrics = [what] if isinstance(what, Fabric) else list(what)
+    name = title if title is not None else fabrics[0].name
+    given = [loads] if isinstance(loads, np.ndarray) else list(loads or [None] * len(fabrics))
     speeds = sorted({rate for fabric in fabrics for rate in _rates(fabric)}, reverse=True)
     parts: list[str] = []
-    y, width, fans = EDGE + HEAD, LEAST_WIDTH, False
+    y, width, fans = MARGIN + HEAD, LEAST_WIDTH, False
     for members in _alike(fabrics, given):
         fabric, load = fabrics[members[0]], given[members[0]]
         scene = lay_out(fabric)
         if len(fabrics) > 1:
             names = compress(fabrics[member].name for member in members)
-            parts.append(text(EDGE, y + 12, f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}", "z"))
+            words = f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}"
+            parts.append(text(MARGIN, y + 12, words, "z"))
             y += HEADLINE
         inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit))
-        parts.append(element("g", {"transform": f"translate({EDGE:g} {y:.1f})"}, "\n", inside, "\n"))
-        y += scene.height + EDGE
+        parts.append(element("g", {"transform": f"translate({MARGIN:g} {y:.1f})"}, "\n", inside, "\n"))
+        y += scene.height + MARGIN
         width, fans = max(width, scene.width), fans or bool(scene.fans)
     roles = {Role(role) for fabric in fabrics for role in np.unique(fabric.role[fabric.n_switches :]).tolist()}
     loaded = any(load is not None for load in given)
-    legend, tall = format_legend(EDGE, y, width, roles, speeds, loaded=loaded, fans=fans)
-    wide, high = width + 2 * EDGE, y + tall + EDGE
+    legend, tall = format_legend(MARGIN, y, width, roles, speeds, loaded=loaded, fans=fans)
+    wide, high = width + 2 * MARGIN, y + tall + MARGIN
     about = _sum_up(fabrics)
     head = [
-        element("title", {"id": "title"}, clean(name)),
-        element("desc", {"id": "desc"}, clean(about)),
+        element("title", {}, clean(name)),
+        element("desc", {}, clean(about)),
         element("style", {}, STYLE),
         element("rect", {"width": "100%", "height": "100%", "fill": "#fff"}),
-        text(EDGE, EDGE + 18, name, "t"),
-        text(EDGE, EDGE + 38, about, "s"),
+        text(MARGIN, MARGIN + 18, name, "t"),
+        text(MARGIN, MARGIN + 38, about, "s"),
     ]
     root = {
         "xmlns": "http://www.w3.org/2000/svg",
+        "class": "heddle",
         "role": "img",
-        "aria-labelledby": "title desc",
+        "aria-label": f"{name}: {about}",
         "width": f"{wide:.0f}",
         "height": f"{high:.0f}",
         "viewBox": f"0 0 {wide:.0f} {high:.0f}",
     }
-    return element("svg", root, "\n".join(["", *head, *parts, legend, ""])) + "\n"
+    return Drawing(element("svg", root, "\n".join(["", *head, *parts, legend, ""])) + "\n")
+
+
+def lay_out(fabric: Fabric) -> Scene:
+    """Lay a subnet out as its arrangement says."""
+    kind, _, sizes = fabric.arrangement.partition(" ")
+    if kind == "sides":  # above each other, hosts outside
+        level = 1 + fabric.zone[: fabric.n_switches].astype(np.int64)
+        names = {1: "lower side", 2: "upper side"}
+        return lay_bands(fabric, level=level, zoned=False, hosts_above={2}, level_names=names)
+    if kind == "groups":
+        return lay_groups(fabric)
+    if sizes:
+        grid = [int(size) for size in sizes.split("x")]
+        halves = kind == "slim-fly"
+        return lay_grid(fabric, grid, arcs=kind != "torus", lines=halves, layer="half" if halves else "layer")
+    return lay_bands(fabric)
 
 
 def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None]) -> list[list[int]]:
@@ -106,8 +157,7 @@ def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None])
 
 def _rates(fabric: Fabric) -> list[float]:
     """Rates of the links between switches."""
-    between = (fabric.port_node[fabric.links] < fabric.n_switches).all(axis=1)
-    return [float(rate) for rate in np.unique(fabric.rate_gbps[fabric.links[between]].min(axis=1))]
+    return [float(rate) for rate in np.unique(fabric.rate_gbps[fabric.inner_links].min(axis=1))]
 
 
 def _sum_up(fabrics: Sequence[Fabric]) -> str:

@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from topo.drawing.scene import Area, Caption, Cell, HostPort, Hosts, Scene, cable_pairs, host_ports, seat, short
+from topo.drawing.scene import (
+    Area,
+    Caption,
+    Cell,
+    HostPort,
+    Hosts,
+    Scene,
+    cable_pairs,
+    host_ports,
+    longest_label,
+    place_hosts,
+    short,
+)
 from topo.drawing.wiring import LANE, Row, connect
 from topo.fabric import Fabric, Role
 
@@ -26,16 +38,14 @@ MOST_BOXES = 140
 """Boxes of a level; above, a row is one box."""
 MOST_STACKS = 12
 """Of these boxes side by side with labels across; where there are more, labels read upwards."""
-STACK_LETTERS = 24
-"""Letters of their labels."""
+STACK_LETTERS, STACK_WIDTH = 24, 144.0
+"""Letters of their labels, and the room for them."""
 STEM = re.compile(r"[0-9]*(?:/.*| 0x[0-9a-f]{16})?$", re.DOTALL)
 """What tells switches of one kind apart in their labels: a number, the place of a chip in a frame, or a GUID."""
 MOST_KINDS = 4
 """Rows of a level in one pod; where names tell more apart, they have no system, and are not looked at."""
 NAMED_HOSTS = 48
 """Hosts of a fabric that are drawn with their names."""
-LETTER = 6.0
-"""Width of a letter, about."""
 
 LEFT, TOP = 84.0, 26.0
 LEVEL_GAP, ROW_GAP, POD_GAP, ZONE_PAD, ZONE_GAP = 92.0, 22.0, 26.0, 18.0, 40.0
@@ -169,15 +179,15 @@ def _style(fabric: Fabric, kinds: Sequence[Kind]) -> Style:
     for kind in kinds:
         boxes[kind.level] += len(kind.switches)
     most = max(boxes.values())
-    longest = LETTER * max(len(short(fabric.label(switch))) for kind in kinds for switch in kind.switches) + 12
+    longest = longest_label(fabric, (switch for kind in kinds for switch in kind.switches)) + 12
     across = max(longest, 132.0 if most <= 8 else 0.0)
     if most * (across + 10) <= WIDE_PAGE:
         return Style(across, 26.0, 10.0)
     if most <= MOST_BOXES:
         return Style(17.0, min(longest, 140.0), 4.0, upright=True)
     if max(Counter(kind.level for kind in kinds).values()) <= MOST_STACKS:
-        return Style(LETTER * STACK_LETTERS, 40.0, 12.0, stacked=True)
-    return Style(34.0, LETTER * STACK_LETTERS, 12.0, upright=True, stacked=True)
+        return Style(STACK_WIDTH, 40.0, 12.0, stacked=True)
+    return Style(34.0, STACK_WIDTH, 12.0, upright=True, stacked=True)
 
 
 def _columns(scene: Scene, fabric: Fabric, kinds: Sequence[Kind], style: Style) -> float:
@@ -281,7 +291,7 @@ class _Bands:
     def _hosts(self, cell: Cell, *, above: bool) -> Hosts:
         named = not self.style.upright and not self.style.stacked and sum(map(len, self.ports)) <= NAMED_HOSTS
         ports = [port for switch in cell.switches for port in self.ports[switch]]
-        return seat(cell, ports, named=named, above=above)
+        return place_hosts(cell, ports, named=named, above=above)
 
     def _name(self, band: Sequence[Kind]) -> str:
         roles = Counter(int(self.fabric.role[switch]) for kind in band for switch in kind.switches)

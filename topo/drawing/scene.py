@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -179,12 +179,30 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     return ports
 
 
+WIDTHS = {
+    222: "'ijl", 278: " !,./:;I[\\]ft", 333: "()-`r", 500: "Jcksvxyz", 556: "#$0123456789?L_abdeghnopqu", 584: "+<=>~",
+    611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%", 944: "W", 1000: "–×…", 1015: "@",
+}  # fmt: skip
+"""Widths of letters of Helvetica, in thousandths of its size (Adobe Font Metrics); others are taken as 600."""
+LETTER_WIDTH = {letter: width / 1_000 for width, letters in WIDTHS.items() for letter in letters}
+
+
+def text_width(words: str, size: float = 10.0) -> float:
+    """Return the width of a line of text."""
+    return size * sum(LETTER_WIDTH.get(letter, 0.6) for letter in words)
+
+
+def longest_label(fabric: Fabric, switches: Iterable[int]) -> float:
+    """Return the width of the longest name of some switches, as it is shown."""
+    return max(text_width(short(fabric.label(switch))) for switch in switches)
+
+
 def short(name: str, most: int = MOST_LETTERS) -> str:
     """Return a name as it is shown: a long one without its middle, as names of one kind differ at the end."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
-def seat(cell: Cell, ports: Sequence[HostPort], *, named: bool, above: bool = False) -> Hosts:
+def place_hosts(cell: Cell, ports: Sequence[HostPort], *, named: bool, above: bool = False) -> Hosts:
     """Place the hosts of a cell below it, or above."""
     pitch = 5.4 if cell.upright else 8.0
     if len(cell.switches) > 1:

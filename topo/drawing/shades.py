@@ -7,24 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from topo import palette
 from topo.fabric import Fabric
-
-PLAIN = "#5b6673"
-UNUSED = "#c3c9d0"
-
-LOAD_SHADES: tuple[tuple[float, str, str], ...] = (
-    (0.0, UNUSED, "unused"),
-    (0.5, "#2b6cb0", "below half"),
-    (0.9, "#6fa8d6", "0.5 to 0.9"),
-    (1.1, PLAIN, "0.9 to 1.1, even"),
-    (1.5, "#e6a117", "1.1 to 1.5"),
-    (3.0, "#dd5c0c", "1.5 to 3"),
-    (float("inf"), "#a50f15", "above 3 times"),
-)
-"""Up to how many times the mean, the colour, and its words; told apart by colour-blind readers too."""
-
-SPEED_SHADES = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
-"""From the fastest links of a drawing down; slower ones than the fourth look like it."""
 
 
 class Shades:
@@ -71,9 +55,9 @@ class Shades:
         if self.load is None:
             rate = float(self.rate[list(links)].min())
             place = self._speeds.index(rate) if rate in self._speeds else 0
-            return SPEED_SHADES[min(place, len(SPEED_SHADES) - 1)]
+            return palette.SPEEDS[min(place, len(palette.SPEEDS) - 1)]
         busy = self.busy(links, mean=mean)
-        return next(colour for most, colour, _ in LOAD_SHADES if busy <= most)
+        return next(colour for most, colour, _ in palette.LOADS if busy <= most)
 
     def words(self, links: Sequence[int]) -> str:
         """Say how fast links are, and how busy where that is known."""

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
-from topo.drawing.scene import LINE, NAME_HEIGHT, NAME_WIDTH, Area, Cell, Fan, HostPort, Hosts, Scene, Stroke
-from topo.drawing.shades import PLAIN, Shades
+from topo import palette
+from topo.drawing.scene import (
+    LINE,
+    NAME_HEIGHT,
+    NAME_WIDTH,
+    Area,
+    Cell,
+    Fan,
+    HostPort,
+    Hosts,
+    Scene,
+    Stroke,
+    text_width,
+)
+from topo.drawing.shades import Shades
 from topo.drawing.wiring import line
 from topo.fabric import Fabric, Role
 from topo.hostlist import compress
 
-HOST_SHADES = {Role.COMPUTE: "#3978b8", Role.STORAGE: "#c77d0a", Role.MANAGEMENT: "#717880"}
-"""Colours of hosts by what they are for."""
-SWITCH_SHADES = {Role.LEAF: "#e4efdf", Role.SPINE: "#e1e8f5", Role.CORE: "#efe4f4", Role.JOINT: "#fae8c8"}
-"""Fill of switches by role."""
-
-STYLE = (
-    "text{font-family:Helvetica,Arial,sans-serif;font-size:10px;fill:#1d232a}"
-    ".t{font-size:19px;font-weight:bold}.s{font-size:12px;fill:#4a535e}.z{font-size:12px;font-weight:bold;fill:#4a535e}"
-    ".l{font-size:11px;fill:#4a535e}.m{text-anchor:middle}"
-    ".b{text-anchor:middle}.b,.o{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}"
-    ".w{fill:#f7f8fa}.h{fill:none;stroke-linecap:round}.k{fill:none}"
+STYLE = "".join(
+    f".heddle {selector}{{{rules}}}"
+    for selector, rules in {
+        "text": f"font-family:Helvetica,Arial,sans-serif;font-size:10px;fill:{palette.INK}",
+        ".t": "font-size:19px;font-weight:bold",
+        ".s": f"font-size:12px;fill:{palette.QUIET}",
+        ".z": f"font-size:12px;font-weight:bold;fill:{palette.QUIET}",
+        ".l": f"font-size:11px;fill:{palette.QUIET}",
+        ".m": "text-anchor:middle",
+        ".b": "text-anchor:middle",
+        ".b,.heddle .o": f"paint-order:stroke;stroke:{palette.PAPER};stroke-width:4px;stroke-linejoin:round",
+        ".w": f"fill:{palette.GROUND}",
+        ".h": "fill:none;stroke-linecap:round",
+        ".k": "fill:none",
+    }.items()
 )
-"""Classes of text and shapes."""
+"""Classes of text and shapes, for nothing but our drawings on the page of a notebook."""
 
 HOT, MOST_HOT = 1.5, 120
 """Links of a fan above so many times the mean are drawn as lines of their own, but no more than so many."""
+
+LEGEND_LINE, LEGEND_GAP, MARK = 18.0, 14.0, {"dot": 14.0, "line": 22.0, "area": 22.0, "": 0.0}
+"""Of the legend: height of a line, room between words, width of each mark."""
 
 UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
@@ -81,14 +101,14 @@ def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
 
 def _area(area: Area) -> str:
     frame: dict[str, object] = {"x": area.x, "y": area.y, "width": area.width, "height": area.height, "rx": 6}
-    shade = {"fill": "#eef1f4", "stroke": "#d5dbe1"} if area.faint else {"fill": "#f7f8fa", "stroke": "#c9d0d7"}
+    shade = {"fill": "#eef1f4", "stroke": "#d5dbe1"} if area.faint else {"fill": palette.GROUND, "stroke": palette.EDGE}
     return element("rect", frame | shade)
 
 
 def _fan(fan: Fan, shades: Shades) -> str:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in fan.corners)
     about = _title(f"{fan.label}; {shades.words(fan.links)}")
-    return element("polygon", {"points": points, "fill": PLAIN, "opacity": "0.13"}, about)
+    return element("polygon", {"points": points, "fill": palette.PLAIN, "opacity": "0.13"}, about)
 
 
 def _busy_spokes(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
@@ -120,7 +140,7 @@ def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
 def _cell(cell: Cell, fabric: Fabric) -> str:
     role = Role(int(fabric.role[cell.switches[0]]))
     frame: dict[str, object] = {"x": cell.x, "y": cell.y, "width": cell.width, "height": cell.height, "rx": 3}
-    frame |= {"fill": SWITCH_SHADES.get(role, "#eceff2"), "stroke": "#7b8794"}
+    frame |= {"fill": palette.SWITCHES.get(role, palette.SWITCH), "stroke": "#7b8794"}
     model = int(fabric.model[cell.switches[0]])
     about = ", ".join([role.name.lower(), *([fabric.models[model]] if model >= 0 and fabric.models[model] else [])])
     names = ", ".join(fabric.label(switch) for switch in cell.switches)
@@ -143,7 +163,7 @@ def _hosts(hosts: Hosts) -> str:
     for place, port in enumerate(hosts.ports):
         by_role.setdefault(port.role, []).append(place)
     for role, places in by_role.items():
-        shade = HOST_SHADES.get(role, PLAIN)
+        shade = palette.HOSTS.get(role, palette.PLAIN)
         if hosts.named:
             inside += [_named_host(hosts, place, shade) for place in places]
         else:
@@ -157,7 +177,7 @@ def _host_counts(hosts: Hosts) -> list[str]:
     """Return the numbers of hosts as lines of text."""
     lines = []
     for number, ((role, name), count) in enumerate(hosts.counts.items()):
-        style = f"fill:{HOST_SHADES.get(role, PLAIN)}"
+        style = f"fill:{palette.HOSTS.get(role, palette.PLAIN)}"
         x, y = hosts.x + hosts.width / 2, hosts.y + LINE * (number + 0.7)
         lines.append(text(x, y, f"{count:,} {name}", "m", style=style))
     return lines
@@ -175,9 +195,8 @@ def _named_host(hosts: Hosts, place: int, shade: str) -> str:
     name = hosts.ports[place].host
     shown = name if len(name) <= 10 else f"{name[:9]}…"
     label = text(x + NAME_WIDTH / 2 - 1, y + NAME_HEIGHT / 2 + 2.5, shown, "m")
-    return element(
-        "g", {}, _title(hosts.ports[place].adapter), element("rect", frame | {"fill": "#fff", "stroke": shade}), label
-    )
+    box = element("rect", frame | {"fill": palette.PAPER, "stroke": shade})
+    return element("g", {}, _title(hosts.ports[place].adapter), box, label)
 
 
 def _hosts_title(ports: Sequence[HostPort]) -> str:
@@ -186,3 +205,54 @@ def _hosts_title(ports: Sequence[HostPort]) -> str:
     spelled = compress(names)
     spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
     return f"{len(ports)} host port{'s' if len(ports) > 1 else ''}: {spelled}"
+
+
+def format_legend(
+    x: float, y: float, width: float, roles: Collection[Role], speeds: Sequence[float], *, loaded: bool, fans: bool
+) -> tuple[str, float]:
+    """Return what colours and lines mean as SVG, wrapped to a width, and how high it is.
+
+    Parameters
+    ----------
+    roles : collection of Role
+        Those of the hosts.
+    speeds : sequence of float
+        Rates of links between switches in Gb/s, fastest first.
+    loaded : bool
+        Whether colours of links tell their load, not their speed.
+    fans : bool
+        Whether links are bundled.
+    """
+    groups: list[list[tuple[str, str, str]]] = [  # shape, colour, words
+        [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
+    ]
+    if loaded:
+        head = ("", "", "load of a link, its busier direction, beside the mean of its subnet:")
+        groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
+    elif len(speeds) > 1:
+        groups.append([("line", shade, f"{rate:g} Gb/s") for rate, shade in zip(speeds, palette.SPEEDS, strict=False)])
+    if fans:
+        more = f" in the colour of their mean; links above {HOT:g} times the mean on top" if loaded else ""
+        groups.append([("area", palette.PLAIN, f"many links, one end for each switch{more}")])
+    parts, left, top = [], x, y
+    for group in groups:
+        rooms = [MARK[shape] + text_width(words, 11) + LEGEND_GAP for shape, _, words in group]
+        if left > x and left + sum(rooms) > x + width:
+            left, top = x, top + LEGEND_LINE
+        for (shape, shade, words), room in zip(group, rooms, strict=True):
+            if left > x and left + room - LEGEND_GAP > x + width:
+                left, top = x, top + LEGEND_LINE
+            parts += [*_mark(shape, shade, left, top), text(left + MARK[shape], top + 12, words, "l")]
+            left += room
+        left += LEGEND_GAP
+    return element("g", {}, *parts), top + LEGEND_LINE - y
+
+
+def _mark(shape: str, shade: str, x: float, y: float) -> list[str]:
+    if shape == "dot":
+        return [element("circle", {"cx": x + 5, "cy": y + 8, "r": 4, "fill": shade})]
+    if shape == "line":
+        return [element("path", {"d": f"M{x:.1f} {y + 8:.1f}h16", "stroke": shade, "stroke-width": 4})]
+    if shape == "area":
+        return [element("rect", {"x": x, "y": y + 3, "width": 16, "height": 10, "fill": shade, "opacity": "0.2"})]
+    return []

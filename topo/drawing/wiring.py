@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs
+from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
 from topo.fabric import Fabric
 
 MOST_LINES = 64
 """Pairs of boxes between two heights that are drawn as lines of their own."""
-LETTER = 5.4
-"""Width of a letter of a label, about."""
 STUB = 13.0
 """Length of the ends of a fan."""
 LANE = 24.0
@@ -42,7 +40,7 @@ class Row:
 
 
 @dataclass
-class Sockets:
+class EdgePoints:
     """Places on the upper and lower edges of boxes, ordered by where what is plugged in comes from."""
 
     wanted: dict[tuple[int, bool], dict[tuple[int, ...], float]] = field(default_factory=dict)
@@ -76,23 +74,23 @@ def connect(scene: Scene, fabric: Fabric, rows: Sequence[Row], lane: float) -> f
     between: Counter[tuple[float, float]] = Counter()
     for (low, high), pairs in groups.items():
         between[rows[low].y, rows[high].y] += len(pairs)
-    sockets = Sockets()
+    edges = EdgePoints()
     for (low, high), pairs in groups.items():
         level, many = rows[low].y == rows[high].y, between[rows[low].y, rows[high].y] > MOST_LINES
         for a, b in pairs:
             for mine, other, row in ((a, b, high), (b, a, low)):
                 towards = rows[row].middle if level or many else cell_of[other].middle[0]
                 plug = (low, high) if level or many else (low, high, other)
-                sockets.ask(cell_of[mine], mine == a and not level, plug, towards)
+                edges.ask(cell_of[mine], mine == a and not level, plug, towards)
     lane -= LANE
     for (low, high), pairs in groups.items():
         if rows[low].y == rows[high].y:
             lane += LANE
-            _lane(scene, cell_of, (low, high), pairs, sockets, lane)
+            _lane(scene, cell_of, (low, high), pairs, edges, lane)
         elif between[rows[low].y, rows[high].y] > MOST_LINES:
-            _fan(scene, rows, cell_of, (low, high), pairs, sockets)
+            _fan(scene, rows, cell_of, (low, high), pairs, edges)
         else:
-            _lines(scene, rows[high], cell_of, (low, high), pairs, sockets)
+            _lines(scene, rows[high], cell_of, (low, high), pairs, edges)
     return lane
 
 
@@ -117,11 +115,11 @@ def _group(fabric: Fabric, rows: Sequence[Row]) -> dict[tuple[int, int], Pairs]:
 
 
 def _lines(
-    scene: Scene, upper: Row, cell_of: Mapping[int, Cell], rows: tuple[int, int], pairs: Pairs, sockets: Sockets
+    scene: Scene, upper: Row, cell_of: Mapping[int, Cell], rows: tuple[int, int], pairs: Pairs, edges: EdgePoints
 ) -> None:
     """Draw one line for each two boxes, with the number of links on it."""
     for (a, b), links in pairs.items():
-        start, end = sockets.point(cell_of[a], True, (*rows, b)), sockets.point(cell_of[b], False, (*rows, a))
+        start, end = edges.point(cell_of[a], True, (*rows, b)), edges.point(cell_of[b], False, (*rows, a))
         bend = (end[0], max(upper.under, end[1]))
         at = (start[0] + 0.3 * (bend[0] - start[0]), start[1] + 0.3 * (bend[1] - start[1]))
         label = f"×{len(links)}" if len(links) > 1 else ""
@@ -134,13 +132,13 @@ def _fan(
     cell_of: Mapping[int, Cell],
     ends: tuple[int, int],
     pairs: Pairs,
-    sockets: Sockets,
+    edges: EdgePoints,
 ) -> None:
     """Draw a shaded area between two rows, with one end at each box."""
     lower, upper = rows[ends[0]], rows[ends[1]]
     low, high = _by_end(pairs, 0), _by_end(pairs, 1)
-    starts = {box: sockets.point(cell_of[box], True, ends) for box in low}
-    stops = {box: sockets.point(cell_of[box], False, ends) for box in high}
+    starts = {box: edges.point(cell_of[box], True, ends) for box in low}
+    stops = {box: edges.point(cell_of[box], False, ends) for box in high}
     low_y, high_y = lower.y - STUB, max(upper.under, upper.y + upper.cells[0].height + STUB)
     low_left, low_right = min(x for x, _ in starts.values()), max(x for x, _ in starts.values())
     high_left, high_right = min(x for x, _ in stops.values()), max(x for x, _ in stops.values())
@@ -148,8 +146,8 @@ def _fan(
     links = tuple(sorted(link for mine in pairs.values() for link in mine))
     label = _words(low, high, pairs, cell_of)
     x, y = 0.4 * (low_left + low_right) + 0.1 * (high_left + high_right), low_y - 0.25 * (low_y - high_y)
-    room = LETTER * len(label)
-    taken = [fan.at[1] for fan in scene.fans if abs(fan.at[0] - x) < (room + LETTER * len(fan.label)) / 2]
+    room = text_width(label)
+    taken = [fan.at[1] for fan in scene.fans if abs(fan.at[0] - x) < (room + text_width(fan.label)) / 2 + 3 * LINE]
     free = (y - 2 * LINE * step for step in range(1 + int((y - high_y - LINE) / (2 * LINE))))
     y = next((other for other in free if all(abs(other - mine) >= 2 * LINE for mine in taken)), y)
     spokes = [(tuple(mine), (starts[a][0], low_y), (stops[b][0], high_y)) for (a, b), mine in pairs.items()]
@@ -161,14 +159,14 @@ def _fan(
 
 
 def _lane(
-    scene: Scene, cell_of: Mapping[int, Cell], rows: tuple[int, int], pairs: Pairs, sockets: Sockets, y: float
+    scene: Scene, cell_of: Mapping[int, Cell], rows: tuple[int, int], pairs: Pairs, edges: EdgePoints, y: float
 ) -> None:
     """Draw the links between boxes of one height: each box has one end, and all meet on a line."""
     ends: dict[int, list[int]] = {}
     for side in (0, 1):
         for box, mine in _by_end(pairs, side).items():
             ends.setdefault(box, []).extend(mine)
-    points = {box: sockets.point(cell_of[box], False, rows) for box in sorted(ends)}
+    points = {box: edges.point(cell_of[box], False, rows) for box in sorted(ends)}
     links = tuple(sorted({link for mine in ends.values() for link in mine}))
     left, right = min(x for x, _ in points.values()), max(x for x, _ in points.values())
     label = f"{len(links):,} links" if len(links) > 1 else "1 link"

@@ -17,20 +17,19 @@ from routing.engines.zoned import route
 from routing.proof import prove
 from routing.routed import Routed
 from topo.builder import FabricBuilder
-from topo.drawing import format_drawing
-from topo.drawing.layouts import lay_out
+from topo.drawing import draw, lay_out
 from topo.drawing.scene import Scene, cable_pairs
-from topo.drawing.shades import LOAD_SHADES
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import config_root
 from topo.levels import find_levels
+from topo.palette import LOADS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(name: str, **more: object) -> str:
     source = read_preset(name)
-    return format_drawing(name, source.fabrics, **more)
+    return draw(source, **more).svg
 
 
 def texts(drawing: str, kind: str) -> list[str]:
@@ -132,7 +131,7 @@ def test_planes_of_different_load_are_drawn_apart():
     source = read_preset("deepseek-v3-2048")
     planes = source.fabrics
     loads = [np.full(plane.n_ports, 1 + (number == 3), np.int64) for number, plane in enumerate(planes)]
-    words = texts(format_drawing("x", planes, loads), "text")
+    words = texts(draw(planes, loads, title="x").svg, "text")
 
     assert sum(line.startswith("deepseek-v3-2048-plane") for line in words) == 2
 
@@ -140,7 +139,7 @@ def test_planes_of_different_load_are_drawn_apart():
 def test_links_are_coloured_by_how_busy_they_are():
     """Each joint link carries 30,420 pairs, nearly ten times the mean; an even plane has one colour."""
     fabric = zoned()
-    drawing = format_drawing("x", [fabric], [prove(Routed(fabric, route(fabric))).load])
+    drawing = draw([fabric], [prove(Routed(fabric, route(fabric))).load], title="x").svg
     paths = ElementTree.fromstring(drawing).iter(f"{SVG}path")
     joint = [path for path in paths if "joint" in "".join(path.itertext())]
     even = drawn("deepseek-v3-2048", loads=[np.ones(p.n_ports, np.int64) for p in subnets("deepseek-v3-2048")] * 8)
@@ -149,22 +148,22 @@ def test_links_are_coloured_by_how_busy_they_are():
     }
 
     assert len(joint) == 4
-    assert {path.get("stroke") for path in joint} == {LOAD_SHADES[-1][1]}
+    assert {path.get("stroke") for path in joint} == {LOADS[-1][1]}
     assert all("30,420 pairs" in "".join(path.itertext()) for path in joint)
-    assert strokes == {LOAD_SHADES[3][1]}
+    assert strokes == {LOADS[3][1]}
 
 
 def test_slow_links_are_the_busier_for_it():
     """The same load on links of a quarter of the rate is four times as busy."""
     (fabric,) = subnets("hdr-on-ndr")
-    drawing = format_drawing("x", [fabric], [np.full(fabric.n_ports, 7, np.int64)])
+    drawing = draw([fabric], [np.full(fabric.n_ports, 7, np.int64)], title="x").svg
     shades = {
         path.get("stroke")
         for path in ElementTree.fromstring(drawing).iter(f"{SVG}path")
         if "graft0" in "".join(path.itertext()) and path.get("class") == "k"
     }
 
-    assert shades == {LOAD_SHADES[5][1]}, "2 / 1.1 times the mean"
+    assert shades == {LOADS[5][1]}, "2 / 1.1 times the mean"
 
 
 HOSTILE = '<script>alert("&")</script>\x00\x1b]]>&#0;\ud800'
@@ -179,7 +178,7 @@ def test_hostile_names_are_only_text():
         hosts=tuple(f"{HOSTILE}{host}" for host in range(len(fabric.hosts))),
         models=tuple(f"{HOSTILE}{model}" for model in range(len(fabric.models))),
     )
-    drawing = format_drawing(HOSTILE, [named, fabric])
+    drawing = draw([named, fabric], title=HOSTILE).svg
     elements = {element.tag for element in ElementTree.fromstring(drawing.encode()).iter()}
     kinds = {"svg", "title", "desc", "style", "g", "rect", "circle", "path", "polygon", "text"}
 
@@ -188,11 +187,20 @@ def test_hostile_names_are_only_text():
     assert all(len(word) < 200 for word in texts(drawing, "text") if "alert" in word and "switches" not in word)
 
 
+def test_a_drawing_shows_and_saves_itself(tmp_path):
+    (fabric,) = subnets("lab-20")
+    drawing = fabric.draw(np.ones(fabric.n_ports, np.int64), title="busy")
+    drawing.save(tmp_path / "busy.svg")
+
+    assert (tmp_path / "busy.svg").read_text(encoding="utf-8") == drawing.svg == drawing._repr_svg_()
+    assert draw(read_preset("lab-20")).svg == draw(fabric).svg
+
+
 def test_a_fabric_without_switches():
     builder = FabricBuilder("empty")
     builder.adapter("n", "mlx5_0", model="hca", host_model="server", role=Role.COMPUTE)
 
-    assert "no switches" in texts(format_drawing("x", [builder.build()]), "text")
+    assert "no switches" in texts(draw(builder.build()).svg, "text")
 
 
 def test_the_command_draws_a_spec_its_plan_and_a_real_fabric(tmp_path, monkeypatch, capsys):
