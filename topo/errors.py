@@ -7,7 +7,7 @@
     ├── FormatError            exit 2  a file of another format that cannot be read, with its line
     ├── FlowError              exit 2  a flow that a network cannot carry, with its number
     ├── ToolError              exit 2  a program of the field that is missing, or fails at what it was asked
-    ├── DesignError            exit 1  a well-formed spec whose design does not close (ports run out, ...)
+    ├── DesignError            exit 1  a well-formed spec whose design cannot be built (ports run out, ...)
     └── RoutingError           exit 1  an engine cannot route this fabric
 
 Anything else that escapes is a bug of ours: the command prints a traceback and leaves with 70.
@@ -83,7 +83,7 @@ class ToolError(HeddleError):
 
 
 class DesignError(HeddleError):
-    """A design that does not close: the message holds the arithmetic."""
+    """A design that cannot be built: the message holds the arithmetic."""
 
     exit_code = 1
 

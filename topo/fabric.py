@@ -267,12 +267,49 @@ class Fabric:
         return frozen(np.flatnonzero(chosen).astype(np.int32))
 
     def port_of(self, end: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the port id of each of some adapters' end ports, -1 for port 0 of a switch."""
+        """Return the port id of each of some end ports.
+
+        Parameters
+        ----------
+        end : (n,) int
+            End ports.
+
+        Returns
+        -------
+        (n,) int32
+            Port ids of adapters; -1 for port 0 of a switch.
+
+        Examples
+        --------
+        >>> import topo
+        >>> fabric = topo.preset("lab-20").fabric
+        >>> first = fabric.ends()[:1]
+        >>> fabric.port_label(fabric.port_of(first)[0])
+        'gpu00 mlx5_0:1'
+        """
         end = np.asarray(end)
         return np.where(end < self.n_switches, -1, end - self.n_switches + self.first_adapter_port).astype(np.int32)
 
     def end_of(self, port: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the end port of each of some port ids: an adapter's own, or the switch that a port belongs to."""
+        """Return the end port of each of some ports: an adapter's own, or the switch that a port belongs to.
+
+        Parameters
+        ----------
+        port : (n,) int
+            Port ids.
+
+        Returns
+        -------
+        (n,) int32
+
+        Examples
+        --------
+        >>> import topo
+        >>> fabric = topo.preset("lab-20").fabric
+        >>> hosts = fabric.ends(role="compute")
+        >>> bool((fabric.end_of(fabric.port_of(hosts)) == hosts).all())
+        True
+        """
         port = np.asarray(port)
         own = self.n_switches + port - self.first_adapter_port
         return np.where(port < self.first_adapter_port, self.port_node[port], own).astype(np.int32)
@@ -297,6 +334,14 @@ class Fabric:
         ----------
         ports : (n,) int
             Port ids, either end of each cable.
+
+        Examples
+        --------
+        >>> import topo
+        >>> fabric = topo.preset("lab-20").fabric
+        >>> damaged = fabric.without(fabric.inner[:1])
+        >>> len(fabric.inner_links) - len(damaged.inner_links)
+        1
         """
         peer = self.peer.copy()
         far = peer[ports]

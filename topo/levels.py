@@ -18,7 +18,7 @@ A fabric that would keep over a tenth of its HCAs above the leaves is no tree (t
 tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
 
 **Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of their uplinks to
-the same switches. A switch of level 2 without a way further up, over a quarter of whose leaves belong elsewhere than
+the same switches. A switch of level 2 without a cable further up, over a quarter of whose leaves belong elsewhere than
 the rest, may be a joint. The zones are what the other switches are connected to, over cables between adjacent levels
 (so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs elsewhere, as
 long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them. Pods of a
@@ -137,7 +137,7 @@ def _leaves(wiring: Wiring) -> tuple[Bools, bool]:
 
 
 def _climb(cables: csr_array, anchored: Ints) -> Ints:
-    """Return levels by distance from the anchored switches; -1 where there is no way to one."""
+    """Return levels by distance from the anchored switches; -1 where there is no path to one."""
     level = anchored.copy()
     height = 1
     while (level == height).any():

@@ -1,4 +1,4 @@
-"""What the hosts of a discovered fabric are for: told by rules over node descriptions, or by lists of port GUIDs.
+"""What the hosts of a discovered fabric are for, by rules over node descriptions or by lists of port GUIDs.
 
 A dump of a fabric does not say which host computes and which stores. Its operator knows: by how the hosts are called,
 or by the GUID files that OpenSM was given.
@@ -27,7 +27,7 @@ class RoleRule:
     """Hosts whose adapters' descriptions match a pattern have a role."""
 
     pattern: str
-    """Shell pattern over the whole description, capitals told apart: ``st[0-9]* mlx5_?``. Such patterns need no more
+    """Shell pattern over the whole description, case-sensitive: ``st[0-9]* mlx5_?``. Such patterns need no more
     than the product of both lengths to match; regular expressions, which may need for ever, are not taken."""
     role: Role
 

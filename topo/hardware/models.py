@@ -1,6 +1,6 @@
 """Models of hardware: switches, servers, adapters, cables, and what they cost.
 
-Every value of a model knows its source (`HardwareModel.sources`); what no source tells is None, never zero. The types
+Every value of a model knows its source (`HardwareModel.sources`); what no source states is None, never zero. The types
 of the fields say how the cell of a table becomes a value.
 """
 
