@@ -7,6 +7,7 @@ channels in which every path only goes up is the certificate for that: `check_ce
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.table import Column, Table
 
 MAX_EXAMPLES = 10
 CYCLE_STARTS = 32
@@ -59,6 +61,22 @@ class ChannelClass:
             "max": self.max,
             "mean": self.mean,
         }
+
+
+def load_table(classes: Sequence[ChannelClass]) -> Table:
+    """Return the load of classes of channels as a table."""
+    return Table(
+        "pairs over the channels between switches",
+        (
+            Column("from level", [item.level for item in classes]),
+            Column("to level", [item.next_level for item in classes]),
+            Column("destinations", ["all" if item.role is None else item.role.name.lower() for item in classes]),
+            Column("channels", [item.channels for item in classes]),
+            Column("used", [item.used for item in classes]),
+            Column("mean", [item.mean for item in classes], digits=",.0f"),
+            Column("max", [item.max for item in classes]),
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +133,28 @@ class Proof:
     def holds(self) -> bool:
         """Whether every pair arrives and no lane has a credit loop."""
         return self.missing == 0 and self.credit_loops == 0
+
+    @property
+    def table(self) -> Table:
+        """What the proof found: pairs, loops, lanes, path lengths."""
+        figures = {
+            "pairs": self.pairs,
+            "missing pairs": self.missing,
+            "of these without cables": self.disconnected,
+            "channels in credit loops": self.credit_loops,
+            "lanes": self.lanes,
+            "switches on the longest path": self.max_hops,
+        }
+        verdict = "the proof holds" if self.holds else "the proof fails"
+        return Table(verdict, (Column("figure", list(figures)), Column("value", list(figures.values()))))
+
+    @property
+    def load_table(self) -> Table:
+        """Pairs over the channels between switches, by level and by role of the destination."""
+        return load_table(self.classes)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_() + self.load_table._repr_html_()
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON; ``load`` is of channels between switches."""

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints, tree_order
 from routing.kernels.congestion import NOWHERE, phase_congestion
-from routing.proof import ChannelClass, between_switches, prove
+from routing.proof import ChannelClass, between_switches, load_table, prove
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
+from topo.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,52 @@ class Quality:
     def balance(self) -> float:
         """Pairs over the most loaded channel between switches by those over the mean used one; 1 is even."""
         return self.max_load / self.mean_load if self.mean_load else 1.0
+
+    @property
+    def table(self) -> Table:
+        """Contention of each kind of simultaneous flows: bandwidth of a flow as a share of its link, and flows."""
+        kinds = {
+            "random bisections": self.bisection,
+            "random permutations": self.permutation,
+            "shifts": self.shift,
+            "halving-doubling": self.halving_doubling,
+        }
+        found = list(kinds.values())
+        return Table(
+            "flows on the fullest channel between switches",
+            (
+                Column("of", list(kinds)),
+                Column("phases", [item.phases for item in found]),
+                Column("bandwidth of a flow", [item.bandwidth for item in found], digits=".3f"),
+                Column("median phase", [item.max_load_median for item in found], digits="g"),
+                Column("worst phase", [item.max_load_worst for item in found]),
+                Column("lost flows", [item.lost for item in found]),
+            ),
+        )
+
+    @property
+    def load_table(self) -> Table:
+        """Pairs over the channels between switches, by level and by role of the destination."""
+        return load_table(self.classes)
+
+    @property
+    def uplink_table(self) -> Table:
+        """Destinations over each uplink of a leaf, by role."""
+        shares = self.uplinks
+        return Table(
+            "destinations over an uplink of a leaf",
+            (
+                Column("role", ["all" if share.role is None else share.role.name.lower() for share in shares]),
+                Column("uplinks", [share.uplinks for share in shares]),
+                Column("used", [share.used for share in shares]),
+                Column("min", [share.min for share in shares]),
+                Column("mean", [share.mean for share in shares], digits=",.1f"),
+                Column("max", [share.max for share in shares]),
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return "".join(table._repr_html_() for table in (self.table, self.uplink_table))
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

@@ -9,6 +9,7 @@ from routing.lanes.classes import MAX_DATA_VLS, PACKET_WEIGHT, LanePlan, lanes_o
 from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
 from topo.fabric import Fabric
+from topo.table import Column, Table
 
 OF_TABLES = LanePlan((), ())
 """Stands for the lanes that tables and classes of traffic need."""
@@ -53,3 +54,8 @@ class Routed:
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the tables as plain values, ready for JSON."""
         return {"name": self.fabric.name, "engine": self.tables.engine, "engine_reason": self.why}
+
+    def _repr_html_(self) -> str:
+        figures = {**self.to_dict(), "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
+        columns = (Column("of", [name.replace("_", " ") for name in figures]), Column("value", list(figures.values())))
+        return Table("routed fabric", columns)._repr_html_()
