@@ -50,3 +50,34 @@ def test_a_job_on_one_leaf_needs_no_uplink() -> None:
 def test_planes_add_up() -> None:
     plane = tree(240, oversubscription=3.0)
     assert bisection([plane, plane]) == bisection([plane])
+
+
+def halves_by_networkx(fabric: Fabric, hosts: list[int]) -> float:
+    """What the first half of some adapters can send to the last half, each of so many, the one in the middle silent."""
+    half = len(hosts) // 2
+    graph = nx.DiGraph()
+    for a, b in fabric.port_node[fabric.links].tolist():
+        for ends in ((a, b), (b, a)):
+            known = graph.get_edge_data(*ends, {"capacity": 0})["capacity"]
+            graph.add_edge(*ends, capacity=known + 1)
+    for number in range(half):
+        graph.add_edge("source", hosts[number])
+        graph.add_edge(hosts[-1 - number], "sink")
+    return float(nx.maximum_flow_value(graph, "source", "sink")) / half
+
+
+@given(
+    hosts=st.integers(3, 60),
+    job=st.integers(2, 61),
+    ratio=st.sampled_from([1.0, 3.0, 7 / 3, 9.0]),
+    leaves=st.integers(3, 5),
+)
+def test_jobs_of_any_size_even_and_odd(hosts: int, job: int, ratio: float, leaves: int) -> None:
+    """The worst of the jobs that stand side by side, each by a flow that networkx finds on unit links."""
+    fabric = tree(hosts, leaves=leaves, oversubscription=ratio)
+    adapters = np.flatnonzero(fabric.kind == Kind.HCA).tolist()
+    size = min(job, hosts)
+    worst = min(
+        halves_by_networkx(fabric, adapters[start : start + size]) for start in range(0, hosts - size + 1, size)
+    )
+    assert bisection([fabric], job) == pytest.approx(worst)

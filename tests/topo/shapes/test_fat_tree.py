@@ -1,0 +1,62 @@
+"""Numbers of fat-trees by their laws: tapers of any ratio, spines and cores that carry what comes from below."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.clusters import CATALOG
+from topo.errors import DesignError
+from topo.shapes.fat_tree import FatTree
+
+ratios = st.one_of(st.floats(1.0, 12.0), st.sampled_from([1.5, 2.0, 7 / 3, 3.0, 3.5, 39.0]))
+SWITCHES = {"SB7800": 36, "QM8700": 40, "QM9700": 64}
+
+
+@given(ratio=ratios, switch=st.sampled_from(sorted(SWITCHES)), ports=st.integers(1, 300))
+def test_a_tapered_leaf_keeps_its_ratio_and_wastes_no_port(ratio: float, switch: str, ports: int) -> None:
+    """At most r ports down for each up, and with one uplink less there would be more: so for ratios of any kind."""
+    radix = SWITCHES[switch]
+    size = FatTree(switch=switch, oversubscription=ratio).size(ports, CATALOG)
+    down, up = size.down, size.spines_per_pod * size.parallel
+
+    assert down <= up * ratio
+    assert down + up <= radix
+    assert down + up == radix or down + 1 > up * ratio, "a port is left over only where it would break the ratio"
+    assert up == 1 or radix - (up - 1) > (up - 1) * ratio, "with one uplink less the rest is above the ratio"
+    assert size.leaves == -(-ports // down)
+    assert size.leaves * size.parallel <= radix
+
+
+@given(
+    leaf=st.sampled_from([1.0, 1.5, 2.0, 7 / 3, 3.0]),
+    spine=st.sampled_from([1.0, 1.2, 1.5, 2.0, 7 / 3, 3.0]),
+    ports=st.integers(1, 3_000),
+)
+def test_three_levels_carry_what_the_ratios_leave(leaf: float, spine: float, ports: int) -> None:
+    try:
+        size = FatTree(switch="QM8700", levels=3, oversubscription=leaf, spine_oversubscription=spine).size(
+            ports, CATALOG
+        )
+    except DesignError:
+        return
+    from_leaves = size.leaves_per_pod * size.parallel
+    cores_per_spine = size.cores * size.spines_per_group / size.spines_per_pod
+
+    assert size.leaves * size.down >= ports
+    assert from_leaves <= size.spine_up * spine, "the ratio holds in each spine"
+    assert from_leaves + size.spine_up <= size.spine_radix
+    assert from_leaves > (size.spine_up - 1) * spine, "with one uplink less it would not"
+    assert cores_per_spine == int(cores_per_spine), "a group has whole cores"
+    assert size.cores * size.core_radix >= size.spines * size.spine_up
+    assert size.spines_per_group * size.spine_up >= cores_per_spine, "each core has a link from every pod"
+
+
+@pytest.mark.parametrize("switch", sorted(SWITCHES))
+def test_full_trees(switch: str) -> None:
+    radix = SWITCHES[switch]
+    two = FatTree(switch=switch).size(radix**2 // 2, CATALOG)
+    three = FatTree(switch=switch, levels=3).size(radix**3 // 4, CATALOG)
+
+    assert (two.leaves, two.spines, two.switch_links) == (radix, radix // 2, radix**2 // 2)
+    assert (three.leaves, three.spines, three.cores) == (radix**2 // 2, radix**2 // 2, radix**2 // 4)
+    assert three.switch_links == radix**3 // 2
