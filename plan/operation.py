@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -19,19 +19,13 @@ class Operation:
     """What has become of a queue."""
 
     jobs: tuple[JobRecord, ...]
-    compute_s: tuple[float, ...]
-    """Of each job's step, without anything else."""
     now_s: float
     stopped: bool
     """Whether somebody stopped it before its time."""
 
     def document(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        jobs = [
-            {**asdict(job), "step_s": job.step_s, "compute_s": compute_s}
-            for job, compute_s in zip(self.jobs, self.compute_s, strict=True)
-        ]
-        return {"time_s": self.now_s, "stopped": self.stopped, "jobs": jobs}
+        return {"time_s": self.now_s, "stopped": self.stopped, "jobs": [job.to_dict() for job in self.jobs]}
 
 
 def operate_until(run: ClusterRun, until_s: float, step: Step) -> Operation:
@@ -43,10 +37,9 @@ def operate_until(run: ClusterRun, until_s: float, step: Step) -> Operation:
 
     with stopping() as stopped:
         finished = run.play(until_s, progress=progress, stop=lambda: bool(stopped))
-    compute_s = tuple(job.compute_s for job in run.queue.jobs)
     all_ended = all(job.end_s is not None for job in run.records)
     now_s = until_s if finished and not all_ended else run.env.now
-    return Operation(run.records, compute_s, now_s, stopped=not finished)
+    return Operation(run.records, now_s, stopped=not finished)
 
 
 @contextmanager

@@ -97,9 +97,9 @@ def show(operation: Operation) -> None:
     table = Table(title=f"after {operation.now_s / 3600:.2f} h", title_justify="left")
     for name in ("job", "nodes", "began h", "ended h", "steps", "step s", "of computation", "failures", "checkpoints"):
         table.add_column(name, justify="left" if name == "job" else "right")
-    for job, compute_s in zip(operation.jobs, operation.compute_s, strict=True):
+    for job in operation.jobs:
         began, ended = ("" if time_s is None else f"{time_s / 3600:.2f}" for time_s in (job.begin_s, job.end_s))
-        trained = [f"{job.step_s:.3f}", f"{job.step_s / compute_s:.2f}"] if job.trained_steps else ["", ""]
+        trained = [f"{job.step_s:.3f}", f"{job.step_s / job.compute_s:.2f}"] if job.trained_steps else ["", ""]
         counts = [str(job.failures), str(job.checkpoints)]
         name = f"{job.name} (over zones)" if job.spanned_zones else job.name
         table.add_row(name, str(job.nodes), began, ended, f"{job.steps:,}", *trained, *counts)

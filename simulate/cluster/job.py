@@ -9,7 +9,7 @@ What a job has begun to send when it fails is still sent to its end.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -30,10 +30,12 @@ Process = Generator[simpy.Event, Any, None]
 
 @dataclass
 class JobRecord:
-    """What becomes of a job."""
+    """What has become of a job."""
 
     name: str
     nodes: int
+    compute_s: float
+    """Computation of a step."""
     begin_s: float | None = None
     """When it had its nodes for the first time."""
     end_s: float | None = None
@@ -51,6 +53,12 @@ class JobRecord:
     def step_s(self) -> float:
         """Mean of a step."""
         return self.trained_s / self.trained_steps if self.trained_steps else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        figures = asdict(self)
+        compute_s = figures.pop("compute_s")
+        return {**figures, "step_s": self.step_s, "compute_s": compute_s}
 
 
 class _Pairs(NamedTuple):
@@ -83,7 +91,7 @@ class JobProcess:
     """The nodes that it runs on now."""
 
     def __post_init__(self) -> None:
-        self.record = JobRecord(self.plan.name, self.plan.nodes)
+        self.record = JobRecord(self.plan.name, self.plan.nodes, self.plan.compute_s)
         self.process = self.env.process(self.run())
 
     def run(self) -> Process:

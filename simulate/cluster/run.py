@@ -17,6 +17,7 @@ from simulate.network import Network
 from simulate.workload.storage import BulkStorage
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Role
+from topo.table import Column, Table
 
 DAY_S = 86_400.0
 STEPS_A_LOOK = 500
@@ -82,6 +83,33 @@ class ClusterRun:
     def records(self) -> tuple[JobRecord, ...]:
         """What has become of each job so far."""
         return tuple(job.record for job in self.jobs)
+
+    @property
+    def table(self) -> Table:
+        """What has become of each job so far."""
+        jobs = self.records
+        step_s = [job.step_s if job.trained_steps else None for job in jobs]
+        hours = [[None if at is None else at / 3600 for at in (job.begin_s, job.end_s)] for job in jobs]
+        factor = [job.step_s / job.compute_s if job.trained_steps else None for job in jobs]
+        return Table(
+            f"after {self.env.now / 3600:.2f} h",
+            (
+                Column("job", [f"{job.name} (over zones)" if job.spanned_zones else job.name for job in jobs]),
+                Column("nodes", [job.nodes for job in jobs]),
+                Column("began", [began for began, _ in hours], "h", ".2f"),
+                Column("ended", [ended for _, ended in hours], "h", ".2f"),
+                Column("steps", [job.steps for job in jobs]),
+                Column(
+                    "step", [job.step_s if done else None for job, done in zip(jobs, trained, strict=True)], "s", ".3f"
+                ),
+                Column("of computation", factor, digits=".2f"),
+                Column("failures", [job.failures for job in jobs]),
+                Column("checkpoints", [job.checkpoints for job in jobs]),
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
     def play(
         self,

@@ -21,6 +21,16 @@ MAX_NODES = 2_000_000
 """Nodes of one rank."""
 MAX_RANKS = 49_151
 
+FIELDS = {
+    "AttributeProto": "name:1:string double_val:3:double float_val:5:float int32_val:7:int32 int64_val:9:int64 "
+    "uint32_val:11:uint32 uint64_val:13:uint64 sint32_val:15:sint32 sint64_val:17:sint64 fixed32_val:19:fixed32 "
+    "fixed64_val:21:fixed64 sfixed32_val:23:sfixed32 sfixed64_val:25:sfixed64 bool_val:27:bool string_val:29:string",
+    "GlobalMetadata": "version:1:string",
+    "Node": "id:1:uint64 name:2:string type:3:int32 ctrl_deps:4:uint64* data_deps:5:uint64* duration_micros:7:uint64 "
+    "attr:10:message*",
+}
+"""Fields of each message as ``name:number:type``, repeated ones with a star; the values of an attribute are a oneof."""
+
 
 def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
     """Read the traces of all ranks: ``prefix.0.et``, ``prefix.1.et``, and so on without a gap.
@@ -133,44 +143,20 @@ def message_types() -> dict[str, Any]:
         raise HeddleError("Chakra traces need protobuf: pip install 'heddle-fabric[chakra]'") from None
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="heddle_chakra.proto", package="heddle.chakra", syntax="proto3")
-
-    def message(name: str, fields: list[tuple[str, int, int]], repeated: tuple[str, ...] = ()) -> Any:
-        kind = file.message_type.add(name=name)
-        for field_name, number, field_type in fields:
-            label = field.LABEL_REPEATED if field_name in repeated else field.LABEL_OPTIONAL
-            kind.field.add(name=field_name, number=number, type=field_type, label=label)
-        return kind
-
-    scalars = {
-        3: "double", 5: "float", 7: "int32", 9: "int64", 11: "uint32", 13: "uint64", 15: "sint32", 17: "sint64",
-        19: "fixed32", 21: "fixed64", 23: "sfixed32", 25: "sfixed64", 27: "bool", 29: "string",
-    }  # fmt: skip
-    attribute = message(
-        "AttributeProto",
-        [("name", 1, field.TYPE_STRING)]
-        + [(f"{name}_val", number, getattr(field, f"TYPE_{name.upper()}")) for number, name in scalars.items()],
-    )
+    for name, declared in FIELDS.items():
+        message = file.message_type.add(name=name)
+        for item in declared.split():
+            title, number, kind = item.split(":")
+            label = field.LABEL_REPEATED if kind.endswith("*") else field.LABEL_OPTIONAL
+            value = field.Type.Value(f"TYPE_{kind.rstrip('*').upper()}")
+            message.field.add(name=title, number=int(number), type=value, label=label)
+    attribute, node = file.message_type[0], file.message_type[-1]
     attribute.oneof_decl.add(name="value")
-    for item in attribute.field[1:]:
-        item.oneof_index = 0
-    message("GlobalMetadata", [("version", 1, field.TYPE_STRING)])
-    node = message(
-        "Node",
-        [
-            ("id", 1, field.TYPE_UINT64),
-            ("name", 2, field.TYPE_STRING),
-            ("type", 3, field.TYPE_INT32),
-            ("ctrl_deps", 4, field.TYPE_UINT64),
-            ("data_deps", 5, field.TYPE_UINT64),
-            ("duration_micros", 7, field.TYPE_UINT64),
-            ("attr", 10, field.TYPE_MESSAGE),
-        ],
-        repeated=("ctrl_deps", "data_deps", "attr"),
-    )
+    for one in attribute.field[1:]:
+        one.oneof_index = 0
     node.field[-1].type_name = ".heddle.chakra.AttributeProto"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"heddle.chakra.{name}"))
-        for name in ("AttributeProto", "GlobalMetadata", "Node")
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"heddle.chakra.{name}")) for name in FIELDS
     }

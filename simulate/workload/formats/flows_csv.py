@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
-from topo.errors import Finding, SpecError
+from topo.errors import Finding, SpecError, refusal
 from topo.fabric import Fabric
 from topo.formats.text import read_lines
 
@@ -33,7 +33,7 @@ MAX_FINDINGS = 20
 
 
 def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
-    """Read flows from a CSV file, ``.gz`` unpacked on the way; see `parse_flows_csv`."""
+    """Read flows from a CSV file, unpacked when its name ends in ``.gz``; see `parse_flows_csv`."""
     return parse_flows_csv(read_lines(path), fabric, str(path))
 
 
@@ -41,9 +41,8 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     """Parse flows between the adapter ports of a fabric.
 
     The first line names the columns ``start_s`` (seconds), ``src`` and ``dst`` (names as `EndPortNames` takes them),
-    ``bytes``, and if wanted ``sl`` (0 to 15; nothing for the level that the subnet manager gives to the path), in any
-    order; ``finish_s`` of an earlier run is passed over.
-    Blank lines and lines that begin with ``#`` do not count.
+    ``bytes``, and optionally ``sl`` (0 to 15; empty for the level that the subnet manager gives to the path), in any
+    order. A column ``finish_s`` of an earlier run, blank lines and lines that begin with ``#`` are skipped.
 
     Raises
     ------
@@ -53,23 +52,48 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     content = _content(lines)
     header = next(content, None)
     if header is None:
-        raise SpecError([Finding(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")])
+        raise refusal(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")
     columns = _header(header[1], f"{path}:{header[0]}")
     names = EndPortNames(fabric)
     known: dict[str, int] = {}
     findings: list[Finding] = []
     rows: list[tuple[float, int, int, float, int]] = []
+
+    def refuse(found: str, expected: str, hint: str = "") -> int:
+        findings.append(Finding(where, found, expected, hint))
+        return 0
+
+    def end(column: str) -> int:
+        name = cell[column]
+        if name not in known:
+            found = names.find(name)
+            if len(found) != 1:
+                return refuse(f'{column} "{name[:80]}"', *names.advice(name))
+            known[name] = found[0]
+        return known[name]
+
+    def amount(column: str) -> float:
+        text = cell[column]
+        value = float(text) if NUMBER.fullmatch(text) else math.nan
+        if 0 <= value <= MAX_NUMBER:
+            return value
+        return refuse(f'{column} "{text[:80]}"', f"a number that is not negative, at most {MAX_NUMBER:g}")
+
+    def level() -> int:
+        text = cell.get("sl", "")
+        return LEVELS[text] if text in LEVELS else refuse(f'sl "{text[:80]}"', "a service level from 0 to 15")
+
     for number, line in content:
         where = f"{path}:{number}"
         cells = _cells(line)
         if cells is None or len(cells) != len(columns):
             found = "a line that is not CSV" if cells is None else f"{len(cells)} values"
-            findings.append(Finding(where, found, f"{len(columns)} values with commas between"))
+            refuse(found, f"{len(columns)} values with commas between")
         else:
-            row = _Row(dict(zip(columns, cells, strict=True)), where, names, known, findings)
-            rows.append((row.number("start_s"), row.end("src"), row.end("dst"), row.number("bytes"), row.level()))
+            cell = dict(zip(columns, cells, strict=True))
+            rows.append((amount("start_s"), end("src"), end("dst"), amount("bytes"), level()))
         if len(rows) > MAX_FLOWS:
-            findings.append(Finding(where, f"more than {MAX_FLOWS:,} flows", "a smaller file", "Play it in parts."))
+            refuse(f"more than {MAX_FLOWS:,} flows", "a smaller file", "Play it in parts.")
         if findings and (len(findings) >= MAX_FINDINGS or len(rows) > MAX_FLOWS):
             break
     if findings:
@@ -133,45 +157,5 @@ def _header(line: str, where: str) -> list[str]:
     if missing or wrong:
         hint = f"Missing: {', '.join(missing)}." if missing else f"Remove {wrong[0][:60]}."
         expected = f"the columns {', '.join(REQUIRED)} and, if wanted, sl"
-        raise SpecError([Finding(where, f'the header "{line[:120]}"', expected, hint)])
+        raise refusal(where, f'the header "{line[:120]}"', expected, hint)
     return columns
-
-
-class _Row:
-    """One line of the file; what is wrong with it goes to the findings."""
-
-    def __init__(
-        self, cells: dict[str, str], where: str, names: EndPortNames, known: dict[str, int], findings: list[Finding]
-    ) -> None:
-        self.cells = cells
-        self.where = where
-        self.names = names
-        self.known = known
-        self.findings = findings
-
-    def end(self, column: str) -> int:
-        name = self.cells[column]
-        end = self.known.get(name)
-        if end is not None:
-            return end
-        found = self.names.find(name)
-        if len(found) != 1:
-            self.findings.append(Finding(self.where, f'{column} "{name[:80]}"', *self.names.advice(name)))
-            return 0
-        return self.known.setdefault(name, found[0])
-
-    def number(self, column: str) -> float:
-        text = self.cells[column]
-        value = float(text) if NUMBER.fullmatch(text) else math.nan
-        if not 0 <= value <= MAX_NUMBER:  # false for what is no number too
-            expected = f"a number that is not negative, at most {MAX_NUMBER:g}"
-            self.findings.append(Finding(self.where, f'{column} "{text[:80]}"', expected))
-            return 0.0
-        return value
-
-    def level(self) -> int:
-        text = self.cells.get("sl", "")
-        if text not in LEVELS:
-            self.findings.append(Finding(self.where, f'sl "{text[:80]}"', "a service level from 0 to 15"))
-            return 0
-        return LEVELS[text]

@@ -51,7 +51,7 @@ COUNT = re.compile(rf"num_ranks\s*{NUMBER}", re.ASCII)
 
 
 def read_goal(path: str | Path) -> Goal:
-    """Read a schedule from a file, ``.gz`` unpacked on the way; see `parse_goal`."""
+    """Read a schedule from a file, unpacked when its name ends in ``.gz``; see `parse_goal`."""
     return parse_goal(read_lines(path), str(path))
 
 
