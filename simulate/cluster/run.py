@@ -99,9 +99,7 @@ class ClusterRun:
                 Column("began", [began for began, _ in hours], "h", ".2f"),
                 Column("ended", [ended for _, ended in hours], "h", ".2f"),
                 Column("steps", [job.steps for job in jobs]),
-                Column(
-                    "step", [job.step_s if done else None for job, done in zip(jobs, trained, strict=True)], "s", ".3f"
-                ),
+                Column("step", step_s, "s", ".3f"),
                 Column("of computation", factor, digits=".2f"),
                 Column("failures", [job.failures for job in jobs]),
                 Column("checkpoints", [job.checkpoints for job in jobs]),
