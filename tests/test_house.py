@@ -8,6 +8,8 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOMS = "topo|routing|simulate|costmodel|plan|configs|docs|tests|scripts|notebooks|benchmarks"
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 CODE = re.compile(rf"`((?:{ROOMS})/[\w./*-]*)`")
@@ -49,6 +51,7 @@ def test_documents_name_no_missing_make_target(repository: Path) -> None:
     assert {"plan", "test"} <= named <= targets
 
 
+@pytest.mark.slow
 def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) -> None:
     offline = ("--no-deps", "--no-build-isolation", "--no-index")
     built = run(sys.executable, "-m", "pip", "wheel", "--quiet", *offline, "-w", tmp_path, repository, cwd=tmp_path)

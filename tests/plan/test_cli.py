@@ -9,12 +9,11 @@ import click
 import pytest
 
 import plan.cli
+from helpers.presets import EACH, PRESETS
 from plan.cli import COMMANDS, run
 from plan.folder import write_folder
 from topo.errors import DesignError
 from topo.hardware.catalog import config_root
-
-PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 
 
 def plan_command(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -72,7 +71,7 @@ def test_wrong_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixt
     assert said.out == ""
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", EACH)
 def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.yaml"
     assert run(["init", preset, "-o", str(file)]) == 0
@@ -191,6 +190,7 @@ def test_exit_status(
     assert ("Traceback" in said) == (status == 70)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
@@ -270,6 +270,7 @@ def test_a_signal_leaves_nothing_half_done(tmp_path: Path, number: signal.Signal
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_bug(closed: str, tmp_path: Path) -> None:
     spec, out = config_root() / "lab-20.yaml", tmp_path / "out"

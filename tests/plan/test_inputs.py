@@ -30,6 +30,7 @@ def places(fabric: Fabric) -> dict[str, tuple[int, int, int]]:
     return {name: place for name, *place in zip(*columns, strict=True)}  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [LAB, FIRE_FLYER], ids=lambda path: path.stem)
 def test_a_built_folder_is_the_fabric_of_its_spec(spec: Path, tmp_path: Path) -> None:
     of_spec, of_folder = read_routed_argument(spec), read_routed_argument(built(tmp_path, spec))
@@ -59,6 +60,7 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
                 read_fabric_argument(source, subnet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lab-20", "direct-zones", "fire-flyer-2"])
 def test_a_plan_that_is_read_back_is_the_plan_that_was_written(name: str, tmp_path: Path) -> None:
     folder = built(tmp_path, config_root() / f"{name}.yaml")

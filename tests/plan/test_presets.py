@@ -101,6 +101,7 @@ def test_a_preset_becomes_a_whole_plan(name):
 ROW = re.compile(r"^\| ([\w-]+) \| (\d) \| (\d) to 1 \|$", re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_manual_compares_engines_by_what_they_do(repository):
     """The table at the end of docs/shapes.md, its ratios rounded to whole numbers."""
     rows = ROW.findall((repository / "docs" / "shapes.md").read_text(encoding="utf-8"))

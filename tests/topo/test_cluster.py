@@ -48,6 +48,7 @@ def test_a_fabric_knows_what_its_spec_asks_for() -> None:
     assert fabric.traffic == (topo.TrafficClass(name="all", sl=0, vl=1, weight=64),)
 
 
+@pytest.mark.slow
 def test_one_of_several_subnets_must_be_chosen() -> None:
     with pytest.raises(topo.DesignError, match=r"has 4 subnets .*: choose one of its `fabrics`"):
         _ = topo.preset("four-planes-32k").fabric

@@ -151,6 +151,7 @@ def test_each_role_is_spread_evenly_over_leaves(placement):
         assert np.ptp(counts[leaves]) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -65,6 +65,7 @@ def test_a_routed_dump_counts_the_same(name: str, tmp_path: Path, capsys) -> Non
     assert told["counts"] == topo.read_fabric(dump).counts().to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lab-20", "direct-zones"])
 def test_every_command_counts_a_spec_alike(name: str, tmp_path: Path, capsys) -> None:
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"

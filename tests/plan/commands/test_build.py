@@ -48,6 +48,7 @@ def fire_flyer(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_plan_json_holds_what_others_rely_on(fire_flyer):
     plan = json.loads((fire_flyer / "plan.json").read_text())
 
@@ -89,6 +90,7 @@ def digest(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_the_same_spec_gives_the_same_bytes(tmp_path):
     for seed in ("0", "1"):
         command = [sys.executable, "-m", "plan", "build", str(LAB), "-o", str(tmp_path / seed)]
@@ -97,6 +99,7 @@ def test_the_same_spec_gives_the_same_bytes(tmp_path):
     assert digest(tmp_path / "0") == digest(tmp_path / "1")
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, capsys):
     spec = tmp_path / "spec.yaml"
     spec.write_text(

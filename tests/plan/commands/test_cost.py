@@ -43,6 +43,7 @@ def test_compare_shows_both_tables_computed_and_published(capsys: pytest.Capture
     assert "Tables II and III" in shown
 
 
+@pytest.mark.slow
 def test_optimise_writes_a_spec_that_the_other_commands_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
     assert "found a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_optimise_without_a_way_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs = tmp_path / "needs.yaml"
     text = Path(NEEDS).read_text(encoding="utf-8")

@@ -109,6 +109,7 @@ def test_the_day_begins_on_fire_flyer(capsys: Captured) -> None:
     assert begun["experts-0"]["step_s"] == pytest.approx(6.9 + tokens_s, rel=0.02)
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(tmp_path: Path, capsys: Captured) -> None:
     queue = written(tmp_path / "q.yaml", MIX)
     texts = [operate(capsys, LAB, "-q", queue, "--hours", "0.2", "--seed", seed) for seed in ("1", "1", "2")]
@@ -118,6 +119,7 @@ def test_same_seed_same_bytes(tmp_path: Path, capsys: Captured) -> None:
 # Stopped and gone on with
 
 
+@pytest.mark.slow
 def test_stopped_by_a_signal_and_gone_on_with(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +179,7 @@ def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypat
     assert state.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:
     queue = written(tmp_path / "q.yaml", MIX)
     whole = operate(capsys, LAB, "-q", queue, "--hours", "0.2")
@@ -190,6 +193,7 @@ def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:
     assert (tmp_path / "state").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_a_terminal(tmp_path: Path, capsys: Captured) -> None:
     """A process as a person runs it: it shows how far it is, and Ctrl-C stops it so that it can go on."""
     queue = written(tmp_path / "q.yaml", MIX.replace("steps: ", "steps: 1"))

@@ -42,6 +42,7 @@ def route(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_the_folder_holds_the_fabric_the_tables_and_every_figure(tmp_path, capsys) -> None:
     fabric, out = dump(tmp_path, zoned("border")), tmp_path / "out"
     status, told = route(capsys, fabric, "-o", out)
@@ -73,6 +74,7 @@ def test_lids_that_the_subnet_has_are_kept(tmp_path) -> None:
     assert [given[guid][0] for guid in fabric.end_guid.tolist()] == expected
 
 
+@pytest.mark.slow
 def test_the_same_fabric_gives_the_same_bytes(tmp_path) -> None:
     fabric = dump(tmp_path, grow_tree((3, 3, 5), (1, 3, 2), (1, 1, 1)))
     for seed in ("0", "1"):
@@ -263,6 +265,7 @@ def test_what_is_no_fabric_is_bad_input(name, content, says, tmp_path, capsys) -
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_fabric_may_come_through_a_pipe(tmp_path) -> None:
     """Which can be read but once."""
     whole = dump(tmp_path, tree(3).fabric)

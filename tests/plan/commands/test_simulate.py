@@ -171,6 +171,7 @@ def test_a_built_folder_keeps_roles(lab: Path, tmp_path: Path, capsys: Captured)
     assert simulate(capsys, lab, "-w", workload, "--roles", rules)["jobs"][0]["ranks"] == 4 + 12
 
 
+@pytest.mark.slow
 def test_a_fabric_of_others_on_tables_from_a_file(tmp_path: Path, capsys: Captured) -> None:
     fabric = twins.path("zone")
     found = read_fabric_argument(fabric)
@@ -204,6 +205,7 @@ def test_bare_flows_on_a_real_fabric(tmp_path: Path, capsys: Captured) -> None:
     assert [float(row["finish_s"]) for row in finished] == pytest.approx([2.5, 2.5, 2.5, 2.5], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in (config_root() / "workloads").glob("*.yaml")))
 def test_every_preset_plays_on_fire_flyer_2(name: str, capsys: Captured) -> None:
     if name in ("allreduce", "all-to-all"):  # millions of flows: as large as needed elsewhere
@@ -246,6 +248,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(twice: list[Path]) -> None:
     digests = [
         {
@@ -261,6 +264,7 @@ def test_the_same_seed_gives_the_same_bytes(twice: list[Path]) -> None:
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 def test_the_trace_keeps_the_laws(twice: list[Path]) -> None:
     rows = list(csv.DictReader((twice[0] / "trace.csv").read_text().splitlines()))
     links = list(csv.DictReader((twice[0] / "sim" / "links.csv").read_text().splitlines()))
@@ -289,6 +293,7 @@ def test_the_trace_keeps_the_laws(twice: list[Path]) -> None:
         assert max(mine) == job["finish_s"]
 
 
+@pytest.mark.slow
 def test_parquet_holds_what_csv_holds(twice: list[Path]) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(twice[0] / "trace.parquet").to_pylist()
@@ -424,6 +429,7 @@ def test_a_person_sees_times_bandwidths_and_hot_links(lab: Path, capsys: Capture
         assert text in said
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_manual_run(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
     commands = [line.split()[1:] for line in manual.splitlines() if line.startswith("    plan ")]

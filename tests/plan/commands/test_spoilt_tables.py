@@ -126,6 +126,7 @@ def test_a_forwarding_loop(fabric, whole, tmp_path, capsys) -> None:
     assert fabric.label(spine) in text
 
 
+@pytest.mark.slow
 def test_a_credit_loop_over_two_zones(fabric, whole, tmp_path, capsys) -> None:
     """One entry: in the zone that is not spared, what has arrived over a joint waits for what leaves over another."""
     spoilt = next(tables for tables in second_departures(fabric, whole) if prove(Routed(fabric, tables)).credit_loops)

@@ -25,6 +25,7 @@ def test_every_fabric_has_its_section() -> None:
     assert benchmark.SUMMARY in TEXT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*benchmark.REAL, *benchmark.OWN])
 def test_our_row_is_what_we_make_of_it_now(name: str, originals: Path) -> None:
     make = benchmark.OWN.get(name) or (lambda: read_fabric(originals / benchmark.REAL[name]))

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 INIT = """\
 from pathlib import Path
 from routing.kernels.machine_code import drop_stale_code
@@ -39,6 +41,7 @@ def run(root: Path) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_no_stale_code_runs(tmp_path: Path) -> None:
     folder = tmp_path / "kernels_of_a_test"
     folder.mkdir()

@@ -1,6 +1,7 @@
 """Paths of single pairs: the length of the fabric is the only bound."""
 
 import numpy as np
+import pytest
 
 import routing
 from helpers.strategies import ring
@@ -25,6 +26,7 @@ def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:
     assert outcome.makespan_s > 0
 
 
+@pytest.mark.slow
 def test_each_path_is_that_of_a_trace_and_a_loop_ends_the_walk() -> None:
     case = ring(5)
     fabric, tables = case.fabric, case.tables

@@ -146,6 +146,7 @@ def fingerprint(run: ClusterRun) -> bytes:
     return repr(run.records).encode() + run.env.engine.loads().tobytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_ends_with_the_same_bytes() -> None:
     whole = ClusterRun(NETWORK, mix(round=2.0))
     assert whole.play(1e9)

@@ -63,6 +63,7 @@ def test_a_lane_alone_has_the_whole_link(star: Fabric) -> None:
     assert play(network, Flows.of(first, second, RATE, sl=0)).finish_s == pytest.approx([1.0])
 
 
+@pytest.mark.slow
 def test_lanes_do_not_matter_inside_a_host(star: Fabric) -> None:
     end = star.n_switches
     one = np.array([0, 1, 2])

@@ -140,6 +140,7 @@ def topological(offset: np.ndarray, dep: np.ndarray) -> np.ndarray:
         number = raised
 
 
+@pytest.mark.slow
 def test_more_servers_take_longer_by_the_way_through_the_trees_alone() -> None:
     times = [run(n, 186 * MIB).makespan_s for n in (4, 16, 64)]
 
@@ -192,6 +193,7 @@ def test_refuses_a_model_without_sockets() -> None:
         HFReduce().operations(model(sockets=None))
 
 
+@pytest.mark.slow
 def test_one_point_alone_was_measured_above_the_ceiling() -> None:
     """Fig. 7 of arXiv 2408.14158v2: the model has no overhead, so that what is faster refutes a figure of the server.
 

@@ -69,6 +69,7 @@ def test_a_job_without_storage_beside_it_takes_its_time() -> None:
     assert job_results(workload, outcome)[3].finish_s == pytest.approx(play(NETWORK, far.flows).makespan_s)
 
 
+@pytest.mark.slow
 def test_lanes_keep_shares() -> None:
     """A client's port, full of reads by eight servers, and one message: 1 / 9 of it on one lane, half on its own."""
     text = """

@@ -58,6 +58,7 @@ def test_few_servers_fill_theirs() -> None:
     assert found.load[from_storage] == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("senders", [2, 8, None])
 def test_little(senders: int | None) -> None:
     """Reads under way at a client are what arrives in the time that one takes."""

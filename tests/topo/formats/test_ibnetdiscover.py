@@ -70,6 +70,7 @@ def test_real_fabrics_have_the_counts_of_their_readme(originals: Path, name: str
     assert np.array_equal(fabric.peer[fabric.peer[plugged]], plugged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("raw", "normalised"),
     [
@@ -404,6 +405,7 @@ def test_more_lines_of_no_use_than_any_terminal_adds_are_refused() -> None:
         parse_ibnetdiscover("log\n" * 10_002)
 
 
+@pytest.mark.slow
 def test_more_text_than_any_subnet_needs_is_refused(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.gz"
     with gzip.open(bomb, "wb", compresslevel=1) as file:

@@ -127,6 +127,7 @@ def test_aliases_count_as_what_they_stand_for() -> None:
     assert "more than 20,000 values" in refusal("\n".join(lines))
 
 
+@pytest.mark.slow
 def test_values_are_bounded() -> None:
     exactly = "[" + ",\n".join(["1"] * (MAX_VALUES - 1)) + "]"
     assert size(parse_yaml(exactly, "f")) == MAX_VALUES

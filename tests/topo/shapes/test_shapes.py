@@ -110,6 +110,7 @@ def test_storage_on_a_fabric_of_its_own():
     assert "gpu00 mlx5_8" in apart.names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planes", "switch", "split", "per_node", "points", "switches", "links"),
     [

@@ -27,8 +27,11 @@ def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: 
     return worst
 
 
+LARGEST = pytest.param(1024, 32, 16, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize("engine", ["auto", "dfsssp"])
-@pytest.mark.parametrize(("hosts", "side", "each"), [(16, 4, 2), (64, 8, 4), (256, 16, 8), (1024, 32, 16)])
+@pytest.mark.parametrize(("hosts", "side", "each"), [(16, 4, 2), (64, 8, 4), (256, 16, 8), LARGEST])
 def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each, engine):
     """Partners then stand on opposite sides, with one shortest path between them, and no other pair takes it."""
     (fabric,) = BiGraph(shape="bigraph", switch="QM9700", side=side).compile([gpus(hosts)], CATALOG, "test")
