@@ -17,7 +17,7 @@ import numpy as np
 from fluid_loads import LOADS, make_load, zone
 from simgrid_peer import Played, build_peer, finish_of_real, play_in_simgrid, write_inputs
 
-from simulate.engines.fluid import Fluid, play
+from simulate import Fluid, play
 from simulate.engines.kernels import events
 
 REPEATS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from plan.inputs import read_routed_argument
-from simulate.engines import fluid
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_gbytes_per_s, schedule
 from simulate.traffic.placement import zone_of
@@ -46,7 +46,7 @@ def figures(network: Network, algorithm: str) -> dict[str, float | str]:
     ends, zone = ends[np.argsort(zone, kind="stable")], np.sort(zone)
     plan = schedule("allreduce", algorithm, len(ends), chunks=1 if algorithm == "ring" else CHUNKS, groups=zone)
     flows = plan.flows(SIZE).placed(ends)
-    outcome = fluid.play(network, flows, n_bins=BINS)
+    outcome = play(network, flows, n_bins=BINS)
     across = zone[plan.src] != zone[plan.dst]
     pairs = np.unique(np.sort(np.stack([plan.src, plan.dst])[:, across], axis=0), axis=1).shape[1]
     forth, back = (float(flows.size_bytes[across & (zone[plan.src] == side)].sum() / SIZE) for side in (0, 1))

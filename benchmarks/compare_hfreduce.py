@@ -14,7 +14,7 @@ from costmodel import Published
 from routing.engines.base import ENGINES
 from routing.routed import Routed
 from routing.tables import RoutingTables
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.outcome.critical_path import time_by_bottleneck
 from simulate.traffic.flows import Flows

@@ -11,7 +11,7 @@ import numpy as np
 import costmodel
 from routing.engines.base import ENGINES
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.collectives.schedule import Schedule

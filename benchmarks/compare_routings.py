@@ -28,7 +28,7 @@ from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
-from simulate.engines import fluid
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
@@ -90,7 +90,7 @@ class Row:
 def milliseconds(network: Network, draws: list[Flows]) -> float | None:
     """Mean time until the last flow ends."""
     try:
-        return float(np.mean([fluid.play(network, flows).makespan_s * 1e3 for flows in draws]))
+        return float(np.mean([play(network, flows).makespan_s * 1e3 for flows in draws]))
     except FlowError:
         return None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import costmodel
 from plan.inputs import read_routed_argument
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.placement import leaf_of, zone_of

@@ -13,7 +13,7 @@ from nccl_latency import ring_latency_s
 import costmodel
 from costmodel import Published
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
 from simulate.traffic.flows import Flows

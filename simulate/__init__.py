@@ -1,7 +1,18 @@
 """Traffic played over routed fabrics: collectives, training, storage, workloads of many jobs, clusters at work.
 
-Verbs
+The verb, and what it takes and gives
     ``play``  plays flows, a collective or a workload on a routed fabric
+    ``Network``  a routed fabric as flows see it: capacities, routes, latencies, lanes
+    ``Outcome``  what became of the flows: their times, and the load of every link
+    ``Timeline``  load over time
+    ``Devices``  places inside hosts where flows begin and end
+
+Engines
+    ``ENGINES``  engines by name
+    ``Engine``  what an engine owes
+    ``Fluid``  flows at max-min fair rates, in a batch or step by step
+    ``Finished``  a flow that has ended
+    ``NetworkEnvironment``  a SimPy environment whose processes send over the network
 
 Traffic
     ``allreduce``  an allreduce among hosts

@@ -6,6 +6,14 @@ from .cluster.queue import read_queue as read_queue
 from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run
 from .cluster.saved_run import read_saved_run as read_saved_run
+from .engines.base import Engine as Engine
+from .engines.base import Finished as Finished
+from .engines.environment import NetworkEnvironment as NetworkEnvironment
+from .engines.fluid import Fluid as Fluid
+from .network import Devices as Devices
+from .network import Network as Network
+from .outcome.outcome import Outcome as Outcome
+from .outcome.outcome import Timeline as Timeline
 from .traffic.collectives.algorithms import Collective as Collective
 from .traffic.collectives.algorithms import all_to_all as all_to_all
 from .traffic.collectives.algorithms import allreduce as allreduce
@@ -32,6 +40,7 @@ from .workload.formats.flows_csv import format_flows_csv as format_flows_csv
 from .workload.formats.flows_csv import read_flows_csv as read_flows_csv
 from .workload.formats.goal import format_as_goal as format_as_goal
 from .workload.place import Workload as Workload
+from .workload.play import ENGINES as ENGINES
 from .workload.play import JobResult as JobResult
 from .workload.play import Simulation as Simulation
 from .workload.play import play as play

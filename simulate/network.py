@@ -152,9 +152,10 @@ class Network:
         --------
         >>> import topo, routing, simulate
         >>> routed = routing.route(topo.preset("lab-20").fabric)
-        >>> network = simulate.Network.of(routed, host_gbps=100)
-        >>> float(network.capacity_bytes_s.min()) * 8e-9, network.lane_weight.tolist()
-        (100.0, [1.0])
+        >>> network = simulate.Network.of(routed, host_gbps=50)
+        >>> port = routed.fabric.port_of(routed.fabric.ends(role="compute")[0])
+        >>> float(network.capacity_bytes_s[port]) * 8e-9, network.lane_weight.tolist()
+        (50.0, [64.0, 64.0])
         """
         fabric, lanes = routed.fabric, routed.lanes
         if lane_weights is None:

@@ -34,13 +34,6 @@ EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
 
 
-def play(
-    network: Network, flows: Flows, *, n_bins: int = 0, tie_s: float = 0.0, progress: Progress | None = None
-) -> Outcome:
-    """Play flows from time 0 until the last has ended: `Fluid.play`."""
-    return Fluid(network, n_bins=n_bins, tie_s=tie_s).play(flows, progress)
-
-
 class Fluid:
     """The engine of fluid flows (`simulate.engines.base.Engine`), in a batch or step by step.
 
@@ -50,6 +43,21 @@ class Fluid:
         Bins of the timeline of loads, an even number; 0 for none.
     tie_s
         Events this close together count as one instant. Exact when 0: only rounding is forgiven.
+
+    Examples
+    --------
+    Two flows into one adapter share its link; the shorter one ends first.
+
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> engine = simulate.Fluid(simulate.Network.of(routed))
+    >>> engine.begin(hosts[0], hosts[2], 25e9), engine.begin(hosts[1], hosts[2], 12.5e9)
+    (0, 1)
+    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
+    [(1, 1.0)]
+    >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]
+    [(0, 1.5)]
     """
 
     def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0) -> None:

@@ -6,7 +6,7 @@ to flows::
 
     ring = lambda size: schedule("allreduce", "ring", n_ranks).flows(size)
     flows = data_parallel(layers, ring, bucket_bytes=25 * MIB)
-    step_s = fluid.play(network, flows.placed(ends)).makespan_s
+    step_s = play(network, flows.placed(ends)).makespan_s
 
 Compute times are given, not derived: the network does not know what a GPU does. Where copies or collectives take cores
 of the GPU away from the computation, nothing here shows it.

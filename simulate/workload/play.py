@@ -15,7 +15,7 @@ from routing.routed import Routed
 from simulate.engines.base import Engine
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
-from simulate.network import Devices, Network
+from simulate.network import Network
 from simulate.outcome.link_loads import LinkClass, link_classes
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
@@ -253,7 +253,7 @@ def play(
         flows = traffic if isinstance(traffic, Flows) else traffic.flows(network.fabric)
         return move(network, flows, f"playing {len(flows):,} flows", n_bins or 0)
     if len(traffic.devices.end_port):
-        network = with_devices(network, traffic.devices)
+        network = network.with_devices(traffic.devices)
     if n_bins is None:
         rows = max(len(network.capacity_bytes_s), 1) * len(network.lane_weight)
         n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
@@ -284,12 +284,6 @@ def play(
             for number, job in enumerate(traffic.jobs)
         ]
     return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
-
-
-def with_devices(network: Network, devices: Devices) -> Network:
-    """Return a network without devices with these."""
-    capacity = np.concatenate([network.capacity_bytes_s, devices.capacity_bytes_s])
-    return replace(network, devices=devices, capacity_bytes_s=frozen(capacity))
 
 
 def play_with_storage(

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
-from simulate.engines.fluid import Fluid
+from simulate import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Fabric

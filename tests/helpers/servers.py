@@ -10,7 +10,7 @@ from helpers.clusters import CATALOG, tree
 from routing.engines.base import ENGINES
 from routing.routed import Routed
 from routing.tables import RoutingTables
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows

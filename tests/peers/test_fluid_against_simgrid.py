@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 
 pytestmark = pytest.mark.peer("g++", "usr/include/simgrid/s4u.hpp")

@@ -11,7 +11,7 @@ from helpers.strategies import tree
 from routing.lanes.classes import lanes_of_classes
 from routing.lanes.policy import ASK, MatchRule, PortGroup, QosPolicy, levels_of_pairs, policy_of_classes
 from routing.routed import Routed
-from simulate.engines.fluid import Fluid
+from simulate import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Role

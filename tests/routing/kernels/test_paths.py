@@ -7,7 +7,7 @@ import routing
 from helpers.strategies import ring
 from routing.kernels.paths import walk
 from routing.routed import Routed
-from simulate.engines import fluid
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 
@@ -22,7 +22,7 @@ def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:
     hosts = fabric.ends()
     first, last = hosts[:1], hosts[1:2]  # the cut is between them
     assert len(routing.trace(routed, int(first[0]), int(last[0])).switches) == 70
-    outcome = fluid.play(Network.of(Routed(fabric, routed.tables)), Flows.of(first, last, [1e6]))
+    outcome = play(Network.of(Routed(fabric, routed.tables)), Flows.of(first, last, [1e6]))
     assert outcome.makespan_s > 0
 
 

@@ -7,8 +7,8 @@ import simpy
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
+from simulate import play
 from simulate.engines.environment import NetworkEnvironment
-from simulate.engines.fluid import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows

@@ -9,7 +9,7 @@ from helpers.fluids import fair_rates, hosts, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
-from simulate.engines.fluid import play
+from simulate import Fluid, play
 from simulate.network import Devices, Network
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows, chain
@@ -198,7 +198,7 @@ def test_events_within_the_tie_are_one(network: Network) -> None:
     flows = Flows.of([first, second], [third, first], [1e9, 1.0001e9])
 
     assert play(network, flows).n_events == 3
-    assert play(network, flows, tie_s=1e-5).n_events == 2
+    assert Fluid(network, tie_s=1e-5).play(flows).n_events == 2
 
 
 def test_same_flows_same_bytes(network: Network) -> None:

@@ -8,7 +8,7 @@ import pytest
 from helpers.fluids import fair_rates, hosts, moving, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
-from simulate.engines.fluid import Fluid, play
+from simulate import Fluid, play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError

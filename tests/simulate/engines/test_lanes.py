@@ -7,7 +7,7 @@ from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import RoutingTables
-from simulate.engines.fluid import Fluid, play
+from simulate import Fluid, play
 from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError

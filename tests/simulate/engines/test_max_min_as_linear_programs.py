@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
-from simulate.engines.fluid import Fluid
+from simulate import Fluid
 from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
 

@@ -6,7 +6,7 @@ import pytest
 from helpers.strategies import tree
 from routing.paths import trace
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.outcome.link_loads import lane_bytes, link_classes, peak_utilisation
 from simulate.outcome.outcome import Outcome

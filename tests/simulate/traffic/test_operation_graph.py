@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from simulate.traffic.training import OperationGraph

@@ -10,7 +10,7 @@ from simulate.network import Network
 from simulate.workload.formats.flow_trace import format_trace_csv
 from simulate.workload.formats.goal import format_as_goal
 from simulate.workload.place import Workload, place_workload
-from simulate.workload.play import play, with_devices
+from simulate.workload.play import play
 from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
@@ -94,7 +94,7 @@ def test_the_trace_names_devices() -> None:
 
 def test_a_network_takes_devices_on() -> None:
     devices = placed(job("sum", "hfreduce")).devices
-    network = with_devices(NETWORK, devices)
+    network = NETWORK.with_devices(devices)
     assert len(network.capacity_bytes_s) == FABRIC.n_ports + len(devices.capacity_bytes_s)
 
 

@@ -9,7 +9,7 @@ from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.lanes.policy import ASK
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.workload.place import Workload, place_workload

@@ -5,7 +5,7 @@ import pytest
 
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
-from simulate.engines import fluid
+from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import bus_gbytes_per_s, schedule
 from topo.builder import FabricBuilder
@@ -33,7 +33,7 @@ def star(n: int) -> Network:
 
 def makespan(n: int, collective: str, algorithm: str, chunks: int = 1, groups: np.ndarray | None = None) -> float:
     flows = schedule(collective, algorithm, n, chunks=chunks, groups=groups).flows(SIZE)
-    return fluid.play(star(n), flows.placed(np.arange(1, n + 1))).makespan_s
+    return play(star(n), flows.placed(np.arange(1, n + 1))).makespan_s
 
 
 @pytest.mark.parametrize("n", [2, 4, 16, 32])

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.servers import PCIE_A100, ends, model, routed_tree
 from routing.routed import Routed
-from simulate.engines.fluid import play
+from simulate import play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import schedule
