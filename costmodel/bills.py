@@ -117,8 +117,8 @@ class Bill:
 def bill(cluster: Cluster) -> Bill:
     """Count the parts of a cluster, with the spares that its spec asks for.
 
-    With a floor plan every cable is the part that reaches; without one cables are counted by speed, since how long each
-    is, and so which part, only a floor plan tells.
+    With a floor plan every cable is the part that reaches. Without one the lengths are unknown, and cables are counted
+    by speed.
 
     Parameters
     ----------

@@ -24,8 +24,7 @@ from topo.fabric import Fabric
 from topo.formats.catalog_csv import Row, parse_table, read_table
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import NodeModel, number
-from topo.shapes.fat_tree import FatTree
-from topo.shapes.zones import Joints, Zones
+from topo.shapes.fat_tree import FatTree, TreeSize
 from topo.table import Table
 
 SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
@@ -106,60 +105,6 @@ def _published(rows: Sequence[Row]) -> Published:
 
 
 @dataclass(frozen=True)
-class Size:
-    """Switches and links of a design, from its numbers alone: no fabric is compiled.
-
-    A switch of radix k gives k/2 ports down and k/2 up, and the top level gives all k down: a tree of two levels holds
-    k^2/2 hosts, one of three levels k^3/4 (Leiserson, "Fat-trees", 1985; Al-Fares et al., SIGCOMM 2008).
-    """
-
-    leaf: int
-    spine: int
-    core: int
-    joint: int
-    host_links: int
-    switch_links: int
-    """Links between switches, those between zones included."""
-
-    @property
-    def switches(self) -> int:
-        """All switches."""
-        return self.leaf + self.spine + self.core + self.joint
-
-    @property
-    def links(self) -> int:
-        """All links."""
-        return self.host_links + self.switch_links
-
-
-def size_fat_tree(tree: FatTree, host_ports: int, catalog: Catalog) -> Size:
-    """Size of a fat-tree of two or three levels.
-
-    Raises
-    ------
-    DesignError
-        When it cannot hold the hosts.
-    """
-    size = tree.size(host_ports, catalog)
-    return Size(size.leaves, size.spines, size.cores, 0, host_ports, size.switch_links)
-
-
-def size_zones(shape: Zones, host_ports: int, catalog: Catalog) -> Size:
-    """Size of joined fat-trees with ``host_ports`` ports for hosts in each zone.
-
-    Raises
-    ------
-    DesignError
-        When a zone cannot hold the hosts and what joins it to the others.
-    """
-    n, given = shape.zones, shape.between.ports
-    zone = size_fat_tree(shape.tree, host_ports + given, catalog)
-    joints, per_cable = (shape.joints.count, 1) if shape.joints else (0, 2)
-    links = n * zone.switch_links + n * given // per_cable
-    return Size(n * zone.leaf, n * zone.spine, n * zone.core, joints, n * host_ports, links)
-
-
-@dataclass(frozen=True)
 class Cell:
     """One cell of a table, computed and printed."""
 
@@ -185,7 +130,10 @@ class Baseline:
     node: str
     """Model of its GPU nodes."""
     nodes: int
-    size: Size
+    tree: TreeSize
+    """Its tree, or that of each zone."""
+    switches: int
+    """Of all trees, and the joints between them."""
     note: str
 
     def node_power_w(self, catalog: Catalog) -> float:
@@ -245,25 +193,29 @@ def baselines(catalog: Catalog | None = None) -> Baselines:
 
 def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
     """Return the three systems, sized by the formulas of their topologies."""
-    zone = FatTree(switch=SWITCH, leaves=40, spines=20)
-    two_zones = Zones(shape="zones", zones=2, tree=zone, joints=Joints(switch=SWITCH, count=2, ports=20))
-    three = FatTree(switch=SWITCH, levels=3)
-    sizes = (
-        size_zones(two_zones, 780, catalog),
-        size_fat_tree(three, 1_600, catalog),
-        size_fat_tree(three.model_copy(update={"cores": 320}), 10_000, catalog),
+    zone, three = FatTree(switch=SWITCH, leaves=40, spines=20), FatTree(switch=SWITCH, levels=3)
+    rows = (
+        (
+            FIRE_FLYER,
+            PCIE,
+            zone.size(780 + 20, catalog),
+            (2, 2),
+            "2 zones x (40 leaf + 20 spine) + 2 joints = 122. The count is the same whether a zone is 60 boxes of 40 "
+            "ports or one frame of 800 ports, which has 60 chips of 40 ports inside (inferred: the paper names both).",
+        ),
+        ("pcie-three-level", PCIE, three.size(1_600, catalog), (1, 0), "1,600 ports: 80 leaf + 80 spine + 40 core."),
+        (
+            DGX,
+            DGX,
+            three.model_copy(update={"cores": 320}).size(10_000, catalog),
+            (1, 0),
+            "10,000 ports: 500 leaf + 500 spine; 250 cores would carry all uplinks, the paper counts 320 and does not "
+            "say why (16 for each of the 20 spines of a pod, or 40 for each of 8 rails, would be 320).",
+        ),
     )
-    notes = (
-        "2 zones x (40 leaf + 20 spine) + 2 joints = 122. The count is the same whether a zone is 60 boxes of 40 "
-        "ports or one frame of 800 ports, which has 60 chips of 40 ports inside (inferred: the paper names both).",
-        "1,600 ports: 80 leaf + 80 spine + 40 core.",
-        "10,000 ports: 500 leaf + 500 spine; 250 cores would carry all uplinks, the paper counts 320 and does not "
-        "say why (16 for each of the 20 spines of a pod, or 40 for each of 8 rails, would be 320).",
-    )
-    systems = ((FIRE_FLYER, PCIE), ("pcie-three-level", PCIE), (DGX, DGX))
     return tuple(
-        Baseline(name, node, int(printed.value("I", name, "nodes")), size, note)
-        for (name, node), size, note in zip(systems, sizes, notes, strict=True)
+        Baseline(name, node, int(printed.value("I", name, "nodes")), size, trees * size.switches + joints, note)
+        for name, node, size, (trees, joints), note in rows
     )
 
 
@@ -306,10 +258,10 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
     cells = []
     for system in systems:
         node = _price_in_units(catalog, system.node)
-        network, servers = system.size.switches * switch, system.nodes * node
+        network, servers = system.switches * switch, system.nodes * node
         rows = (
-            ("switches", float(system.size.switches), system.note),
-            ("network", network, f"{system.size.switches:,} switches x {switch:g}, all links included"),
+            ("switches", float(system.switches), system.note),
+            ("network", network, f"{system.switches:,} switches x {switch:g}, all links included"),
             ("servers", servers, f"{system.nodes:,} nodes x {node:g}"),
             ("total", network + servers, "network + servers"),
         )
@@ -456,7 +408,7 @@ def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System
 
 def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
     try:
-        return size_fat_tree(FatTree(switch=SWITCH, levels=3), ports, catalog).switches
+        return FatTree(switch=SWITCH, levels=3).size(ports, catalog).switches
     except DesignError:
         return None
 

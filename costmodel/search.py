@@ -2,7 +2,7 @@
 
 Every design of `costmodel.families` is compiled as `plan build` would, priced by the same bill, and measured by maximum
 flows, which no routing can exceed. So nothing here knows a formula of a topology, and a design that wins also builds.
-How far the winner is from what could be had at all, a bound tells (`least_price`).
+`least_price` bounds how far the winner is from what could be had at all.
 """
 
 from __future__ import annotations

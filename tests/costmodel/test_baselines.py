@@ -4,7 +4,6 @@ from costmodel.comparison import (
     Published,
     parse_published,
     published_systems,
-    size_fat_tree,
     table_ii,
     table_iii,
 )
@@ -66,10 +65,10 @@ def test_node_power_of_the_systems(catalog: Catalog, published: Published) -> No
 
 
 def test_core_switches_by_formula_and_as_printed(catalog: Catalog, published: Published) -> None:
-    by_formula = size_fat_tree(FatTree(switch="QM8700", levels=3), 10_000, catalog)
-    assert (by_formula.leaf, by_formula.spine, by_formula.core) == (500, 500, 250)
+    by_formula = FatTree(switch="QM8700", levels=3).size(10_000, catalog)
+    assert (by_formula.leaves, by_formula.spines, by_formula.cores) == (500, 500, 250)
     (dgx,) = (system for system in published_systems(catalog, published) if system.name == "dgx-a100")
-    assert (dgx.size.leaf, dgx.size.spine, dgx.size.core) == (500, 500, 320)
+    assert (dgx.tree.leaves, dgx.tree.spines, dgx.tree.cores) == (500, 500, 320)
     assert "250" in dgx.note and "320" in dgx.note
 
 

@@ -4,14 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.bills import make_bill
-from costmodel.comparison import size_fat_tree, size_zones
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
 from topo.counts import count
 from topo.fabric import Fabric, Kind
 from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
-from topo.shapes.zones import Joints, Zones
 
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
@@ -48,28 +46,28 @@ def test_a_server_on_several_planes_is_one_server(catalog: Catalog) -> None:
 def test_closed_forms_count_what_the_compiler_builds(catalog: Catalog) -> None:
     shape = FatTree(switch="QM8700")
     for hosts in (1, 19, 20, 21, 399, 400, 401, 799, 800):
-        size, built = size_fat_tree(shape, hosts, catalog), count([tree(hosts)], catalog)
-        assert (size.leaf, size.spine, size.links) == (built.leaf, built.spine, built.links)
+        size, built = shape.size(hosts, catalog), count([tree(hosts)], catalog)
+        assert (size.leaves, size.spines, hosts + size.switch_links) == (built.leaf, built.spine, built.links)
     zone = FatTree(switch="QM8700", leaves=40, spines=20)
-    joints = Joints(switch="QM8700", count=2, ports=20)
-    size = size_zones(Zones(shape="zones", zones=2, tree=zone, joints=joints), 780, catalog)
-    built = count([zoned()], catalog)
-    assert (size.leaf, size.spine, size.joint, size.links) == (built.leaf, built.spine, built.joint, built.links)
+    size, built = zone.size(780 + 20, catalog), count([zoned()], catalog)
+    assert (2 * size.leaves, 2 * size.spines, 2 * size.switches + 2) == (built.leaf, built.spine, built.switches)
+    assert 2 * (780 + size.switch_links + 20) == built.links
 
 
 @pytest.mark.parametrize("radix", [36, 40, 64])
 def test_full_trees_of_three_levels(radix: int, catalog: Catalog) -> None:
     model = {36: "SB7800", 40: "QM8700", 64: "QM9700"}[radix]
-    size = size_fat_tree(FatTree(switch=model, levels=3), radix**3 // 4, catalog)
+    size = FatTree(switch=model, levels=3).size(radix**3 // 4, catalog)
     assert size.switches == 5 * radix**2 // 4
     assert size.switch_links == radix**3 // 2
 
 
 @pytest.mark.parametrize("hosts", [1, 800, 1_000, 1_600])
 def test_trees_of_three_levels_count_what_the_compiler_builds(hosts: int, catalog: Catalog) -> None:
-    size = size_fat_tree(FatTree(switch="QM8700", levels=3), hosts, catalog)
+    size = FatTree(switch="QM8700", levels=3).size(hosts, catalog)
     built = count([tree(hosts, levels=3)], catalog)
-    assert (size.leaf, size.spine, size.core, size.links) == (built.leaf, built.spine, built.core, built.links)
+    assert (size.leaves, size.spines, size.cores) == (built.leaf, built.spine, built.core)
+    assert hosts + size.switch_links == built.links
 
 
 def test_a_frame_is_one_part_and_its_backplane_no_cables(catalog: Catalog) -> None:

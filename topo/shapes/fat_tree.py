@@ -182,6 +182,11 @@ class TreeSize:
         return self.cores * self.spines_per_group // self.spines_per_pod
 
     @property
+    def switches(self) -> int:
+        """All switches. A full tree of switches of k ports has 3k/2 on two levels, 5k^2/4 on three."""
+        return self.leaves + self.spines + self.cores
+
+    @property
     def switch_links(self) -> int:
         """Links between switches."""
         return self.leaves * self.spines_per_pod * self.parallel + self.spines * self.spine_up
