@@ -3,6 +3,10 @@
 The bill
     ``bill``  every part of a cluster, spares included: `Bill.price` and `Bill.power` say what it costs and draws
     ``Bill``  lines of parts with their counts
+    ``Line``  a line of it: kind, item, count and place
+    ``NETWORK``  kinds of parts that make the network
+    ``SERVERS``  kinds of parts that make the servers
+    ``SPARE``  place of parts that are bought and not used yet
     ``Cost``  a bill in one currency: ranges that go through to the total, and gaps where nobody gives a price
     ``Range``  an amount between two bounds
     ``Power``  what the parts of a bill draw, typically and at most

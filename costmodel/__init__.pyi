@@ -14,6 +14,10 @@ from .owning import CostOfOwning as CostOfOwning
 from .owning import Quote as Quote
 from .owning import own as own
 from .owning import quote as quote
+from .parts import NETWORK as NETWORK
+from .parts import SERVERS as SERVERS
+from .parts import SPARE as SPARE
+from .parts import Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
 from .price import Range as Range

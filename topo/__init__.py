@@ -19,6 +19,10 @@ Fabrics
     ``Counts``  that, with one list of keys for every command
     ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it
     ``write_fabric``  writes a fabric with everything that it knows
+    ``Layout``  where every device of a cluster stands
+    ``Cabling``  which cable each link of a subnet takes
+    ``cable_legs``  the links in each cable of a subnet: two in a splitter
+    ``backplane``  which links of a subnet need no cable
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
     ``palette``  colours of all pictures

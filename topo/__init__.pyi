@@ -19,6 +19,10 @@ from .fabric import Role as Role
 from .formats.fabric_file import read_fabric as read_fabric
 from .formats.fabric_json import write_fabric as write_fabric
 from .hardware.catalog import Catalog as Catalog
+from .room.cables import Cabling as Cabling
+from .room.cables import backplane as backplane
+from .room.cables import cable_legs as cable_legs
+from .room.racks import Layout as Layout
 from .spec.base import TrafficClass as TrafficClass
 from .spec.cluster import ClusterSpec as ClusterSpec
 from .table import Column as Column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.models import CableModel, HcaModel, SwitchModel
 from topo.hardware.speeds import SPEEDS, LinkSpeed
 from topo.room.racks import Layout, route_lengths
+from topo.table import Column, Table
 
 ROUND_TO_M = 5
 """Fibre is ordered in steps of this length."""
@@ -43,6 +45,29 @@ class Cabling:
     """(L,) number of the cable that each link is in, -1 likewise; the two legs of a splitter are in the same one."""
     route_m: NDArray[np.float64]
     """(L,) length that each link needs."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts with their counts as plain values."""
+        return self.table.to_dict()
+
+    @property
+    def table(self) -> Table:
+        """The parts, and how many cables and links are of each."""
+        cables = [len(set(self.cable[self.part == part].tolist())) for part in range(len(self.parts))]
+        return Table(
+            "cables",
+            (
+                Column("kind", [part.kind for part in self.parts]),
+                Column("item", [part.item for part in self.parts]),
+                Column("length", [part.length_m for part in self.parts], "m"),
+                Column("transceiver", [part.optic or None for part in self.parts]),
+                Column("cables", cables),
+                Column("links", np.bincount(self.part[self.part >= 0], minlength=len(self.parts)).tolist()),
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
 def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
 from topo.spec.base import SpecModel
 from topo.spec.units import Metres, Watts
+from topo.table import Column, Table
 
 RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""
@@ -90,6 +91,30 @@ class Layout:
         """(R,) float64, W that the devices of each rack draw."""
         watts = np.array([device.power_w for device in self.devices])
         return np.bincount(self.rack, watts, self.n_racks).astype(np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return where every device stands as plain values."""
+        return self.table.to_dict()
+
+    @property
+    def table(self) -> Table:
+        """The devices, rack by rack from below."""
+        order = np.lexsort((self.unit, self.rack)).tolist()
+        devices = [self.devices[device] for device in order]
+        return Table(
+            f"{len(devices):,} devices in {self.n_racks:,} racks",
+            (
+                Column("rack", [self.rack_name(int(self.rack[device])) for device in order]),
+                Column("lowest unit", self.unit[order].tolist()),
+                Column("units", [device.rack_units for device in devices]),
+                Column("device", [device.name for device in devices]),
+                Column("model", [device.model for device in devices]),
+                Column("power", [device.power_w for device in devices], "W"),
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
 
 
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
