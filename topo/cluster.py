@@ -19,7 +19,8 @@ import numpy as np
 from topo.counts import Counts, count
 from topo.errors import DesignError, did_you_mean, refusal
 from topo.fabric import Fabric
-from topo.formats.yaml import Document, describe, mapping_document, parse_yaml, read_yaml
+from topo.formats.text import read_text
+from topo.formats.yaml import MAX_BYTES, Document, describe, mapping_document, parse_yaml, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, place_devices
@@ -125,6 +126,12 @@ class Cluster:
         """How many of everything it has."""
         return count(self.fabrics, self.catalog)
 
+    def __repr__(self) -> str:
+        return f"<Cluster {self.name}>"
+
+    def _repr_html_(self) -> str:
+        return replace(self.counts.table, title=self.name)._repr_html_()
+
     @contextmanager
     def _named(self) -> Iterator[None]:
         """Put the file of the spec before what is wrong with its design."""
@@ -222,7 +229,7 @@ def presets() -> dict[str, str]:
     'A small lab: 20 servers on one fat-tree of two levels, without oversubscription.'
     """
     files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
-    return {file.stem: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in files}
+    return {file.stem: read_text(file, MAX_BYTES).partition("\n")[0].lstrip("# ") for file in files}
 
 
 def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:

@@ -386,6 +386,12 @@ class Fabric:
 
         return draw(self, loads, title=title, unit=unit)
 
+    def __repr__(self) -> str:
+        return f"<Fabric {self.name}: {self.n_switches:,} switches, {len(self.hosts):,} servers>"
+
+    def _repr_html_(self) -> str:
+        return replace(self.counts().table, title=self.name)._repr_html_()
+
     def to_networkx(self) -> nx.MultiGraph:
         """Return the fabric as an undirected multigraph: one node a node id, one edge a link.
 

@@ -97,9 +97,8 @@ def find_levels(fabric: Fabric) -> Fabric:
 def _wiring(fabric: Fabric) -> Wiring:
     n = fabric.n_switches
     near, far = fabric.port_node, fabric.peer_node
-    between = (near < n) & (far >= 0) & (far < n) & (near != far)
-    ones = np.ones(np.count_nonzero(between), np.int64)
-    cables = coo_array((ones, (near[between], far[between])), shape=(n, n)).tocsr()  # adds up parallel cables
+    ones = np.ones(len(fabric.inner), np.int64)
+    cables = coo_array((ones, (near[fabric.inner], far[fabric.inner])), shape=(n, n)).tocsr()  # adds up parallel cables
     below = (fabric.kind[near] == Kind.HCA) & (far >= 0) & (far < n)
     return Wiring(cables, np.bincount(far[below], minlength=n).astype(np.int64))
 

@@ -40,6 +40,15 @@ def test_a_cluster_answers_for_what_follows_from_its_spec() -> None:
     assert (plain.layout, plain.cablings, plain.sha256) == (None, None, None)
 
 
+def test_clusters_and_fabrics_show_themselves() -> None:
+    cluster = topo.preset("lab-20")
+
+    assert (repr(cluster), repr(cluster.fabric)) == ("<Cluster lab-20>", "<Fabric lab-20: 4 switches, 20 servers>")
+    assert ">lab-20</caption>" in cluster._repr_html_()
+    assert ">62</td>" in cluster.fabric._repr_html_()
+    assert repr(cluster.catalog).startswith("<Catalog: ")
+
+
 def test_a_fabric_knows_what_its_spec_asks_for() -> None:
     spec = PILOT | {"routing": {"engine": "dfsssp"}, "traffic": [{"name": "all", "sl": 0, "vl": 1, "weight": 64}]}
     fabric = topo.parse(spec).fabric

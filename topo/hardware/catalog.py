@@ -65,6 +65,9 @@ class Catalog:
     prices: Mapping[str, Mapping[str, Price]]
     """Price of a model by currency."""
 
+    def __repr__(self) -> str:
+        return f"<Catalog: {len(self.switches)} switches, {len(self.nodes)} servers, {len(self.cables)} cables>"
+
     def switch(self, name: str) -> SwitchModel:
         """Return the switch of this name, or raise a SpecError with the nearest one."""
         return _look_up(self.switches, name, "switch")
