@@ -23,7 +23,7 @@ from routing.proof import Proof, prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import HeddleError
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric
 
 MOST_PAIRS = 500
 """Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""
@@ -90,8 +90,7 @@ def fail_links(fabric: Fabric, count: int, rng: np.random.Generator) -> tuple[Fa
 
 def leaf_pairs(fabric: Fabric, rng: np.random.Generator, most: int = MOST_PAIRS) -> NDArray[np.int64]:
     """Return (n, 2) pairs of different switches that hold HCAs, the first of lower id; so many at most, at random."""
-    home = fabric.end_switch[(fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)]
-    leaves = np.unique(home).astype(np.int64)
+    leaves = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int64)
     n = len(leaves)
     total = n * (n - 1) // 2
     chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
@@ -105,9 +104,8 @@ def leaf_pairs(fabric: Fabric, rng: np.random.Generator, most: int = MOST_PAIRS)
 def path_diversity(fabric: Fabric, pairs: NDArray[np.int64]) -> Diversity:
     """Count shortest paths that share no cable, for (n, 2) pairs of switches."""
     n = fabric.n_switches
-    near, far = fabric.port_node, fabric.peer_node
-    between = (near < n) & (far >= 0) & (far < n) & (near != far)
-    cables = csr_array((np.ones(np.count_nonzero(between), np.int32), (near[between], far[between])), shape=(n, n))
+    near, far = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    cables = csr_array((np.ones(len(near), np.int32), (near, far)), shape=(n, n))
     cables.sum_duplicates()
     cables.sort_indices()
     sender = np.repeat(np.arange(n), np.diff(cables.indptr))

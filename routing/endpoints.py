@@ -38,14 +38,10 @@ def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointS
 
 def tree_order(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the end ports ordered by the switch they hang on, and there by its port: neighbours stand together."""
-    port = np.full(fabric.n_end_ports, -1, np.int32)
-    port[fabric.n_switches :] = fabric.peer[fabric.first_adapter_port :]
-    return frozen(ends[np.lexsort((port[ends], fabric.end_switch[ends]))])
+    return frozen(ends[np.lexsort((delivery_channels(fabric, ends), fabric.end_switch[ends]))])
 
 
-def delivery_channels(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+def delivery_channels(fabric: Fabric, ends: NDArray[np.integer]) -> NDArray[np.int32]:
     """Return (n,) int32: the channel that hands packets to each end port; -1 for port 0 of a switch."""
-    adapter = ends >= fabric.n_switches
-    port = np.full(len(ends), -1, np.int32)
-    port[adapter] = fabric.peer[fabric.first_adapter_port + ends[adapter] - fabric.n_switches]
-    return port
+    port = fabric.port_of(ends)
+    return np.where(port < 0, -1, fabric.peer[port])

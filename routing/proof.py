@@ -219,7 +219,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     dests = dests[np.argsort(fabric.end_switch[dests], kind="stable")]
     dest_role = fabric.role[fabric.end_node[dests]]
     roles = np.unique(dest_role)
-    first_neighbour, neighbour = _switch_graph(fabric)
+    indptr, neighbour = _switch_graph(fabric)
     lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
     (load, delivered, own, depends, histogram, missing, stretch, lanes, fault_dest, fault_source) = walk_pairs(
         fabric.port_offset,
@@ -233,7 +233,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         frozen(fabric.end_switch[dests]),
         frozen(delivery_channels(fabric, dests)),
         frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
-        first_neighbour,
+        indptr,
         neighbour,
         len(roles),
         1 + max((lane for lane in lanes_of if lane < MAX_DATA_VLS), default=0),
@@ -284,7 +284,7 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
     dests = proof.ends[(home >= 0) & (tables.lid[proof.ends] < top)]
-    radix, inner = np.diff(fabric.port_offset), between_switches(fabric)
+    radix, inner = np.diff(fabric.port_offset), fabric.is_inner
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
@@ -317,12 +317,6 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     return True
 
 
-def between_switches(fabric: Fabric) -> NDArray[np.bool_]:
-    """Return (P,) bool: whether each port sends from a switch to a switch."""
-    node, following = fabric.port_node, fabric.peer_node
-    return frozen((node < fabric.n_switches) & (following >= 0) & (following < fabric.n_switches))
-
-
 def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
     expected = f"the fabric has {fabric.n_switches:,} switches and {fabric.n_end_ports:,} end ports"
     if tables.lft.ndim != 2 or len(tables.lft) != fabric.n_switches or tables.lid.shape != (fabric.n_end_ports,):
@@ -336,11 +330,10 @@ def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
 
 def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the neighbours of each switch as CSR, parallel cables once."""
-    inner = between_switches(fabric)
-    n = fabric.n_switches
+    inner, n = fabric.inner, fabric.n_switches
     edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
-    first = np.searchsorted(edges, np.arange(n + 1) * n)
-    return frozen(first.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
+    indptr = np.searchsorted(edges, np.arange(n + 1) * n)
+    return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
 def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32]) -> int:
@@ -420,7 +413,7 @@ def _judge(fabric: Fabric, depends: NDArray[np.uint64]) -> tuple[int, tuple[int,
 def _classes(
     fabric: Fabric, load: NDArray[np.int64], load_by_role: dict[Role, NDArray[np.int64]]
 ) -> tuple[ChannelClass, ...]:
-    ports = np.flatnonzero(between_switches(fabric))
+    ports = fabric.inner
     level, next_level = fabric.level[fabric.port_node[ports]], fabric.level[fabric.peer_node[ports]]
     found = []
     for near, far in sorted(set(zip(level.tolist(), next_level.tolist(), strict=True))):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints, tree_order
 from routing.kernels.congestion import NOWHERE, phase_congestion
-from routing.proof import ChannelClass, between_switches, load_table, prove
+from routing.proof import ChannelClass, load_table, prove
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
@@ -189,7 +189,7 @@ def measure(
         ranks = tree_order(fabric, ranks)
     n = len(ranks)
     proof = prove(routed, ranks)
-    load = proof.load[between_switches(fabric)]
+    load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
 
     def play(partners: NDArray[np.int32]) -> Congestion:
@@ -300,7 +300,7 @@ def _uplink_shares(fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int3
     role = fabric.role[fabric.end_node[ranks]]
     listed = lid < tables.lft.shape[1]
     level = fabric.level
-    inner = between_switches(fabric)
+    inner = fabric.is_inner
     roles = [None, *(Role(value) for value in np.unique(role))]
     counts: dict[Role | None, list[NDArray[np.int64]]] = {which: [] for which in roles}
     for leaf in np.unique(home[home >= 0]).tolist():

@@ -5,7 +5,7 @@
    grown (`routing.order.turn_order`), and the one with the best tables is kept.
 2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
-   fewest others (`routing.kernels.place`). Slow links count by their rate, so a slow subtree keeps its routes without
+   fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
 4. What is left of peaks is worn off (`routing.kernels.relieve`).
 
@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 
 from routing.engines import dfsssp
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
-from routing.kernels.place import improve_placement
+from routing.kernels.legal import ChannelOrder
 from routing.kernels.relieve import relieve_peaks
-from routing.kernels.traffic import Goals, Net
-from routing.order.channel_order import ChannelOrder, order_channels, switch_levels
+from routing.kernels.reroute import reroute
+from routing.kernels.traffic import Dests, Net
+from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.order.turn_order import grow_channel_order, two_sided_order
-from routing.proof import between_switches, prove
+from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
@@ -51,11 +52,11 @@ MOVES, MOVE_EFFORT = 100, 5_000_000_000
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
 
-KINSHIP = 1.0
+ROLE_WEIGHT = 1.0
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
 evens out what compute left uneven."""
 
-NEARNESS = 0.05
+SHIFT_WEIGHT = 0.05
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
 
@@ -85,22 +86,22 @@ def route(
     """
     level = switch_levels(fabric)
     lids, lft = empty_tables(fabric, lid)
-    goals = destinations_of(fabric, lids, level)
+    dests = destinations_of(fabric, lids, level)
     order = order_channels(fabric, level)
     if len(order.sender):
-        order, way = _place(fabric, order, goals, level, rng or np.random.default_rng(0), lft.shape[::-1])
+        order, next_hop = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
         for switch in range(fabric.n_switches):
             number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
-            mine = order.number[order.first[switch] : order.first[switch + 1]]
+            mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
             number[: len(mine)] = mine
-            lft[switch] = number[way[:, switch]]
-    tables = finish_tables(goals, lft, lids, "balanced")
+            lft[switch] = number[next_hop[:, switch]]
+    tables = finish_tables(dests, lft, lids, "balanced")
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
     """Return tables on several lanes where these make detours and a fuller link than those; else these."""
-    proof, inner = prove(Routed(fabric, tables)), between_switches(fabric)
+    proof, inner = prove(Routed(fabric, tables)), fabric.inner
     if proof.stretch == 0:
         return tables
     try:
@@ -115,40 +116,40 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
 def _place(
     fabric: Fabric,
     order: ChannelOrder,
-    goals: Destinations,
+    dests: Destinations,
     level: NDArray[np.int64],
     rng: np.random.Generator,
     shape: tuple[int, ...],
 ) -> tuple[ChannelOrder, NDArray[np.uint8]]:
     """Return an order and (T, S) which of its channels each switch takes to each LID: a tree lies together."""
-    work = len(goals.lid) * len(order.sender)
+    work = len(dests.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
     at_port = _port_weights(fabric)
     sending = np.zeros(fabric.n_switches)
     np.add.at(sending, fabric.port_node[: fabric.first_adapter_port], at_port[: fabric.first_adapter_port])
-    receiving = at_port[fabric.port_offset[goals.switch] + np.maximum(goals.port, 1) - 1]
-    own = frozen((np.arange(len(order.sender)) - order.first[order.sender]).astype(np.int32))
-    way = np.full(shape, NO_PATH, np.uint8)
+    receiving = at_port[fabric.port_offset[dests.switch] + np.maximum(dests.port, 1) - 1]
+    own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
+    next_hop = np.full(shape, NO_PATH, np.uint8)
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
-        closed_form(order, goals, level, own, way, climb_limit(fabric, level)) == NOWHERE
+        closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
     )
-    placed = _goals(goals, hosts, receiving, AGGREGATION)
+    placed = _dests(dests, hosts, receiving, AGGREGATION)
     results: list[tuple[float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
     for one in _orders(fabric, order, level, hosts, tree, rng):
         if not tree:
-            way = np.full(shape, NO_PATH, np.uint8)
-            closed_form(one, goals, level, own, way)
+            next_hop = np.full(shape, NO_PATH, np.uint8)
+            closed_form(one, dests, level, own, next_hop)
         net = _net(one, sending, nodes, AGGREGATION)
         rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
         stride = 1 + work // MOST_EFFORT
-        squares = improve_placement(net, placed, rounds, stride, way)
-        results.append((squares, len(results), net, one, way))
-    _, _, net, one, way = min(results)
+        squares = reroute(net, placed, rounds, stride, next_hop)
+        results.append((squares, len(results), net, one, next_hop))
+    _, _, net, one, next_hop = min(results)
     moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
-        relieve_peaks(_net(one, sending, nodes, HOST), _goals(goals, hosts, receiving, HOST), moves, way)
-    relieve_peaks(net, placed, moves, way)
-    return one, way
+        relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), moves, next_hop)
+    relieve_peaks(net, placed, moves, next_hop)
+    return one, next_hop
 
 
 def _orders(
@@ -170,15 +171,14 @@ def _orders(
         yield order_channels(fabric, np.where(joining, level.max() + 1, level))
     if (sides := two_sided_order(order)) is not None:
         yield sides
-    effort = len(order.sender) ** 2 * int(np.diff(order.first).max())
+    effort = len(order.sender) ** 2 * int(np.diff(order.indptr).max())
     for trial in range(min(TRIALS, TRIAL_EFFORT // effort)):
         yield grow_channel_order(order, hosts, rng, shuffle=trial > 0)
 
 
 def _count(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
     """Return (S,) the ports of a kind of adapter at each switch."""
-    of_kind = (fabric.kind[fabric.end_node] == kind) & (fabric.end_switch >= 0)
-    return np.bincount(fabric.end_switch[of_kind], minlength=fabric.n_switches)
+    return np.bincount(fabric.end_switch[fabric.ends(kind=kind)], minlength=fabric.n_switches)
 
 
 def _port_weights(fabric: Fabric) -> NDArray[np.float64]:
@@ -193,32 +193,26 @@ def _port_weights(fabric: Fabric) -> NDArray[np.float64]:
 def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int64], weight: float) -> Net:
     """Return what the kernels need of the fabric; hosts weigh so much at each switch, and each aggregation node."""
     return Net(
-        first=order.first,
-        sender=order.sender,
-        receiver=order.receiver,
-        reverse=order.reverse,
-        rank=order.rank,
-        falling=order.falling,
-        run=order.run,
+        order=order,
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
         sources=frozen(hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
     )
 
 
-def _goals(goals: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Goals:
+def _dests(dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Dests:
     """Return what the kernels need of the destinations; hosts have weights of their own, aggregation nodes this one."""
-    turn = np.argsort(goals.index)
-    role = goals.role[turn]
-    weights = np.select([goals.port == 0, goals.role == Role.AGGREGATION], [SWITCH, weight], own)
-    window = max(int(hosts.max(initial=0)), 1)
+    turn = np.argsort(dests.index)
+    role = dests.role[turn]
+    weights = np.select([dests.port == 0, dests.role == Role.AGGREGATION], [SWITCH, weight], own)
+    neighbours = max(int(hosts.max(initial=0)), 1)
     several = len(np.unique(role[role <= Role.MANAGEMENT])) > 1
-    return Goals(
-        switch=frozen(goals.switch[turn]),
-        lid=frozen(goals.lid[turn]),
+    return Dests(
+        switch=frozen(dests.switch[turn]),
+        lid=frozen(dests.lid[turn]),
         weight=frozen(weights[turn]),
-        window=window,
-        nearness=float(round(NEARNESS * hosts.sum() / window)),
+        neighbours=neighbours,
+        shift_weight=float(round(SHIFT_WEIGHT * hosts.sum() / neighbours)),
         segment=frozen(np.append(np.flatnonzero(np.diff(role, prepend=-1)), len(role)).astype(np.int32)),
-        kinship=KINSHIP if several else 0.0,
+        role_weight=ROLE_WEIGHT if several else 0.0,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast
@@ -71,14 +72,18 @@ class BuiltIn:
     name: str
     purpose: str
     max_lanes: int = 1
+    module: str = ""
+    """Where it is, if not in the module of its name."""
+    options: Mapping[str, bool] = field(default_factory=dict)
+    """Further arguments of its function."""
 
     def route(
         self, fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int | None = None
     ) -> RoutingTables:
         """Return the tables, as `Engine.route` says."""
-        function = import_module(f"routing.engines.{self.name.replace('-', '_')}").route
+        module = import_module(f"routing.engines.{self.module or self.name.replace('-', '_')}")
         options = {} if lanes is None or self.max_lanes == 1 else {"lanes": lanes}
-        return cast(RoutingTables, function(fabric, lid, **options))
+        return cast(RoutingTables, module.route(fabric, lid, **options, **self.options))
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,13 @@ BUILT_IN = (
     BuiltIn("zoned", "two-level fat-trees joined at their leaves; complete and free of loops on one lane"),
     BuiltIn("balanced", "any topology, evenly loaded; complete and free of loops on one lane", DATA_LANES),
     BuiltIn("minhop", "to compare with: shortest paths by count of destinations, as OpenSM does by default"),
-    BuiltIn("updn", "to compare with: shortest paths that go up, then down; pairs without one stay unconnected"),
+    BuiltIn(
+        "updn",
+        "to compare with: shortest paths that go up, then down; pairs without one stay unconnected",
+        1,
+        "minhop",
+        {"up_down": True},
+    ),
     BuiltIn("dfsssp", "to compare with: shortest paths by weight, freed of credit loops by lanes", DATA_LANES),
 )
 

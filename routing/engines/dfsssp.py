@@ -16,7 +16,7 @@ from routing.lanes.fit import break_loops
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import destinations_of, empty_tables, finish_tables
 from routing.tables import RoutingTables
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, frozen
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = DATA_LANES) -> RoutingTables:
@@ -38,18 +38,12 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     level = switch_levels(fabric)
     order = order_channels(fabric, level, join_peaks=False)
     lids, lft = empty_tables(fabric, lid)
-    goals = destinations_of(fabric, lids, level)
-    turn = np.lexsort((np.arange(len(goals.lid)), goals.port == 0))
-    senders = (fabric.kind[fabric.end_node] != Kind.SWITCH) & (fabric.end_switch >= 0)
-    weigh_paths(
-        order.first,
-        order.receiver,
-        order.number,
-        frozen(np.bincount(fabric.end_switch[senders], minlength=fabric.n_switches)),
-        frozen(goals.switch[turn]),
-        frozen(goals.lid[turn]),
-        frozen(goals.port[turn] > 0),
-        lft,
-    )
-    tables = finish_tables(goals, lft, lids, "dfsssp")
+    dests = destinations_of(fabric, lids, level)
+    turn = np.lexsort((np.arange(len(dests.lid)), dests.port == 0))
+    senders = fabric.ends(kind=None)
+    senders = senders[senders >= fabric.n_switches]
+    sources = np.bincount(fabric.end_switch[senders], minlength=fabric.n_switches)
+    switch, dest_lid, counts = (frozen(part[turn]) for part in (dests.switch, dests.lid, dests.port > 0))
+    weigh_paths(order, frozen(sources), switch, dest_lid, counts, lft)
+    tables = finish_tables(dests, lft, lids, "dfsssp")
     return break_loops(fabric, tables, lanes) if lanes > 1 else tables

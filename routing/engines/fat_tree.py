@@ -8,11 +8,11 @@ where w_k is the number of switches above one of level k. Parallel cables are ch
 a whole tree whose leaves hold as many hosts as they have up links, the flows of any shift permutation then meet on no
 cable, and each descending cable leads to one host only.
 
-Real trees are handled as in Dmodc (Gliksberg et al. 2019): the modulus at each switch is the number of ways that still
-lead nearer, so dead cables and switches, uneven pods and half-filled switches cost balance where they are and nowhere
-else. Where hosts have several roles, x is such that each role is balanced for itself and all are in total (the aim of
-Gxmodk, Gliksberg et al. 2018): on each leaf the most common role goes on where it ended on the leaf before, and the
-others follow it, so that hosts of one leaf still descend over different cables (`routing.order.destinations`).
+Real trees are handled as in Dmodc (Gliksberg et al. 2019): the modulus at each switch is the number of channels that
+still lead nearer, so dead cables and switches, uneven pods and half-filled switches cost balance where they are and
+nowhere else. Where hosts have several roles, x is such that each role is balanced for itself and all are in total (the
+aim of Gxmodk, Gliksberg et al. 2018): on each leaf the most common role goes on where it ended on the leaf before, and
+the others follow it, so that hosts of one leaf still descend over different cables (`routing.order.destinations`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.kernels.legal import ChannelOrder
 from routing.kernels.modulo import fill_modulo
-from routing.order.channel_order import ChannelOrder, order_channels, switch_levels
+from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Kind, Role, frozen
+from topo.fabric import Fabric, Role, frozen
 
 NOWHERE = (-1, -1)
 
@@ -59,42 +60,41 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
             "engine `fat-tree` takes links between neighbouring levels only; take `balanced`"
         )
     lids, lft = empty_tables(fabric, lid)
-    goals = destinations_of(fabric, lids, level)
+    dests = destinations_of(fabric, lids, level)
     port = np.full(lft.shape[::-1], NO_PATH, np.uint8)
-    far = closed_form(order, goals, level, order.number, port, climb_limit(fabric, level))
+    far = closed_form(order, dests, level, order.number, port, climb_limit(fabric, level))
     if far != NOWHERE:
         raise RoutingError(
             f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
             "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
         )
     lft[:] = port.T
-    return finish_tables(goals, lft, lids, "fat-tree")
+    return finish_tables(dests, lft, lids, "fat-tree")
 
 
 def climb_limit(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return (S,) for leaves with hosts: hops of a path that climbs to the top and descends; -1 for other switches."""
-    hosts = (fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)
-    housed = np.bincount(fabric.end_switch[hosts], minlength=len(level)) > 0
+    housed = np.bincount(fabric.end_switch[fabric.ends()], minlength=len(level)) > 0
     return np.where(housed & (level == 1), 2 * (level.max(initial=1) - 1), -1)
 
 
 def closed_form(
     order: ChannelOrder,
-    goals: Destinations,
+    dests: Destinations,
     level: NDArray[np.int64],
     number: NDArray[np.int32],
-    way: NDArray[np.uint8],
+    next_hop: NDArray[np.uint8],
     limit: NDArray[np.int64] | None = None,
 ) -> tuple[int, int]:
     """Choose by destination-modulo among legal channels.
 
     Parameters
     ----------
-    order, goals
+    order, dests
     level : (S,) int
     number : (C,) int32
-        What shall stand for each channel: its port number, or its place among its sender's.
-    way : (T, S) uint8, out
+        What shall stand for each channel: its port number, or its index among its sender's.
+    next_hop : (T, S) uint8, out
         By LID and switch: a destination's entries lie together, which is faster than tables by switch.
     limit : (S,) int, optional
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
@@ -105,29 +105,23 @@ def closed_form(
         The first two switches whose path is longer, or `NOWHERE`.
     """
     return fill_modulo(
-        order.first,
-        order.sender,
-        order.receiver,
-        order.reverse,
-        order.rank,
-        order.falling,
-        order.run,
+        order,
         frozen(number),
         frozen(np.maximum(level, 1).astype(np.int32)),
-        goals.group,
-        goals.first,
-        goals.lid,
-        frozen(_quotients(order, goals, level)),
+        dests.group,
+        dests.indptr,
+        dests.lid,
+        frozen(_quotients(order, dests, level)),
         frozen((np.full(len(level), -1) if limit is None else limit).astype(np.int32)),
-        way,
+        next_hop,
     )
 
 
-def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _quotients(order: ChannelOrder, dests: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return (L + 1, D) the index of each destination, divided by the product of the up choices below each level.
 
     Levels below the one where most hosts hang do not count: the leaves of a tree with slow subtrees below some of them
-    deal their hosts as those of a plain tree do.
+    spread their hosts as those of a plain tree do.
     """
     links = np.unique(order.sender.astype(np.int64) * len(level) + order.receiver)
     up = (links // len(level))[level[links % len(level)] > level[links // len(level)]]
@@ -135,9 +129,9 @@ def _quotients(order: ChannelOrder, goals: Destinations, level: NDArray[np.int64
     widest = [
         max(int(choices[level == height].max(initial=0)), 1) for height in range(1, int(level.max(initial=1)) + 1)
     ]
-    housed = np.bincount(np.maximum(level[goals.switch[goals.role < Role.AGGREGATION]], 1), minlength=2)
+    housed = np.bincount(np.maximum(level[dests.switch[dests.role < Role.AGGREGATION]], 1), minlength=2)
     base = max(int(np.argmax(housed)) - 1, 0)
-    rows = [((goals.count // widest[base]) * widest[base] + goals.turn % widest[base]).astype(np.uint32)]
+    rows = [((dests.count // widest[base]) * widest[base] + dests.turn % widest[base]).astype(np.uint32)]
     for height, width in enumerate(widest):
         rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
     return np.stack(rows)

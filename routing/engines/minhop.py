@@ -1,7 +1,9 @@
-"""The engine `minhop`, to compare with: what OpenSM does by default.
+"""The engines `minhop` and `updn`, to compare with: what OpenSM does by default, and what it does up and down a tree.
 
 At every switch each destination gets, among the ports on shortest paths, the one that has the fewest destinations so
-far. Nothing prevents credit loops; in a tree that nothing hangs above the leaves of, there are none.
+far. Nothing prevents credit loops; in a tree without hosts above its leaves there are none. `updn` takes the shortest
+of the paths that go up and then down. It has no credit loops, but switches that have nothing above both, such as the
+spines of a two-level tree, have no path to each other, and neither have the zones that joint switches connect.
 """
 
 from __future__ import annotations
@@ -16,38 +18,22 @@ from routing.tables import RoutingTables
 from topo.fabric import Fabric, frozen
 
 
-def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTables:
-    """Forwarding tables over shortest paths; they may hold credit loops.
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, up_down: bool = False) -> RoutingTables:
+    """Return forwarding tables over shortest paths, filled in order of LIDs.
 
     Parameters
     ----------
     fabric : Fabric
     lid : (E,) uint16, optional
         LIDs of the end ports; `assign_lids` when left out.
+    up_down : bool
+        Whether paths must go up and then down; there is no entry where none does.
     """
-    return fill(fabric, lid, "minhop", legal=False)
-
-
-def fill(fabric: Fabric, lid: NDArray[np.uint16] | None, engine: str, *, legal: bool) -> RoutingTables:
-    """Fill tables in order of LIDs, over shortest paths or over the shortest of those that go up and then down."""
     level = switch_levels(fabric)
     order = order_channels(fabric, level, join_peaks=False)
     lids, lft = empty_tables(fabric, lid)
-    goals = destinations_of(fabric, lids, level)
-    turn = np.argsort(goals.lid)
-    count_ports(
-        order.first,
-        order.sender,
-        order.receiver,
-        order.reverse,
-        order.rank,
-        order.falling,
-        order.run,
-        order.number,
-        legal,
-        frozen(goals.switch[turn]),
-        frozen(goals.lid[turn]),
-        frozen(goals.port[turn] > 0),
-        lft,
-    )
-    return finish_tables(goals, lft, lids, engine)
+    dests = destinations_of(fabric, lids, level)
+    turn = np.argsort(dests.lid)
+    switch, dest_lid, counts = (frozen(part[turn]) for part in (dests.switch, dests.lid, dests.port > 0))
+    count_ports(order, up_down, switch, dest_lid, counts, lft)
+    return finish_tables(dests, lft, lids, "updn" if up_down else "minhop")

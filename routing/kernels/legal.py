@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -9,101 +11,137 @@ from numpy.typing import NDArray
 Int32s = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
-def breadth_first(root: int, first: Int32s, receiver: Int32s) -> tuple[Int32s, Int32s]:
-    """Return (S,) hops from a switch and (S,) the channel that first leads to each; -1 where none does."""
-    n = len(first) - 1
-    distance = np.full(n, -1, np.int32)
-    entry = np.full(n, -1, np.int32)
-    queue = np.empty(n, np.int32)
-    distance[root] = 0
-    queue[0] = root
-    head, tail = 0, 1
-    while head < tail:
-        switch = queue[head]
-        head += 1
-        for channel in range(first[switch], first[switch + 1]):
-            other = receiver[channel]
-            if distance[other] < 0:
-                distance[other] = distance[switch] + 1
-                entry[other] = channel
-                queue[tail] = other
-                tail += 1
-    return distance, entry
+class ChannelOrder(NamedTuple):
+    """The C channels between different switches, grouped by sender, then by plane, receiver and port.
+
+    Switches of one level are in one *plane* when switches of that level and above link them: the spines of one index in
+    all pods of a three-level tree, for instance. Every leaf thus sees its planes in the same order. All arrays are
+    read-only, and kernels take the whole tuple.
+    """
+
+    indptr: Int32s
+    """(S + 1,) channels of switch s are ``indptr[s]`` to ``indptr[s + 1] - 1``."""
+    sender: Int32s
+    """(C,) switch that sends."""
+    receiver: Int32s
+    """(C,) switch that receives."""
+    reverse: Int32s
+    """(C,) the other channel of each link."""
+    number: Int32s
+    """(C,) number of the sending port on its switch."""
+    rate_gbps: NDArray[np.float64]
+    """(C,) Gb/s of data."""
+    rank: Int32s
+    """(C,) ranks; those along a legal path rise."""
+    by_rank_desc: Int32s
+    """(C,) channels from the highest rank to the lowest, those of one sender together."""
+    tie_indptr: Int32s
+    """(R + 1,) ``by_rank_desc[tie_indptr[i] : tie_indptr[i + 1]]`` are the channels of one sender with one rank."""
+    top: int
+    """Ranks below are of channels that go up, ranks from here on of those in turning trees or going down."""
+
+
+class LegalPaths(NamedTuple):
+    """All legal paths to one switch, as `legal_choices` finds them."""
+
+    hops: Int32s
+    """(S,) channels to the target, -1 where no legal path leads."""
+    nearest: Int32s
+    """(S,) switches that reach the target, nearest first; it starts with the target itself."""
+    choice: Int32s
+    n_choices: Int32s
+    """(S,) the channels of switch s are ``choice[indptr[s] : indptr[s] + n_choices[s]]``, in ascending order."""
+    label: Int32s
+    """(S,) the highest rank with which each switch can leave on a shortest path."""
+    pinned: Int32s
+    """(S,) the only channel that a switch may take, -1 where it has a choice."""
+    scratch: Int32s
+    """(4, S)."""
 
 
 @njit(cache=True, nogil=True)
-def hops_to(target: int, first: Int32s, receiver: Int32s, hops: Int32s, order: Int32s) -> int:
-    """Write hops to a target, -1 where no cable leads, and the switches that have them, nearest first."""
+def empty_paths(order: ChannelOrder) -> LegalPaths:
+    """Return legal paths to be filled."""
+    n = len(order.indptr) - 1
+    return LegalPaths(
+        hops=np.empty(n, np.int32),
+        nearest=np.empty(n, np.int32),
+        choice=np.empty(len(order.receiver), np.int32),
+        n_choices=np.empty(n, np.int32),
+        label=np.empty(n, np.int32),
+        pinned=np.empty(n, np.int32),
+        scratch=np.empty((4, n), np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, nearest: Int32s) -> int:
+    """Search a graph in CSR form breadth first.
+
+    Parameters
+    ----------
+    root : int
+        Where to begin.
+    indptr, neighbour
+        Neighbours of node i are ``neighbour[indptr[i] : indptr[i + 1]]``.
+    hops : (n,) int32, out
+        Edges from the root, -1 where none lead.
+    nearest : (n,) int32, out
+        Nodes that are reached, nearest first.
+
+    Returns
+    -------
+    int
+        Nodes that are reached.
+    """
     hops[:] = -1
-    hops[target] = 0
-    order[0] = target
+    hops[root] = 0
+    nearest[0] = root
     head, tail = 0, 1
     while head < tail:
-        switch = order[head]
+        node = nearest[head]
         head += 1
-        for channel in range(first[switch], first[switch + 1]):
-            other = receiver[channel]
+        for edge in range(indptr[node], indptr[node + 1]):
+            other = neighbour[edge]
             if hops[other] < 0:
-                hops[other] = hops[switch] + 1
-                order[tail] = other
+                hops[other] = hops[node] + 1
+                nearest[tail] = other
                 tail += 1
     return tail
 
 
 @njit(cache=True, nogil=True)
-def legal_choices(
-    target: int,
-    first: Int32s,
-    sender: Int32s,
-    receiver: Int32s,
-    reverse: Int32s,
-    rank: Int32s,
-    falling: Int32s,
-    run: Int32s,
-    hops: Int32s,
-    order: Int32s,
-    choice: Int32s,
-    ways: Int32s,
-    scratch: Int32s,
-) -> int:
+def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.
 
     A table names one channel a switch, and a switch may only be entered by channels that rank below the one it names.
-    Switches are reached breadth first, each by the highest channel that makes its path shortest. Who cannot be reached
-    so, because those nearer have named channels too low, can be if they name higher ones (`_most_permissive`): along
-    one such path they are made to, and the search begins again. Then come all channels that lead a step nearer; those
-    that would shut out a neighbour who is a step farther are dropped. Any combination of the channels that remain is
-    legal.
+    Switches are reached breadth first, each by the highest channel that makes its path shortest. A switch that cannot
+    be reached so, because those nearer have named channels of too low a rank, may be reachable if they name higher ones
+    (`_most_permissive`): the switches along one such path are pinned to those, and the search begins again. Then come
+    all channels that lead a step nearer; those that would shut out a neighbour one step farther are dropped. Any
+    combination of the channels that remain is legal.
 
     Parameters
     ----------
     target : int
         Switch to reach.
-    first, sender, receiver, reverse, rank, falling, run
-        As in `routing.order.channel_order.ChannelOrder`.
-    hops : (S,) int32, out
-        Channels to the target, -1 where no legal path leads.
-    order : (S,) int32, out
-        Switches that reach the target, nearest first; it starts with the target itself.
-    choice : (C,) int32, out
-    ways : (S,) int32, out
-        The channels of switch s are ``choice[first[s] : first[s] + ways[s]]``, in ascending order.
-    scratch : (6, S) int32
+    order : ChannelOrder
+    paths : LegalPaths, out
 
     Returns
     -------
     int
-        Switches in ``order``.
+        Switches in ``paths.nearest``.
     """
-    # None of them is negative: seen as unsigned, an index needs no look whether it counts from the end. A third faster.
-    first, receiver, reverse = first.view(np.uint32), receiver.view(np.uint32), reverse.view(np.uint32)
-    n = len(first) - 1
-    label, need, lowest = scratch[0], scratch[1], scratch[2]
-    pinned, permissive, spare = scratch[3], scratch[4], scratch[5]
+    # No index is negative: as unsigned ones they need no test whether they count from the end. A third faster.
+    indptr, receiver = order.indptr.view(np.uint32), order.receiver.view(np.uint32)
+    rank, hops, nearest = order.rank, paths.hops, paths.nearest
+    choice, n_choices, label, pinned = paths.choice, paths.n_choices, paths.label, paths.pinned
+    n = len(indptr) - 1
+    need, lowest, permissive = paths.scratch[0], paths.scratch[1], paths.scratch[2]
     pinned[:] = -1
-    count = _reach(target, first, receiver, reverse, rank, pinned, hops, order, label)
-    if count < n and _most_permissive(target, sender, receiver, rank, falling, run, permissive, spare) > count:
+    count = _reach(target, order, paths)
+    if count < n and _most_permissive(target, order, permissive, paths.scratch[3]) > count:
         while True:
             lost = -1
             for switch in range(n):
@@ -115,13 +153,13 @@ def legal_choices(
             while lost != target:
                 pinned[lost] = permissive[lost]
                 lost = receiver[permissive[lost]]
-            count = _reach(target, first, receiver, reverse, rank, pinned, hops, order, label)
+            count = _reach(target, order, paths)
 
     need[:] = -1
-    ways[target] = 0
+    n_choices[target] = 0
     for i in range(1, count):
-        here = order[i]
-        size = first[here]
+        here = nearest[i]
+        size = indptr[here]
         low, high = 1 << 30, -1
         if pinned[here] >= 0:
             choice[size] = pinned[here]
@@ -130,60 +168,50 @@ def legal_choices(
             need[receiver[pinned[here]]] = max(need[receiver[pinned[here]]], high)
         else:
             near = hops[here] - 1
-            for channel in range(first[here], first[here + 1]):
+            for channel in range(indptr[here], indptr[here + 1]):
                 there = receiver[channel]
                 if hops[there] == near and rank[channel] < label[there]:
                     choice[size] = channel
                     size += 1
                     low = min(low, rank[channel])
                     need[there] = max(need[there], rank[channel])
-        ways[here] = size - first[here]
+        n_choices[here] = size - indptr[here]
         lowest[here] = low
     for i in range(1, count):
-        here = order[i]
+        here = nearest[i]
         if lowest[here] <= need[here]:
-            size = first[here]
-            for k in range(first[here], first[here] + ways[here]):
+            size = indptr[here]
+            for k in range(indptr[here], indptr[here] + n_choices[here]):
                 if rank[choice[k]] > need[here]:
                     choice[size] = choice[k]
                     size += 1
-            ways[here] = size - first[here]
+            n_choices[here] = size - indptr[here]
     return count
 
 
 @njit(cache=True, nogil=True)
-def _reach(
-    target: int,
-    first: Int32s,
-    receiver: Int32s,
-    reverse: Int32s,
-    rank: Int32s,
-    pinned: Int32s,
-    hops: Int32s,
-    order: Int32s,
-    label: Int32s,
-) -> int:
-    """Reach switches breadth first; `label` is the highest rank with which each can leave on a shortest path.
-
-    Pinned switches are reached only over the channel that they are pinned to.
-    """
+def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
+    """Reach switches breadth first, a pinned one only over the channel that it is pinned to; return how many."""
+    indptr, receiver = order.indptr.view(np.uint32), order.receiver.view(np.uint32)
+    reverse, rank = order.reverse.view(np.uint32), order.rank
+    hops, nearest, label, pinned = paths.hops, paths.nearest, paths.label, paths.pinned
     hops[:] = -1
     hops[target] = 0
     label[target] = 1 << 30
-    order[0] = target
+    nearest[0] = target
     head, tail = 0, 1
     while head < tail:
-        there = order[head]
+        there = nearest[head]
         head += 1
         limit, far = label[there], hops[there] + 1
-        for back in range(first[there], first[there + 1]):
+        for back in range(indptr[there], indptr[there + 1]):
             here, channel = receiver[back], reverse[back]
             if rank[channel] >= limit or (pinned[here] >= 0 and pinned[here] != channel):
                 continue
             if hops[here] < 0:
                 hops[here] = far
                 label[here] = rank[channel]
-                order[tail] = here
+                nearest[tail] = here
                 tail += 1
             elif hops[here] == far and label[here] < rank[channel]:
                 label[here] = rank[channel]
@@ -191,32 +219,24 @@ def _reach(
 
 
 @njit(cache=True, nogil=True)
-def _most_permissive(
-    target: int,
-    sender: Int32s,
-    receiver: Int32s,
-    rank: Int32s,
-    falling: Int32s,
-    run: Int32s,
-    onward: Int32s,
-    label: Int32s,
-) -> int:
+def _most_permissive(target: int, order: ChannelOrder, next_hop: Int32s, label: Int32s) -> int:
     """Let each switch take the channel of highest rank from which a legal path leads on; return how many have one.
 
     Channels are taken by falling rank, so that all which may follow one have been looked at before.
     """
-    onward[:] = -1
+    channels, ties, rank = order.by_rank_desc, order.tie_indptr, order.rank
+    next_hop[:] = -1
     label[:] = -1
     label[target] = 1 << 30
     count = 1
-    for r in range(len(run) - 1):
-        here = sender[falling[run[r]]]
-        if here == target or onward[here] >= 0:
+    for tie in range(len(ties) - 1):
+        here = order.sender[channels[ties[tie]]]
+        if here == target or next_hop[here] >= 0:
             continue
-        for k in range(run[r], run[r + 1]):
-            if rank[falling[k]] < label[receiver[falling[k]]]:
-                onward[here] = falling[k]
-                label[here] = rank[falling[k]]
+        for k in range(ties[tie], ties[tie + 1]):
+            if rank[channels[k]] < label[order.receiver[channels[k]]]:
+                next_hop[here] = channels[k]
+                label[here] = rank[channels[k]]
                 count += 1
                 break
     return count

@@ -1,7 +1,7 @@
 """Destination-modulo choice among legal channels.
 
 Leaves of one pod have the same neighbours, and so have cores of one plane: what leads to one of such *twins* leads to
-each. Legal ways are found once for all of them, which halves the time on a tree of three levels.
+each. Legal paths are found once for all of them, which halves the time on a tree of three levels.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from routing.kernels.legal import legal_choices
+from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -18,37 +18,32 @@ Int32s = NDArray[np.int32]
 
 @njit(cache=True, nogil=True)
 def fill_modulo(
-    first: Int32s,
-    sender: Int32s,
-    receiver: Int32s,
-    reverse: Int32s,
-    rank: Int32s,
-    falling: Int32s,
-    run: Int32s,
+    order: ChannelOrder,
     number: Int32s,
     level: Int32s,
     group: Int32s,
-    first_goal: Int32s,
+    indptr: Int32s,
     lid: Int32s,
     quotient: NDArray[np.uint32],
     limit: Int32s,
-    way: NDArray[np.uint8],
+    next_hop: NDArray[np.uint8],
 ) -> tuple[int, int]:
     """Choose a channel at every switch to every destination by closed form.
 
     Parameters
     ----------
-    first, sender, receiver, reverse, rank, falling, run, number
-        As in `routing.order.channel_order.ChannelOrder`.
+    order : ChannelOrder
+    number : (C,) int32
+        What stands for each channel in the result.
     level : (S,) int32
         Levels of the switches, from 1.
-    group, first_goal, lid
-        `group`, `first` and `lid` of `routing.order.destinations.Destinations`.
+    group, indptr, lid
+        `group`, `indptr` and `lid` of `routing.order.destinations.Destinations`.
     quotient : (L + 1, D) uint32
         Row k: index of each destination, divided by the product of the up choices of the levels up to k.
     limit : (S,) int32
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
-    way : (T, S) uint8, out
+    next_hop : (T, S) uint8, out
         By LID and switch: the number of the channel taken.
 
     Returns
@@ -56,11 +51,10 @@ def fill_modulo(
     tuple of int
         The first two switches with hosts whose path is longer than that, or -1 twice.
     """
+    first, receiver, rank = order.indptr, order.receiver, order.rank
     n = len(first) - 1
-    hops, order = np.empty(n, np.int32), np.empty(n, np.int32)
-    choice, ways = np.empty(len(receiver), np.int32), np.empty(n, np.int32)
-    scratch = np.empty((6, n), np.int32)
-    label, pinned = scratch[0], scratch[3]
+    paths = empty_paths(order)
+    hops, choice, n_choices = paths.hops, paths.choice, paths.n_choices
     bundle = np.empty(len(receiver) + 1, np.uint32)
     turn = np.empty(quotient.shape[1], np.uint32)
     # Seen as unsigned, what is an index needs no look whether it counts from the end.
@@ -68,27 +62,25 @@ def fill_modulo(
     g = 0
     while g < n:
         target = group[g]
-        count = legal_choices(
-            target, first, sender, receiver, reverse, rank, falling, run, hops, order, choice, ways, scratch
-        )
+        count = legal_choices(target, order, paths)
         after = g + 1
         while (
             after < n
             and limit[group[after]] == limit[target]
-            and _are_twins(target, group[after], first, receiver, reverse, rank)
-            and (after > g + 1 or pinned.max() < 0)
+            and _are_twins(target, group[after], order)
+            and (after > g + 1 or paths.pinned.max() < 0)
         ):
             after += 1
         twins = after > g + 1
         if twins:  # to the others the first of them takes what leads on from their neighbours
-            ways[target] = 0
+            n_choices[target] = 0
             for channel in range(first[target], first[target + 1]):
-                if rank[channel] < label[receiver[channel]]:
-                    choice[first[target] + ways[target]] = channel
-                    ways[target] += 1
+                if rank[channel] < paths.label[receiver[channel]]:
+                    choice[first[target] + n_choices[target]] = channel
+                    n_choices[target] += 1
         known_row, known_bundles = -1, -1
         for i in range(0 if twins else 1, count):
-            here = order[i]
+            here = paths.nearest[i]
             if limit[target] >= 0 and limit[here] >= 0 and hops[here] > limit[target]:
                 return here, target
             if twins and hops[here] == 1:
@@ -97,7 +89,7 @@ def fill_modulo(
             bundles = 0
             previous = np.uint32(len(level))
             upper = level[here]
-            end = start[here] + np.uint32(ways[here])
+            end = start[here] + np.uint32(n_choices[here])
             for k in range(start[here], end):
                 there = after_channel[chosen[k]]
                 if there != previous:
@@ -109,29 +101,30 @@ def fill_modulo(
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
             if row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
                 known_row, known_bundles = row, bundles
-                for d in range(first_goal[g], first_goal[after]):
+                for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
-            for d in range(first_goal[g], first_goal[after]):
+            for d in range(indptr[g], indptr[after]):
                 k = bundle[turn[d]]
                 width = bundle[turn[d] + 1] - k
                 if width > 1:
                     k += quotient[upper - 1, d] % width
-                way[lid[d], here] = number[chosen[k]]
+                next_hop[lid[d], here] = number[chosen[k]]
         if twins:
             for twin in range(g, after):
-                goals = slice(first_goal[twin], first_goal[twin + 1])
-                _hand_over(group[twin], first, receiver, number, level, lid[goals], quotient[:, goals], way)
+                dests = slice(indptr[twin], indptr[twin + 1])
+                _hand_over(group[twin], order, number, level, lid[dests], quotient[:, dests], next_hop)
         g = after
     return -1, -1
 
 
 @njit(cache=True, nogil=True)
-def _are_twins(a: int, b: int, first: Int32s, receiver: Int32s, reverse: Int32s, rank: Int32s) -> bool:
+def _are_twins(a: int, b: int, order: ChannelOrder) -> bool:
     """Whether two switches have the same neighbours, who may descend to each of them after the other has climbed.
 
     No shortest path to one of them leads over the other then, since its neighbours are next to the target already; and
     the ranks with which neighbours are left, all that matters to those farther away, are the same for both.
     """
+    first, receiver, reverse, rank = order.indptr, order.receiver, order.reverse, order.rank
     if first[a + 1] - first[a] != first[b + 1] - first[b]:
         return False
     previous, down = -1, -1
@@ -149,16 +142,16 @@ def _are_twins(a: int, b: int, first: Int32s, receiver: Int32s, reverse: Int32s,
 @njit(cache=True, nogil=True)
 def _hand_over(
     target: int,
-    first: Int32s,
-    receiver: Int32s,
+    order: ChannelOrder,
     number: Int32s,
     level: Int32s,
     lid: Int32s,
     quotient: NDArray[np.uint32],
-    way: NDArray[np.uint8],
+    next_hop: NDArray[np.uint8],
 ) -> None:
     """Let the neighbours of a switch hand over to it over their parallel cables, and the switch itself to none."""
-    way[lid, target] = NO_PATH
+    first, receiver = order.indptr, order.receiver
+    next_hop[lid, target] = NO_PATH
     previous = -1
     for back in range(first[target], first[target + 1]):
         here = receiver[back]
@@ -173,4 +166,4 @@ def _hand_over(
             width += 1
         upper = max(level[here], level[target])
         for d in range(len(lid)):
-            way[lid[d], here] = number[begin + np.int32(quotient[upper - 1, d] % np.uint32(width))]
+            next_hop[lid[d], here] = number[begin + np.int32(quotient[upper - 1, d] % np.uint32(width))]

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.traffic import (
-    Goals,
+    Dests,
     Net,
     Traffic,
     Tree,
@@ -17,19 +17,19 @@ from routing.kernels.traffic import (
     sum_traffic,
 )
 
-Ways = NDArray[np.uint8]
+NextHops = NDArray[np.uint8]
 
 
 @njit(cache=True, nogil=True)
-def relieve_peaks(net: Net, goals: Goals, moves: int, way: Ways) -> int:
+def relieve_peaks(net: Net, dests: Dests, moves: int, next_hop: NextHops) -> int:
     """Move one switch's flows to one destination at a time off the most loaded channel.
 
     Parameters
     ----------
-    net, goals
+    net, dests
     moves : int
         Most moves.
-    way : (T, S) uint8, in and out
+    next_hop : (T, S) uint8, in and out
         By LID and switch: which of its channels a switch takes. Legal paths, and no longer afterwards.
 
     Returns
@@ -38,73 +38,73 @@ def relieve_peaks(net: Net, goals: Goals, moves: int, way: Ways) -> int:
         Moves that were made; fewer when the peak cannot be lowered.
     """
     tree = empty_tree(net)
-    traffic = sum_traffic(net, goals, tree, way)
+    traffic = sum_traffic(net, dests, tree, next_hop)
     for move in range(moves):
-        if not _relieve(net, goals, tree, traffic, way):
+        if not _relieve(net, dests, tree, traffic, next_hop):
             return move
     return moves
 
 
 @njit(cache=True, nogil=True)
-def _relieve(net: Net, goals: Goals, tree: Tree, traffic: Traffic, way: Ways) -> bool:
+def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops) -> bool:
     """Take one switch's flows to one destination off the most loaded channel; return whether that was possible.
 
     Of all such moves it makes the one that leaves the least peak on the channels concerned.
     """
     n = len(net.sources)
-    full = int(np.argmax(traffic.price))
-    channel = net.reverse[full]
-    here, peak = net.sender[channel], traffic.price[full]
+    full = int(np.argmax(traffic.load))
+    channel = net.order.reverse[full]
+    here, peak = net.order.sender[channel], traffic.load[full]
     over = np.empty(n, np.bool_)
     entered = np.empty(n, np.int32)
-    best, best_goal, best_switch, best_way = peak, -1, -1, -1
-    for goal in range(len(goals.lid)):
-        if way[goals.lid[goal], here] != channel - net.first[here]:
+    best, best_dest, best_switch, best_channel = peak, -1, -1, -1
+    for dest in range(len(dests.lid)):
+        if next_hop[dests.lid[dest], here] != channel - net.order.indptr[here]:
             continue
-        recall_tree(net, goals, tree, way, goal)
+        recall_tree(net, dests, tree, next_hop, dest)
         # Switches that send over it, and the highest rank of a channel over which each is entered.
         over[:] = False
         over[here] = True
         entered[:] = -1
         for i in range(1, tree.size[0]):
-            switch = tree.order[i]
-            after = net.receiver[tree.onward[switch]]
+            switch = tree.nearest[i]
+            after = net.order.receiver[tree.onward[switch]]
             over[switch] |= over[after]
-            entered[after] = max(entered[after], net.rank[tree.onward[switch]])
+            entered[after] = max(entered[after], net.order.rank[tree.onward[switch]])
         for i in range(1, tree.size[0]):
-            switch = tree.order[i]
-            flows = tree.flow[switch] * goals.weight[goal]
+            switch = tree.nearest[i]
+            flows = tree.flow[switch] * dests.weight[dest]
             if not over[switch] or flows == 0.0:
                 continue
-            for way_out in range(net.first[switch], net.first[switch + 1]):
-                after = net.receiver[way_out]
+            for channel_out in range(net.order.indptr[switch], net.order.indptr[switch + 1]):
+                after = net.order.receiver[channel_out]
                 if (
                     tree.depth[after] < 0
                     or tree.depth[after] >= tree.depth[switch]
                     or over[after]
-                    or way_out == channel
-                    or net.rank[way_out] <= entered[switch]
-                    or (tree.onward[after] >= 0 and net.rank[way_out] >= net.rank[tree.onward[after]])
+                    or channel_out == channel
+                    or net.order.rank[channel_out] <= entered[switch]
+                    or (tree.onward[after] >= 0 and net.order.rank[channel_out] >= net.order.rank[tree.onward[after]])
                 ):
                     continue
-                left = max(_peak(net, tree, traffic, way_out, flows), peak - flows * net.scale[channel])
+                left = max(_peak(net, tree, traffic, channel_out, flows), peak - flows * net.scale[channel])
                 if left < best:
-                    best, best_goal, best_switch, best_way = left, goal, switch, way_out
-    if best_goal < 0:
+                    best, best_dest, best_switch, best_channel = left, dest, switch, channel_out
+    if best_dest < 0:
         return False
-    recall_tree(net, goals, tree, way, best_goal)
-    add_flows(net, tree, traffic, -goals.weight[best_goal], 0.0)
-    way[goals.lid[best_goal], best_switch] = best_way - net.first[best_switch]
-    recall_tree(net, goals, tree, way, best_goal)
-    add_flows(net, tree, traffic, goals.weight[best_goal], 0.0)
+    recall_tree(net, dests, tree, next_hop, best_dest)
+    add_flows(net, tree, traffic, -dests.weight[best_dest], 0.0)
+    next_hop[dests.lid[best_dest], best_switch] = best_channel - net.order.indptr[best_switch]
+    recall_tree(net, dests, tree, next_hop, best_dest)
+    add_flows(net, tree, traffic, dests.weight[best_dest], 0.0)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _peak(net: Net, tree: Tree, traffic: Traffic, channel: int, flows: float) -> float:
-    """Highest load on the way from a channel to the target once more flows take it."""
+    """Highest load on the path from a channel to the target once more flows take it."""
     peak = 0.0
     while channel >= 0:
-        peak = max(peak, traffic.price[net.reverse[channel]] + flows * net.scale[channel])
-        channel = tree.onward[net.receiver[channel]]
+        peak = max(peak, traffic.load[net.order.reverse[channel]] + flows * net.scale[channel])
+        channel = tree.onward[net.order.receiver[channel]]
     return peak

@@ -8,24 +8,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.legal import ChannelOrder
+from routing.tables import NO_PATH
+
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Ways = NDArray[np.uint8]
-
-NO_WAY = 255
-"""As in the tables: at the target itself, and where no cable leads to it."""
+NextHops = NDArray[np.uint8]
 
 
 class Net(NamedTuple):
-    """Channels and sources; the first seven as in `routing.order.channel_order.ChannelOrder`."""
+    """Channels and sources."""
 
-    first: Int32s
-    sender: Int32s
-    receiver: Int32s
-    reverse: Int32s
-    rank: Int32s
-    falling: Int32s
-    run: Int32s
+    order: ChannelOrder
     scale: Floats
     """(C,) the fastest rate over that of the channel."""
     sources: Floats
@@ -34,31 +28,31 @@ class Net(NamedTuple):
     """Switches with hosts."""
 
 
-class Goals(NamedTuple):
-    """D destinations in the order in which they are placed."""
+class Dests(NamedTuple):
+    """D destinations in the order in which they are rerouted."""
 
     switch: Int32s
     lid: Int32s
     weight: Floats
-    window: int
-    """Destinations before and after that stand near."""
-    nearness: float
-    """Extra weight of those."""
+    neighbours: int
+    """Destinations before and after one that shift permutations send to at the same time."""
+    shift_weight: float
+    """Extra weight of those on the first channel from each leaf."""
     segment: Int32s
     """(R + 1,) the destinations of role i are ``segment[i]`` to ``segment[i + 1] - 1``."""
-    kinship: float
-    """Extra weight of flows to the role that is placed."""
+    role_weight: float
+    """Extra weight of flows to the role that is rerouted."""
 
 
 class Tree(NamedTuple):
-    """The way that each switch takes to one destination."""
+    """The channel that each switch takes to one destination."""
 
     size: Int32s
-    """(1,) switches that have one, the target included."""
-    order: Int32s
+    """(1,) switches that have a path, the target included."""
+    nearest: Int32s
     """(S,) those switches, nearest first."""
     depth: Int32s
-    """(S,) channels to the target; -1 where there is no way."""
+    """(S,) channels to the target; -1 where there is no next_hop."""
     onward: Int32s
     """(S,) channel that each switch takes; -1 at the target."""
     flow: Floats
@@ -68,12 +62,12 @@ class Tree(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What is placed. Rows are by reverse channel, so that those into one switch stand together."""
+    """Flows of all destinations. Rows are by reverse channel, so that those into one switch stand together."""
 
-    price: Floats
-    """(C,) flows, slow channels scaled up, and extra ones of destinations that stand near."""
-    joint: Floats
-    """(C, W) of the flows that a channel carries on, scaled: those that came in over the reverse of channel w."""
+    load: Floats
+    """(C,) flows, slow channels scaled up, and the extra ones of neighbours."""
+    turn_load: Floats
+    """(C, W) flows that take two channels in a row, scaled: this one after the reverse of channel w."""
 
 
 @njit(cache=True, nogil=True)
@@ -82,7 +76,7 @@ def empty_tree(net: Net) -> Tree:
     n = len(net.sources)
     return Tree(
         size=np.zeros(1, np.int32),
-        order=np.empty(n, np.int32),
+        nearest=np.empty(n, np.int32),
         depth=np.empty(n, np.int32),
         onward=np.empty(n, np.int32),
         flow=np.empty(n),
@@ -91,26 +85,26 @@ def empty_tree(net: Net) -> Tree:
 
 
 @njit(cache=True, nogil=True)
-def recall_tree(net: Net, goals: Goals, tree: Tree, way: Ways, goal: int) -> None:
+def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: int) -> None:
     """Take the tree of a destination from the tables, and sum its flows."""
-    target, lid = goals.switch[goal], goals.lid[goal]
+    target, lid = dests.switch[dest], dests.lid[dest]
     # Trees to one switch are much alike: the order of the last one may do.
-    if tree.size[0] == 0 or tree.order[0] != target or not _follow_order(net, tree, way, lid):
-        _follow_ways(net, tree, way, target, lid)
+    if tree.size[0] == 0 or tree.nearest[0] != target or not _follow_order(net, tree, next_hop, lid):
+        _follow_tables(net, tree, next_hop, target, lid)
     sum_flows(net, tree)
 
 
 @njit(cache=True, nogil=True)
-def _follow_order(net: Net, tree: Tree, way: Ways, lid: int) -> bool:
+def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     """Fill the tree in the order that it has; return whether every switch comes after the one that it sends to."""
     tree.depth[:] = -1
-    tree.depth[tree.order[0]] = 0
+    tree.depth[tree.nearest[0]] = 0
     for i in range(1, tree.size[0]):
-        here = tree.order[i]
-        if way[lid, here] == NO_WAY:
+        here = tree.nearest[i]
+        if next_hop[lid, here] == NO_PATH:
             return False
-        tree.onward[here] = net.first[here] + way[lid, here]
-        after = tree.depth[net.receiver[tree.onward[here]]]
+        tree.onward[here] = net.order.indptr[here] + next_hop[lid, here]
+        after = tree.depth[net.order.receiver[tree.onward[here]]]
         if after < 0:
             return False
         tree.depth[here] = after + 1
@@ -118,8 +112,8 @@ def _follow_order(net: Net, tree: Tree, way: Ways, lid: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None:
-    """Fill the tree and its order, following the way of each switch until one is met whose depth is known."""
+def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: int) -> None:
+    """Fill the tree and its order, following the next hops from each switch until one is met whose depth is known."""
     depth, slot = tree.depth, tree.slot
     depth[:] = -1
     depth[target] = 0
@@ -127,14 +121,14 @@ def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None
     slot[:] = 0
     for start in range(len(net.sources)):
         switch, length = start, 0
-        while depth[switch] < 0 and way[lid, switch] != NO_WAY:
-            tree.order[length] = switch
+        while depth[switch] < 0 and next_hop[lid, switch] != NO_PATH:
+            tree.nearest[length] = switch
             length += 1
-            tree.onward[switch] = net.first[switch] + way[lid, switch]
-            switch = net.receiver[tree.onward[switch]]
+            tree.onward[switch] = net.order.indptr[switch] + next_hop[lid, switch]
+            switch = net.order.receiver[tree.onward[switch]]
         if depth[switch] >= 0:
             for i in range(length):
-                depth[tree.order[i]] = depth[switch] + length - i
+                depth[tree.nearest[i]] = depth[switch] + length - i
                 slot[depth[switch] + length - i] += 1
     total = 1
     for distance in range(1, len(slot)):
@@ -142,10 +136,10 @@ def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None
             break
         total += slot[distance]
         slot[distance] = total - slot[distance]
-    tree.order[0] = target
+    tree.nearest[0] = target
     for switch in range(len(depth)):
         if depth[switch] > 0:
-            tree.order[slot[depth[switch]]] = switch
+            tree.nearest[slot[depth[switch]]] = switch
             slot[depth[switch]] += 1
     tree.size[0] = total
 
@@ -154,33 +148,33 @@ def _follow_ways(net: Net, tree: Tree, way: Ways, target: int, lid: int) -> None
 def sum_flows(net: Net, tree: Tree) -> None:
     """Sum the sources behind each switch."""
     for i in range(tree.size[0]):
-        tree.flow[tree.order[i]] = net.sources[tree.order[i]]
+        tree.flow[tree.nearest[i]] = net.sources[tree.nearest[i]]
     for i in range(tree.size[0] - 1, 0, -1):
-        here = tree.order[i]
-        tree.flow[net.receiver[tree.onward[here]]] += tree.flow[here]
+        here = tree.nearest[i]
+        tree.flow[net.order.receiver[tree.onward[here]]] += tree.flow[here]
 
 
 @njit(cache=True, nogil=True)
 def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
-    """Add a destination's flows, or with a negative weight take them away; the extra weight counts for prices only."""
+    """Add a destination's flows, or with a negative weight take them away; the extra weight counts for loads only."""
     for i in range(1, tree.size[0]):
-        here = tree.order[i]
+        here = tree.nearest[i]
         channel = tree.onward[here]
-        there, back = net.receiver[channel], net.reverse[channel]
+        there, back = net.order.receiver[channel], net.order.reverse[channel]
         flows = tree.flow[here] * weight * net.scale[channel]
-        traffic.price[back] += flows + tree.flow[here] * extra * net.scale[channel]
+        traffic.load[back] += flows + tree.flow[here] * extra * net.scale[channel]
         if tree.onward[there] >= 0:
-            traffic.joint[tree.onward[there], back - net.first[there]] += flows
+            traffic.turn_load[tree.onward[there], back - net.order.indptr[there]] += flows
 
 
 @njit(cache=True, nogil=True)
-def sum_traffic(net: Net, goals: Goals, tree: Tree, way: Ways) -> Traffic:
+def sum_traffic(net: Net, dests: Dests, tree: Tree, next_hop: NextHops) -> Traffic:
     """Return the traffic of all destinations."""
     widest = 0
     for switch in range(len(net.sources)):
-        widest = max(widest, net.first[switch + 1] - net.first[switch])
-    traffic = Traffic(np.zeros(len(net.receiver)), np.zeros((len(net.receiver), widest)))
-    for goal in range(len(goals.lid)):
-        recall_tree(net, goals, tree, way, goal)
-        add_flows(net, tree, traffic, goals.weight[goal], 0.0)
+        widest = max(widest, net.order.indptr[switch + 1] - net.order.indptr[switch])
+    traffic = Traffic(np.zeros(len(net.order.receiver)), np.zeros((len(net.order.receiver), widest)))
+    for dest in range(len(dests.lid)):
+        recall_tree(net, dests, tree, next_hop, dest)
+        add_flows(net, tree, traffic, dests.weight[dest], 0.0)
     return traffic

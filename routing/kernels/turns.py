@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from routing.kernels.legal import hops_to
+from routing.kernels.legal import ChannelOrder, breadth_first
 
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -18,12 +18,10 @@ UNKNOWN, ALLOWED, CLOSED = 0, 1, 2
 
 
 class Turns(NamedTuple):
-    """An order of channels, and the turns that it must keep; the first four as in `ChannelOrder`."""
+    """Ranks of channels, and the turns that they must allow."""
 
-    first: Int32s
-    sender: Int32s
-    receiver: Int32s
-    reverse: Int32s
+    order: ChannelOrder
+    """The channels; its ranks do not count here."""
     rank: Int32s
     """(C,) a permutation, changed in place."""
     state: NDArray[np.uint8]
@@ -42,7 +40,7 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
     rank between the two are looked at.
     """
-    place = y - turns.first[turns.sender[y]]
+    place = y - turns.order.indptr[turns.order.sender[y]]
     if turns.state[x, place] != UNKNOWN:
         return bool(turns.state[x, place] == ALLOWED)
     if turns.rank[x] > turns.rank[y]:
@@ -68,14 +66,15 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
 @njit(cache=True, nogil=True)
 def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     """Queue and mark what follows a channel and ranks no higher; return how many."""
+    indptr, receiver = turns.order.indptr, turns.order.receiver
     turns.queue[0] = channel
     turns.seen[channel] = True
     i, total = 0, 1
     while i < total:
         here = turns.queue[i]
         i += 1
-        begin = turns.first[turns.receiver[here]]
-        for then in range(begin, turns.first[turns.receiver[here] + 1]):
+        begin = indptr[receiver[here]]
+        for then in range(begin, indptr[receiver[here] + 1]):
             if turns.state[here, then - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] <= highest:
                 turns.seen[then] = True
                 turns.queue[total] = then
@@ -86,15 +85,16 @@ def _collect_after(turns: Turns, channel: int, highest: int) -> int:
 @njit(cache=True, nogil=True)
 def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
     """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
+    indptr, sender, reverse = turns.order.indptr, turns.order.sender, turns.order.reverse
     turns.queue[total] = channel
     turns.seen[channel] = True
     i, total = total, total + 1
     while i < total:
         here = turns.queue[i]
         i += 1
-        begin = turns.first[turns.sender[here]]
-        for out in range(begin, turns.first[turns.sender[here] + 1]):
-            then = turns.reverse[out]
+        begin = indptr[sender[here]]
+        for out in range(begin, indptr[sender[here] + 1]):
+            then = reverse[out]
             if turns.state[then, here - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] >= lowest:
                 turns.seen[then] = True
                 turns.queue[total] = then
@@ -103,29 +103,30 @@ def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _connect(turns: Turns, target: int, hops: Int32s, order: Int32s, onward: Int32s, taken: Int32s) -> None:
+def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop: Int32s, taken: Int32s) -> None:
     """Give as many switches as can be a shortest path to a target, over channels that few others took.
 
-    Of the ways whose turn the order allows as it is, the one that was taken least; if there is none, the least taken
-    one that can be allowed.
+    Among the channels whose turn the order allows as it is, it takes the least used one; if there is none, the least
+    used one that can be allowed.
     """
-    count = hops_to(target, turns.first, turns.receiver, hops, order)
-    onward[target] = -1
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    count = breadth_first(target, indptr, receiver, hops, nearest)
+    next_hop[target] = -1
     tried = np.zeros(turns.state.shape[1], np.bool_)
     for i in range(1, count):
-        here = order[i]
-        begin, end = turns.first[here], turns.first[here + 1]
+        here = nearest[i]
+        begin, end = indptr[here], indptr[here + 1]
         tried[:] = False
-        onward[here] = -1
+        next_hop[here] = -1
         free = True
-        while onward[here] < 0:
+        while next_hop[here] < 0:
             best = -1
             for channel in range(begin, end):
-                there = turns.receiver[channel]
+                there = receiver[channel]
                 if tried[channel - begin] or hops[there] != hops[here] - 1:
                     continue
                 if there != target and (
-                    onward[there] < 0 or (free and turns.rank[channel] > turns.rank[onward[there]])
+                    next_hop[there] < 0 or (free and turns.rank[channel] > turns.rank[next_hop[there]])
                 ):
                     continue
                 if best < 0 or taken[channel] < taken[best]:
@@ -134,8 +135,8 @@ def _connect(turns: Turns, target: int, hops: Int32s, order: Int32s, onward: Int
                 break
             if best < 0:
                 free = False
-            elif turns.receiver[best] == target or _allow(turns, best, onward[turns.receiver[best]]):
-                onward[here] = best
+            elif receiver[best] == target or _allow(turns, best, next_hop[receiver[best]]):
+                next_hop[here] = best
                 taken[best] += 1
             else:
                 tried[best - begin] = True
@@ -155,18 +156,19 @@ def grow_order(turns: Turns, targets: Int32s) -> None:
     targets : (n,) int32
         Switches to which paths are wanted, in the order in which they are served.
     """
-    n = len(turns.first) - 1
-    hops, order, onward = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    taken = np.zeros(len(turns.receiver), np.int32)
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    n = len(indptr) - 1
+    hops, nearest, next_hop = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    taken = np.zeros(len(receiver), np.int32)
     for target in targets:
-        _connect(turns, target, hops, order, onward, taken)
+        _connect(turns, target, hops, nearest, next_hop, taken)
     for target in targets:
-        count = hops_to(target, turns.first, turns.receiver, hops, order)
+        count = breadth_first(target, indptr, receiver, hops, nearest)
         for i in range(1, count):
-            here = order[i]
-            for channel in range(turns.first[here], turns.first[here + 1]):
-                there = turns.receiver[channel]
+            here = nearest[i]
+            for channel in range(indptr[here], indptr[here + 1]):
+                there = receiver[channel]
                 if hops[there] == hops[here] - 1:
-                    for then in range(turns.first[there], turns.first[there + 1]):
-                        if hops[turns.receiver[then]] == hops[there] - 1:
+                    for then in range(indptr[there], indptr[there + 1]):
+                        if hops[receiver[then]] == hops[there] - 1:
                             _allow(turns, channel, then)

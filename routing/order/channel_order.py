@@ -21,15 +21,13 @@ is lost are a few turns at single cables of the tree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from routing.kernels.legal import breadth_first
-from topo.fabric import Fabric, Kind, freeze_arrays
+from routing.kernels.legal import ChannelOrder, breadth_first
+from topo.fabric import Fabric, frozen
 from topo.levels import find_levels
 
 Ints = NDArray[np.int32]
@@ -37,39 +35,6 @@ Ints = NDArray[np.int32]
 MAX_ROOTS = 64
 """Switches of a component that are tried as root of its turning tree: those nearest to hosts above the leaves, or else
 some of the lowest."""
-
-
-@dataclass(frozen=True, eq=False)
-class ChannelOrder:
-    """The C channels between different switches, grouped by sender, then by plane, receiver and port.
-
-    Switches of one level are in one *plane* when switches of that level and above link them: the spines of one index in
-    all pods of a three-level tree, for instance. Every leaf thus sees its planes in the same order.
-    """
-
-    first: Ints
-    """(S + 1,) channels of switch s are ``first[s]`` to ``first[s + 1] - 1``."""
-    sender: Ints
-    """(C,) switch that sends."""
-    receiver: Ints
-    """(C,) switch that receives."""
-    reverse: Ints
-    """(C,) the other channel of each link."""
-    number: Ints
-    """(C,) number of the sending port on its switch."""
-    rate_gbps: NDArray[np.float64]
-    """(C,) Gb/s of data."""
-    rank: Ints
-    """(C,) ranks; those along a legal path rise."""
-    falling: Ints
-    """(C,) channels by falling rank, those of one sender together."""
-    run: Ints
-    """(R + 1,) ``falling[run[i] : run[i + 1]]`` are the channels of one sender that have the same rank."""
-    top: int
-    """Ranks below are of channels that go up, ranks from here on of those in turning trees or going down."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
 
 def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
@@ -92,43 +57,57 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
         Whether turning trees join what has nothing above; if not, some switches cannot reach each other.
     """
     n = fabric.n_switches
-    ports = np.flatnonzero(
-        (fabric.port_node < n)
-        & (fabric.peer_node >= 0)
-        & (fabric.peer_node < n)
-        & (fabric.peer_node != fabric.port_node)
-    )
+    ports = fabric.inner
     sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
     ports = ports[np.lexsort((ports, receiver, _planes(level, sender, receiver)[receiver], sender))]
     sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
-    first = np.searchsorted(sender, np.arange(n + 1)).astype(np.int32)
-    place = np.empty(n, np.int64)
-    place[np.lexsort((np.arange(n), level))] = np.arange(n)
-    up = place[receiver] > place[sender]
+    indptr = np.searchsorted(sender, np.arange(n + 1)).astype(np.int32)
+    height = np.empty(n, np.int64)  # position by level
+    height[np.lexsort((np.arange(n), level))] = np.arange(n)
+    up = height[receiver] > height[sender]
     at = np.empty(fabric.n_ports, np.int32)
     at[ports] = np.arange(len(ports))
     reverse = at[fabric.peer[ports]]
-    rank = np.where(up, place[sender], 4 * n - place[sender]).astype(np.int32)
-    links = _turning_trees(fabric, first, sender, receiver, up) if join_peaks else []
+    rank = np.where(up, height[sender], 4 * n - height[sender]).astype(np.int32)
+    links = _turning_trees(fabric, indptr, sender, receiver, up) if join_peaks else []
     for position, (parent, child) in enumerate(links):
         # Parallel cables of a link belong to the tree like the first.
-        outward = first[parent] + np.flatnonzero(receiver[first[parent] : first[parent + 1]] == child)
+        outward = indptr[parent] + np.flatnonzero(receiver[indptr[parent] : indptr[parent + 1]] == child)
         rank[outward] = 2 * n + position
         rank[reverse[outward]] = 2 * n - 1 - position
-    falling = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
-    starts = np.flatnonzero((np.diff(rank[falling], prepend=-1) != 0) | (np.diff(sender[falling], prepend=-1) != 0))
+    by_rank_desc, tie_indptr = _by_rank(rank, sender)
     return ChannelOrder(
-        first=first,
-        sender=sender,
-        receiver=receiver,
-        reverse=reverse,
-        number=fabric.port_number[ports],
-        rate_gbps=fabric.rate_gbps[ports],
-        rank=rank,
-        falling=falling,
-        run=np.append(starts, len(falling)).astype(np.int32),
+        indptr=frozen(indptr),
+        sender=frozen(sender),
+        receiver=frozen(receiver),
+        reverse=frozen(reverse),
+        number=frozen(fabric.port_number[ports]),
+        rate_gbps=frozen(fabric.rate_gbps[ports]),
+        rank=frozen(rank),
+        by_rank_desc=by_rank_desc,
+        tie_indptr=tie_indptr,
         top=n,
     )
+
+
+def with_ranks(order: ChannelOrder, rank: Ints) -> ChannelOrder:
+    """Return an order of the same channels with other ranks."""
+    by_rank_desc, tie_indptr = _by_rank(rank, order.sender)
+    return order._replace(rank=frozen(rank), by_rank_desc=by_rank_desc, tie_indptr=tie_indptr)
+
+
+def _by_rank(rank: Ints, sender: Ints) -> tuple[Ints, Ints]:
+    """Return the channels from the highest rank to the lowest, and where those of one sender and rank begin."""
+    channels = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
+    ties = np.flatnonzero((np.diff(rank[channels], prepend=-1) != 0) | (np.diff(sender[channels], prepend=-1) != 0))
+    return frozen(channels), frozen(np.append(ties, len(channels)).astype(np.int32))
+
+
+def hops_from(root: int, indptr: Ints, receiver: Ints) -> Ints:
+    """Return (S,) hops from a switch, -1 where no cable leads."""
+    hops = np.empty(len(indptr) - 1, np.int32)
+    breadth_first(root, indptr, receiver, hops, np.empty_like(hops))
+    return hops
 
 
 def _planes(level: NDArray[np.int64], sender: Ints, receiver: Ints) -> NDArray[np.int64]:
@@ -144,7 +123,7 @@ def _planes(level: NDArray[np.int64], sender: Ints, receiver: Ints) -> NDArray[n
 
 
 def _turning_trees(
-    fabric: Fabric, first: Ints, sender: Ints, receiver: Ints, up: NDArray[np.bool_]
+    fabric: Fabric, indptr: Ints, sender: Ints, receiver: Ints, up: NDArray[np.bool_]
 ) -> list[tuple[int, int]]:
     """Return the links (parent, child) of each component's turning tree, each parent's own link before them."""
     n = fabric.n_switches
@@ -152,9 +131,7 @@ def _turning_trees(
     has_up[sender[up]] = True
     graph = csr_matrix((np.ones(len(sender), np.int8), (sender, receiver)), shape=(n, n))
     count, component = connected_components(graph, directed=False)
-    hosts = np.bincount(
-        fabric.end_switch[(fabric.kind[fabric.end_node] == Kind.HCA) & (fabric.end_switch >= 0)], minlength=n
-    )
+    hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=n)
     lowest = np.bincount(receiver[up], minlength=n) == 0
     trees: list[tuple[int, int]] = []
     for number in range(count):
@@ -165,31 +142,31 @@ def _turning_trees(
         # Switches above leaves that hold hosts are joined as well: their hosts shall not climb to a peak and back.
         odd = members[(hosts[members] > 0) & ~lowest[members]]
         if len(odd):
-            near, _ = breadth_first(int(odd[0]), first, receiver)
+            near = hops_from(int(odd[0]), indptr, receiver)
             roots = members[np.argsort(near[members], kind="stable")][:MAX_ROOTS]
         else:
             roots = members[lowest[members]]
             roots = roots[:: len(roots) // MAX_ROOTS + 1]
-        trees += _turning_tree(first, receiver, roots, np.union1d(peaks, odd), hosts)
+        trees += _turning_tree(indptr, receiver, roots, np.union1d(peaks, odd), hosts)
     return trees
 
 
 def _turning_tree(
-    first: Ints, receiver: Ints, roots: NDArray[np.int64], terminals: NDArray[np.int64], hosts: NDArray[np.int64]
+    indptr: Ints, receiver: Ints, roots: NDArray[np.int64], terminals: NDArray[np.int64], hosts: NDArray[np.int64]
 ) -> list[tuple[int, int]]:
     """Return links (parent, child) of a shallow tree with few inner switches that holds the terminals, root first."""
     scores = []
     for root in roots.tolist():
-        reach = breadth_first(root, first, receiver)[0][terminals]
+        reach = hops_from(root, indptr, receiver)[terminals]
         scores.append((int(reach.sum()), int(hosts[root]), root))
-    distance, _ = breadth_first(min(scores)[-1], first, receiver)
+    distance = hops_from(min(scores)[-1], indptr, receiver)
     members = set(terminals.tolist())
     layers: list[list[tuple[int, int]]] = []
     for depth in range(int(distance[terminals].max()), 0, -1):
         children = sorted(switch for switch in members if distance[switch] == depth)
         offers: dict[int, list[int]] = {}
         for child in children:
-            for parent in sorted(set(receiver[first[child] : first[child + 1]].tolist())):
+            for parent in sorted(set(receiver[indptr[child] : indptr[child + 1]].tolist())):
                 if distance[parent] == depth - 1:
                     offers.setdefault(parent, []).append(child)
         layers.append(_cover(children, offers, members))

@@ -1,8 +1,8 @@
 """Orders of channels for graphs that are no trees, and for trees that are joined in unforeseen ways.
 
 An order by levels (`routing.order.channel_order`) makes every path legal that climbs and then descends. In a mesh, a
-BiGraph
-or a dragonfly few shortest paths do. Here an order is grown instead: all turns along a spanning tree are allowed, which
+BiGraph or
+a dragonfly few shortest paths do. Here an order is grown instead: all turns along a spanning tree are allowed, which
 connects everything, and then turns on shortest paths are added one after the other, each unless it would close a loop
 of dependencies. The aim is that of Nue (Domke, Hoefler and Matsuoka, HPDC 2016), which also routes inside the channel
 dependency graph; but since the outcome is an order, destinations can be balanced afterwards as freely as in a tree.
@@ -10,14 +10,12 @@ dependency graph; but since the outcome is an order, destinations can be balance
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import breadth_first
+from routing.kernels.legal import ChannelOrder, breadth_first
 from routing.kernels.turns import ALLOWED, Turns, grow_order
-from routing.order.channel_order import ChannelOrder
+from routing.order.channel_order import hops_from, with_ranks
 from topo.fabric import frozen
 
 MAX_ROOTS = 64
@@ -39,25 +37,16 @@ def grow_channel_order(
     shuffle : bool
         Whether to start from a random order of channels instead of the given one.
     """
-    n, size = len(order.first) - 1, len(order.sender)
+    n, size = len(order.indptr) - 1, len(order.sender)
     start = rng.permutation(size) if shuffle else np.argsort(np.lexsort((rng.permutation(size), order.rank)))
     rank = start.astype(np.int32)
-    state = np.zeros((size, int(np.diff(order.first).max(initial=0))), np.uint8)
+    state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
     _allow_spanning_trees(order, rank, state)
     targets = rng.permutation(n)
     targets = targets[np.argsort(hosts[targets] == 0, kind="stable")]
-    turns = Turns(
-        first=order.first,
-        sender=order.sender,
-        receiver=order.receiver,
-        reverse=order.reverse,
-        rank=rank,
-        state=state,
-        seen=np.zeros(size, bool),
-        queue=np.empty(size + 1, np.int32),
-    )
+    turns = Turns(order, rank, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
     grow_order(turns, frozen(targets.astype(np.int32)))
-    return _ranked(order, rank)
+    return with_ranks(order, rank)
 
 
 def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
@@ -69,8 +58,8 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     one link. With n switches of h hosts a side, spread evenly, every channel carries ``h**2 * (1 + 2 * (n - 1) / n)``
     pairs, which is what all shortest paths come to for each channel (`tests/routing/engines/test_balanced.py`).
     """
-    n = len(order.first) - 1
-    depth, _ = breadth_first(0, order.first, order.receiver)
+    n = len(order.indptr) - 1
+    depth = hops_from(0, order.indptr, order.receiver)
     side = depth % 2
     links = np.unique(order.sender.astype(np.int64) * n + order.receiver)
     if (depth < 0).any() or (side[order.sender] == side[order.receiver]).any():
@@ -81,38 +70,41 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     place = np.empty(n, np.int64)  # among the switches of its side
     for which in (0, 1):
         place[side == which] = np.arange(sizes[which])
-    cables = np.diff(order.first)[order.sender]
-    turn = np.arange(len(order.sender)) - order.first[order.sender] - place[order.sender] * cables // sizes[1]
+    cables = np.diff(order.indptr)[order.sender]
+    turn = np.arange(len(order.sender)) - order.indptr[order.sender] - place[order.sender] * cables // sizes[1]
     early = turn % cables < cables // 2
     rank = np.where(side[order.sender] == 1, 1, np.where(early, 0, 2)).astype(np.int32)
-    return _ranked(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))
-
-
-def _ranked(order: ChannelOrder, rank: NDArray[np.int32]) -> ChannelOrder:
-    """Return the order with other ranks, a permutation."""
-    size = len(rank)
-    return replace(
-        order, rank=rank, falling=np.argsort(-rank).astype(np.int32), run=np.arange(size + 1, dtype=np.int32)
-    )
+    return with_ranks(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))
 
 
 def _allow_spanning_trees(order: ChannelOrder, rank: NDArray[np.int32], state: NDArray[np.uint8]) -> None:
     """Allow all turns along a shallow spanning tree of each component; its channels exchange ranks to that end."""
-    n = len(order.first) - 1
+    n = len(order.indptr) - 1
     depth = np.full(n, -1, np.int64)
     outward = np.zeros(0, np.int64)
     while (depth < 0).any():
-        reached, _ = breadth_first(int(np.argmin(depth)), order.first, order.receiver)
+        reached = hops_from(int(np.argmin(depth)), order.indptr, order.receiver)
         members = np.flatnonzero(reached >= 0)
         tried = members[:: len(members) // MAX_ROOTS + 1]
-        root = min(tried.tolist(), key=lambda one: int(breadth_first(one, order.first, order.receiver)[0].max()))
-        distance, entry = breadth_first(root, order.first, order.receiver)
+        root = min(tried.tolist(), key=lambda one: int(hops_from(one, order.indptr, order.receiver).max()))
+        distance, entry = _spanning_tree(root, order)
         depth[members] = distance[members]
-        outward = np.concatenate([outward, entry[entry >= 0]])
+        outward = np.concatenate([outward, entry])
     outward = outward[np.argsort(depth[order.receiver[outward]], kind="stable")]
     in_turn = np.concatenate([order.reverse[outward][::-1], outward])
     rank[in_turn] = np.sort(rank[in_turn])
     for channel in in_turn.tolist():
         here = order.receiver[channel]
         then = in_turn[(order.sender[in_turn] == here) & (in_turn != order.reverse[channel])]
-        state[channel, then[rank[then] > rank[channel]] - order.first[here]] = ALLOWED
+        state[channel, then[rank[then] > rank[channel]] - order.indptr[here]] = ALLOWED
+
+
+def _spanning_tree(root: int, order: ChannelOrder) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return (S,) hops from a switch, and by receiver the channels over which a breadth-first search reaches others."""
+    hops, nearest = np.empty((2, len(order.indptr) - 1), np.int32)
+    count = breadth_first(root, order.indptr, order.receiver, hops, nearest)
+    position = np.full(len(hops), count)
+    position[nearest[:count]] = np.arange(count)
+    leads = np.flatnonzero((hops[order.sender] >= 0) & (hops[order.receiver] == hops[order.sender] + 1))
+    leads = leads[np.lexsort((leads, position[order.sender[leads]], order.receiver[leads]))]
+    return hops, leads[np.diff(order.receiver[leads], prepend=-1) != 0]

@@ -12,7 +12,7 @@ from topo.fabric import Fabric, Role
 
 
 @dataclass(frozen=True)
-class Wiring:
+class Links:
     """Links between two sets of switches, A rows and B columns, at most M in parallel."""
 
     count: NDArray[np.int64]
@@ -46,9 +46,9 @@ class Zone:
     """(L,) switch ids."""
     spines: NDArray[np.int64]
     """(K,) switch ids."""
-    up: Wiring
+    up: Links
     """Leaves to spines."""
-    down: Wiring
+    down: Links
     """Spines to leaves."""
     hosts: NDArray[np.int64]
     """(H,) end ports on the leaves, in the order of the fabric."""
@@ -110,10 +110,8 @@ def zones_of(fabric: Fabric) -> tuple[list[Zone], NDArray[np.int64]]:
 
 def _switch_links(fabric: Fabric) -> NDArray[np.int64]:
     """Return (C, 4) channels between switches: from switch, from port, to switch, to port; in port order."""
-    n = fabric.n_switches
-    ports = np.flatnonzero((fabric.peer_node >= 0) & (fabric.peer_node < n) & (fabric.port_node < n))
     owner, number = fabric.port_node, fabric.port_number
-    peer = fabric.peer[ports]
+    ports, peer = fabric.inner, fabric.peer[fabric.inner]
     return np.stack([owner[ports], number[ports], owner[peer], number[peer]], axis=1).astype(np.int64)
 
 
@@ -144,12 +142,12 @@ def _zone(
     to_joint = at_leaf[fabric.role[at_leaf[:, 2]] == Role.JOINT]
     hosts = np.flatnonzero(np.isin(fabric.end_switch, leaves))
     hosts = hosts[hosts >= n]
-    attached = fabric.peer[hosts - n + fabric.first_adapter_port]
+    attached = fabric.peer[fabric.port_of(hosts)]
     return Zone(
         leaves=leaves,
         spines=spines,
-        up=_wiring(index[to_spine[:, 0]], to_spine[:, 1], index[to_spine[:, 2]], (len(leaves), len(spines))),
-        down=_wiring(index[to_spine[:, 2]], to_spine[:, 3], index[to_spine[:, 0]], (len(spines), len(leaves))),
+        up=_links_between(index[to_spine[:, 0]], to_spine[:, 1], index[to_spine[:, 2]], (len(leaves), len(spines))),
+        down=_links_between(index[to_spine[:, 2]], to_spine[:, 3], index[to_spine[:, 0]], (len(spines), len(leaves))),
         hosts=hosts,
         host_leaf=index[fabric.end_switch[hosts]],
         host_port=fabric.port_number[attached].astype(np.int64),
@@ -158,9 +156,9 @@ def _zone(
     )
 
 
-def _wiring(
+def _links_between(
     row: NDArray[np.int64], port: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[int, int]
-) -> Wiring:
+) -> Links:
     """Collect the links of rows to columns, in order of port."""
     count = np.zeros(shape, np.int64)
     np.add.at(count, (row, column), 1)
@@ -169,4 +167,4 @@ def _wiring(
     for r, p, c in zip(row.tolist(), port.tolist(), column.tolist(), strict=True):
         ports[r, c, seen[r, c]] = p
         seen[r, c] += 1
-    return Wiring(count, ports)
+    return Links(count, ports)

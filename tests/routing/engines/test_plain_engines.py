@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers.strategies import fabrics
 from helpers.trees import grow_tree
-from routing.engines import dfsssp, minhop, updn
+from routing.engines import dfsssp, minhop
 from routing.lanes.fit import break_loops
 from routing.proof import prove
 from routing.routed import Routed
@@ -49,7 +49,7 @@ def test_minhop_takes_shortest_paths_only(fabric: Fabric) -> None:
 
 @given(fabrics(max_switches=10))
 def test_updn_has_no_loops_and_loses_only_what_has_nothing_above(fabric: Fabric) -> None:
-    assert prove(Routed(fabric, updn.route(fabric)), "all").credit_loops == 0
+    assert prove(Routed(fabric, minhop.route(fabric, up_down=True)), "all").credit_loops == 0
 
 
 @given(fabrics(max_switches=10, max_adapters=12))
@@ -62,8 +62,8 @@ def test_dfsssp_is_complete_shortest_and_free_of_loops_on_its_lanes(fabric: Fabr
 
 def test_updn_does_not_connect_the_spines_of_a_tree() -> None:
     fabric = grow_tree((2, 4), (1, 2), (1, 1))
-    assert prove(Routed(fabric, updn.route(fabric))).holds
-    assert prove(Routed(fabric, updn.route(fabric)), "all").missing == 2
+    assert prove(Routed(fabric, minhop.route(fabric, up_down=True))).holds
+    assert prove(Routed(fabric, minhop.route(fabric, up_down=True)), "all").missing == 2
 
 
 @pytest.mark.parametrize("way", [0, 1])
