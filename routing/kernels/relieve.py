@@ -51,15 +51,22 @@ def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: Nex
 
     Of all such moves it makes the one that leaves the least peak on the channels concerned.
     """
+    indptr, sender, receiver, reverse, rank = (
+        net.order.indptr,
+        net.order.sender,
+        net.order.receiver,
+        net.order.reverse,
+        net.order.rank,
+    )
     n = len(net.sources)
     full = int(np.argmax(traffic.load))
-    channel = net.order.reverse[full]
-    here, peak = net.order.sender[channel], traffic.load[full]
+    channel = reverse[full]
+    here, peak = sender[channel], traffic.load[full]
     over = np.empty(n, np.bool_)
     entered = np.empty(n, np.int32)
     best, best_dest, best_switch, best_channel = peak, -1, -1, -1
     for dest in range(len(dests.lid)):
-        if next_hop[dests.lid[dest], here] != channel - net.order.indptr[here]:
+        if next_hop[dests.lid[dest], here] != channel - indptr[here]:
             continue
         recall_tree(net, dests, tree, next_hop, dest)
         # Switches that send over it, and the highest rank of a channel over which each is entered.
@@ -68,23 +75,23 @@ def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: Nex
         entered[:] = -1
         for i in range(1, tree.size[0]):
             switch = tree.nearest[i]
-            after = net.order.receiver[tree.onward[switch]]
+            after = receiver[tree.onward[switch]]
             over[switch] |= over[after]
-            entered[after] = max(entered[after], net.order.rank[tree.onward[switch]])
+            entered[after] = max(entered[after], rank[tree.onward[switch]])
         for i in range(1, tree.size[0]):
             switch = tree.nearest[i]
             flows = tree.flow[switch] * dests.weight[dest]
             if not over[switch] or flows == 0.0:
                 continue
-            for channel_out in range(net.order.indptr[switch], net.order.indptr[switch + 1]):
-                after = net.order.receiver[channel_out]
+            for channel_out in range(indptr[switch], indptr[switch + 1]):
+                after = receiver[channel_out]
                 if (
                     tree.depth[after] < 0
                     or tree.depth[after] >= tree.depth[switch]
                     or over[after]
                     or channel_out == channel
-                    or net.order.rank[channel_out] <= entered[switch]
-                    or (tree.onward[after] >= 0 and net.order.rank[channel_out] >= net.order.rank[tree.onward[after]])
+                    or rank[channel_out] <= entered[switch]
+                    or (tree.onward[after] >= 0 and rank[channel_out] >= rank[tree.onward[after]])
                 ):
                     continue
                 left = max(_peak(net, tree, traffic, channel_out, flows), peak - flows * net.scale[channel])
@@ -94,7 +101,7 @@ def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: Nex
         return False
     recall_tree(net, dests, tree, next_hop, best_dest)
     add_flows(net, tree, traffic, -dests.weight[best_dest], 0.0)
-    next_hop[dests.lid[best_dest], best_switch] = best_channel - net.order.indptr[best_switch]
+    next_hop[dests.lid[best_dest], best_switch] = best_channel - indptr[best_switch]
     recall_tree(net, dests, tree, next_hop, best_dest)
     add_flows(net, tree, traffic, dests.weight[best_dest], 0.0)
     return True
@@ -103,8 +110,9 @@ def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: Nex
 @njit(cache=True, nogil=True)
 def _peak(net: Net, tree: Tree, traffic: Traffic, channel: int, flows: float) -> float:
     """Highest load on the path from a channel to the target once more flows take it."""
+    receiver, reverse = net.order.receiver, net.order.reverse
     peak = 0.0
     while channel >= 0:
-        peak = max(peak, traffic.load[net.order.reverse[channel]] + flows * net.scale[channel])
-        channel = tree.onward[net.order.receiver[channel]]
+        peak = max(peak, traffic.load[reverse[channel]] + flows * net.scale[channel])
+        channel = tree.onward[receiver[channel]]
     return peak

@@ -96,14 +96,15 @@ def _find(net: Net, choices: Choices, target: int) -> None:
 @njit(cache=True, nogil=True)
 def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     """Flows that all sources of a tree meet."""
+    indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
     total = 0.0
     for i in range(1, tree.size[0]):
         here = tree.nearest[i]
         channel = tree.onward[here]
-        there, back = net.order.receiver[channel], net.order.reverse[channel]
+        there, back = receiver[channel], reverse[channel]
         flows = traffic.load[back]
         if tree.onward[there] >= 0:
-            flows -= traffic.turn_load[tree.onward[there], back - net.order.indptr[there]]
+            flows -= traffic.turn_load[tree.onward[there], back - indptr[there]]
         total += tree.flow[here] * flows
     return total
 
@@ -156,10 +157,11 @@ def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int)
 @njit(cache=True, nogil=True)
 def _weigh_neighbour(net: Net, dests: Dests, next_hop: NextHops, load: Floats, dest: int, sign: float) -> None:
     """Add the extra weight of a neighbour, or take it away."""
+    indptr, reverse = net.order.indptr, net.order.reverse
     lid, extra = dests.lid[dest], sign * dests.weight[dest] * dests.shift_weight
     for here in net.leaves:
         if next_hop[lid, here] != NO_PATH:
-            load[net.order.reverse[net.order.indptr[here] + next_hop[lid, here]]] += net.sources[here] * extra
+            load[reverse[indptr[here] + next_hop[lid, here]]] += net.sources[here] * extra
 
 
 @njit(cache=True, nogil=True)

@@ -97,14 +97,15 @@ def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: in
 @njit(cache=True, nogil=True)
 def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     """Fill the tree in the order that it has; return whether every switch comes after the one that it sends to."""
+    indptr, receiver = net.order.indptr, net.order.receiver
     tree.depth[:] = -1
     tree.depth[tree.nearest[0]] = 0
     for i in range(1, tree.size[0]):
         here = tree.nearest[i]
         if next_hop[lid, here] == NO_PATH:
             return False
-        tree.onward[here] = net.order.indptr[here] + next_hop[lid, here]
-        after = tree.depth[net.order.receiver[tree.onward[here]]]
+        tree.onward[here] = indptr[here] + next_hop[lid, here]
+        after = tree.depth[receiver[tree.onward[here]]]
         if after < 0:
             return False
         tree.depth[here] = after + 1
@@ -114,6 +115,7 @@ def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
 @njit(cache=True, nogil=True)
 def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: int) -> None:
     """Fill the tree and its order, following the next hops from each switch until one is met whose depth is known."""
+    indptr, receiver = net.order.indptr, net.order.receiver
     depth, slot = tree.depth, tree.slot
     depth[:] = -1
     depth[target] = 0
@@ -124,8 +126,8 @@ def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: i
         while depth[switch] < 0 and next_hop[lid, switch] != NO_PATH:
             tree.nearest[length] = switch
             length += 1
-            tree.onward[switch] = net.order.indptr[switch] + next_hop[lid, switch]
-            switch = net.order.receiver[tree.onward[switch]]
+            tree.onward[switch] = indptr[switch] + next_hop[lid, switch]
+            switch = receiver[tree.onward[switch]]
         if depth[switch] >= 0:
             for i in range(length):
                 depth[tree.nearest[i]] = depth[switch] + length - i
@@ -147,24 +149,26 @@ def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: i
 @njit(cache=True, nogil=True)
 def sum_flows(net: Net, tree: Tree) -> None:
     """Sum the sources behind each switch."""
+    receiver = net.order.receiver
     for i in range(tree.size[0]):
         tree.flow[tree.nearest[i]] = net.sources[tree.nearest[i]]
     for i in range(tree.size[0] - 1, 0, -1):
         here = tree.nearest[i]
-        tree.flow[net.order.receiver[tree.onward[here]]] += tree.flow[here]
+        tree.flow[receiver[tree.onward[here]]] += tree.flow[here]
 
 
 @njit(cache=True, nogil=True)
 def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
     """Add a destination's flows, or with a negative weight take them away; the extra weight counts for loads only."""
+    indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
     for i in range(1, tree.size[0]):
         here = tree.nearest[i]
         channel = tree.onward[here]
-        there, back = net.order.receiver[channel], net.order.reverse[channel]
+        there, back = receiver[channel], reverse[channel]
         flows = tree.flow[here] * weight * net.scale[channel]
         traffic.load[back] += flows + tree.flow[here] * extra * net.scale[channel]
         if tree.onward[there] >= 0:
-            traffic.turn_load[tree.onward[there], back - net.order.indptr[there]] += flows
+            traffic.turn_load[tree.onward[there], back - indptr[there]] += flows
 
 
 @njit(cache=True, nogil=True)

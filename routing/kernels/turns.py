@@ -66,18 +66,20 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
 @njit(cache=True, nogil=True)
 def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     """Queue and mark what follows a channel and ranks no higher; return how many."""
-    indptr, receiver = turns.order.indptr, turns.order.receiver
-    turns.queue[0] = channel
-    turns.seen[channel] = True
+    # No index is negative: as unsigned ones they need no test whether they count from the end.
+    indptr, receiver = turns.order.indptr.view(np.uint32), turns.order.receiver.view(np.uint32)
+    queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
+    queue[0] = channel
+    seen[channel] = True
     i, total = 0, 1
     while i < total:
-        here = turns.queue[i]
+        here = queue[i]
         i += 1
         begin = indptr[receiver[here]]
-        for then in range(begin, indptr[receiver[here] + 1]):
-            if turns.state[here, then - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] <= highest:
-                turns.seen[then] = True
-                turns.queue[total] = then
+        for then in range(begin, indptr[receiver[here] + np.uint32(1)]):
+            if state[here, then - begin] == ALLOWED and not seen[then] and rank[then] <= highest:
+                seen[then] = True
+                queue[total] = then
                 total += 1
     return total
 
@@ -85,19 +87,21 @@ def _collect_after(turns: Turns, channel: int, highest: int) -> int:
 @njit(cache=True, nogil=True)
 def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
     """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
-    indptr, sender, reverse = turns.order.indptr, turns.order.sender, turns.order.reverse
-    turns.queue[total] = channel
-    turns.seen[channel] = True
+    indptr, sender = turns.order.indptr.view(np.uint32), turns.order.sender.view(np.uint32)
+    reverse = turns.order.reverse.view(np.uint32)
+    queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
+    queue[total] = channel
+    seen[channel] = True
     i, total = total, total + 1
     while i < total:
-        here = turns.queue[i]
+        here = queue[i]
         i += 1
         begin = indptr[sender[here]]
-        for out in range(begin, indptr[sender[here] + 1]):
+        for out in range(begin, indptr[sender[here] + np.uint32(1)]):
             then = reverse[out]
-            if turns.state[then, here - begin] == ALLOWED and not turns.seen[then] and turns.rank[then] >= lowest:
-                turns.seen[then] = True
-                turns.queue[total] = then
+            if state[then, here - begin] == ALLOWED and not seen[then] and rank[then] >= lowest:
+                seen[then] = True
+                queue[total] = then
                 total += 1
     return total
 
