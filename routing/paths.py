@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from routing.kernels import pairs
-from routing.lanes.classes import MAX_DATA_VLS
 from routing.routed import Routed
-from routing.tables import NO_PATH, RoutingTables
+from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables
 from topo.fabric import Fabric
 
 

@@ -18,11 +18,10 @@ from scipy.sparse.csgraph import connected_components
 
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints
 from routing.kernels.channels import dependency_graph, shortest_cycle, topological_order
-from routing.kernels.pairs import walk_pairs
-from routing.lanes.classes import MAX_DATA_VLS
+from routing.kernels.pairs import PairDests, PairWalk, PathTables, walk_pairs
 from routing.paths import Trace, trace
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import MAX_DATA_VLS, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Column, Table
@@ -221,30 +220,34 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     roles = np.unique(dest_role)
     indptr, neighbour = _switch_graph(fabric)
     lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
-    (load, delivered, own, depends, histogram, missing, stretch, lanes, fault_dest, fault_source) = walk_pairs(
-        fabric.port_offset,
-        fabric.peer_node,
-        tables.lft,
-        frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
-        frozen(np.array(tables.sl2vl, np.uint8)),
-        frozen(np.flatnonzero(attached).astype(np.int32)),
+    walk = walk_pairs(
+        PathTables(
+            fabric.port_offset,
+            fabric.peer_node,
+            tables.lft,
+            frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
+            frozen(np.array(tables.sl2vl, np.uint8)),
+        ),
+        PairDests(
+            frozen(tables.lid[dests].astype(np.int32)),
+            frozen(fabric.end_switch[dests]),
+            frozen(delivery_channels(fabric, dests)),
+            frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
+        ),
         frozen(attached),
-        frozen(tables.lid[dests].astype(np.int32)),
-        frozen(fabric.end_switch[dests]),
-        frozen(delivery_channels(fabric, dests)),
-        frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
         indptr,
         neighbour,
         len(roles),
         1 + max((lane for lane in lanes_of if lane < MAX_DATA_VLS), default=0),
-        (int(np.diff(fabric.port_offset[: n_switches + 1]).max(initial=0)) >> 6) + 1,
     )
-    _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), delivered, own, load)
+    load, histogram = walk.load, walk.histogram
+    missing, stretch, lanes = walk.totals.tolist()
+    _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), walk, load)
     pairs = len(ends) * (len(ends) - 1)
     unheard = pairs - len(dests) * (len(senders) - 1)
-    examples = _examples(routed, ends, dests, fault_dest, fault_source) if missing or unheard else ()
-    virtual_lanes = tuple(lane for lane in range(len(depends)) if lanes >> lane & 1)
-    judged = [_judge(fabric, depends[lane]) for lane in virtual_lanes]
+    examples = _examples(routed, ends, dests, walk) if missing or unheard else ()
+    virtual_lanes = tuple(lane for lane in range(len(walk.depends)) if lanes >> lane & 1)
+    judged = [_judge(fabric, walk.depends[lane]) for lane in virtual_lanes]
     load_by_role = {Role(role): frozen(load[i]) for i, role in enumerate(roles)}
     total = load.sum(axis=0)
     return Proof(
@@ -350,16 +353,15 @@ def _add_injection(
     senders: NDArray[np.int32],
     dests: NDArray[np.int32],
     dest_role: NDArray[np.intp],
-    delivered: NDArray[np.int64],
-    own: NDArray[np.bool_],
+    walk: PairWalk,
     load: NDArray[np.int64],
 ) -> None:
     """Add the load of channels that adapters send on: what their switch delivers, less the pair with themselves."""
-    for ends, amount in ((senders, delivered[:, fabric.end_switch[senders]]), (dests[own], None)):
+    for ends, amount in ((senders, walk.delivered[:, fabric.end_switch[senders]]), (dests[walk.own], None)):
         adapter = ends >= fabric.n_switches
         port = fabric.first_adapter_port + ends[adapter] - fabric.n_switches
         if amount is None:
-            load[dest_role[own][adapter], port] -= 1
+            load[dest_role[walk.own][adapter], port] -= 1
         else:
             load[:, port] += amount[:, adapter]
 
@@ -368,8 +370,7 @@ def _examples(
     routed: Routed,
     ends: NDArray[np.int32],
     dests: NDArray[np.int32],
-    fault_dest: NDArray[np.int32],
-    fault_source: NDArray[np.int32],
+    walk: PairWalk,
 ) -> tuple[Trace, ...]:
     """Trace one pair for each place and reason of a fault, and one for each kind of end port that cannot be named."""
     fabric, tables = routed.fabric, routed.tables
@@ -380,12 +381,12 @@ def _examples(
             if source is not None:
                 pairs.append((int(source), int(end)))
     # One of each reason first, so that a flood of one kind does not hide another.
-    switch, fault = np.nonzero(fault_dest >= 0)
+    switch, fault = np.nonzero(walk.fault_dest >= 0)
     turn = np.zeros(len(fault), np.int64)
     for kind in np.unique(fault):
         turn[fault == kind] = np.arange(np.count_nonzero(fault == kind))
     for i in np.lexsort((fault, turn))[: MAX_EXAMPLES - len(pairs)]:
-        dest, at = dests[fault_dest[switch[i], fault[i]]], fault_source[switch[i], fault[i]]
+        dest, at = dests[walk.fault_dest[switch[i], fault[i]]], walk.fault_source[switch[i], fault[i]]
         source = next(other for other in ends if fabric.end_switch[other] == at and other != dest)
         pairs.append((int(source), int(dest)))
     return tuple(trace(routed, source, dest) for source, dest in pairs)

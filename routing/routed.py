@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from routing.lanes.classes import MAX_DATA_VLS, PACKET_WEIGHT, LanePlan, lanes_of_classes
+from routing.lanes.classes import PACKET_WEIGHT, LanePlan, lanes_of_classes
 from routing.lanes.policy import QosPolicy, policy_of_classes
-from routing.tables import RoutingTables
+from routing.tables import MAX_DATA_VLS, RoutingTables
 from topo.fabric import Fabric
 from topo.table import Column, Table
 

@@ -13,6 +13,9 @@ from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""
 
+MAX_DATA_VLS = 15
+"""Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
+
 
 @dataclass(frozen=True, eq=False)
 class RoutingTables:

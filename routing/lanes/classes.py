@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from topo.errors import DesignError
 from topo.spec.base import TrafficClass
 
-MAX_DATA_VLS = 15
-"""Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
-
 DATA_LANES = 8
 """Data lanes of a Quantum switch, 0 to 7. A higher one would be folded onto these (OpenSM masks it), unseen."""
 
