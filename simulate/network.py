@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from routing.kernels.paths import walk
-from routing.lanes.classes import MAX_DATA_VLS
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.paths import trace
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import MAX_DATA_VLS, RoutingTables
 from simulate.engines.kernels import paths
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, freeze_arrays, frozen
