@@ -22,7 +22,7 @@ Traffic
     ``Flows``  who sends how much to whom, and after what
     ``concatenate``  flows side by side
     ``chain``  flows one after another
-    ``by_zone``  end ports zone after zone, and leaf after leaf within
+    ``map_ranks``  end ports in another order: leaf after leaf, zone after zone, at random
     ``zone_of``  the zone of each end port
     ``leaf_of``  the switch of each end port
 

@@ -25,8 +25,8 @@ from .traffic.hfreduce import HFReduce as HFReduce
 from .traffic.nccl import nccl_ring as nccl_ring
 from .traffic.nccl import nccl_tree as nccl_tree
 from .traffic.node import Servers as Servers
-from .traffic.placement import by_zone as by_zone
 from .traffic.placement import leaf_of as leaf_of
+from .traffic.placement import map_ranks as map_ranks
 from .traffic.placement import zone_of as zone_of
 from .traffic.training import Layer as Layer
 from .traffic.training import data_parallel as data_parallel

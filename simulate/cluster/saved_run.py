@@ -28,7 +28,14 @@ NPY_VERSION = (1, 0)
 
 
 def format_saved_run(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the bytes of a saved run; the same arrays give the same bytes."""
+    """Return the bytes of a saved run; the same arrays give the same bytes.
+
+    Examples
+    --------
+    >>> import numpy as np, simulate
+    >>> simulate.format_saved_run({"steps": np.zeros(3)})[:19]
+    b'Heddle, saved run 1'
+    """
     out = io.BytesIO()
     np.savez_compressed(out, allow_pickle=False, **arrays)
     return MAGIC + hashlib.sha256(out.getbuffer()).digest() + out.getvalue()
@@ -66,6 +73,14 @@ def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:
     ------
     HeddleError
         When it cannot be read, or is none.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> from pathlib import Path
+    >>> simulate.read_saved_run(Path("no-such-file"))
+    Traceback (most recent call last):
+    topo.errors.HeddleError: no-such-file: found no regular file; expected one that `plan operate --state` wrote
     """
     try:
         if not path.is_file():

@@ -20,6 +20,13 @@ class Flows:
     """F flows with D dependencies. Flow f begins at ``max(start_s[f], finish of all its dependencies) + delay_s[f]``.
 
     A flow from an end port to itself crosses no channel and ends when it begins: with a delay it stands for compute.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> two = simulate.Flows.of([4, 5], [6, 7], 1e6, after=(1, 0))  # the second begins when the first has ended
+    >>> len(two), two.dep.tolist()
+    (2, [0])
     """
 
     src: NDArray[np.int32]
@@ -195,7 +202,15 @@ class Flows:
 
 
 def concatenate(parts: Sequence[Flows]) -> Flows:
-    """Join sets of flows that run side by side; dependencies keep pointing into their own set."""
+    """Join sets of flows that run side by side; dependencies keep pointing into their own set.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> flow = simulate.Flows.of(4, 5, 1e6)
+    >>> simulate.concatenate([flow, flow]).size_bytes.tolist()
+    [1000000.0, 1000000.0]
+    """
     shift = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     edges = np.concatenate([[0], np.cumsum([len(part.dep) for part in parts])])
     columns = {
@@ -213,6 +228,13 @@ def chain(parts: Sequence[Flows]) -> Flows:
 
     Between two sets stands one flow of size 0, from an end port to itself, that waits for every flow that no other
     waits for; so n flows before m flows cost n + m dependencies, not n times m. It carries the tag of the set before.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> flow = simulate.Flows.of(4, 5, 1e6)
+    >>> simulate.chain([flow, flow]).size_bytes.tolist()
+    [1000000.0, 0.0, 1000000.0]
     """
     pieces: list[Flows] = []
     flow_of: list[NDArray[np.int64]] = []

@@ -72,7 +72,17 @@ class MemoryOperations(NamedTuple):
 
 @dataclass(frozen=True)
 class HFReduce:
-    """How HFReduce is set up."""
+    """How HFReduce is set up.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts = cluster.fabric.ends(role="compute")[:2]
+    >>> reduce = simulate.HFReduce()
+    >>> len(reduce.flows(reduce.servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts), 2**23))
+    576
+    """
 
     nvlink: bool = False
     """Whether GPUs bridged by NVLink add up their gradients first (section IV-C)."""

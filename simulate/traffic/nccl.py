@@ -31,6 +31,15 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
         Buffer of each GPU.
     chunk_bytes
         The most that a message carries.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts = cluster.fabric.ends(role="compute")[:2]
+    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.nccl_ring(servers, 2**23))
+    480
     """
     n_ranks = len(servers) * servers.gpus
     pieces = _pieces(size_bytes / n_ranks, chunk_bytes)
@@ -39,7 +48,17 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-    """Return the flows of an allreduce of all GPUs over `nccl_trees`."""
+    """Return the flows of an allreduce of all GPUs over `nccl_trees`.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts = cluster.fabric.ends(role="compute")[:2]
+    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.nccl_tree(servers, 2**23))
+    480
+    """
     trees = nccl_trees(len(servers), servers.gpus)
     pieces = _pieces(size_bytes / len(trees), chunk_bytes)
     _check(2 * (len(trees[0]) - 1) * len(trees) * pieces)

@@ -59,6 +59,15 @@ class Servers:
 
     Flows name a device by an end number behind those of the fabric's end ports. A GPU has several devices, one for each
     path in and out, since a byte takes different resources on each.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts = cluster.fabric.ends(role="compute")[:2]
+    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(servers), servers.gpus, len(servers.devices.end_port)
+    (2, 8, 66)
     """
 
     model: NodeModel

@@ -15,12 +15,28 @@ GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
 def leaf_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
-    """Return the switch that each end port hangs on."""
+    """Return the switch that each end port hangs on.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> simulate.leaf_of(fabric, fabric.ends(role="compute")[6:10]).tolist()
+    [0, 0, 1, 1]
+    """
     return fabric.end_switch[np.asarray(ends, np.int64)]
 
 
 def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
-    """Return the zone of each end port's node, -1 where it belongs to none."""
+    """Return the zone of each end port's node, -1 where it belongs to none.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> simulate.zone_of(fabric, fabric.ends(role="compute")[:3]).tolist()
+    [0, 0, 0]
+    """
     return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
 
 
@@ -121,6 +137,42 @@ MAPPINGS: dict[str, Callable[[Fabric, ArrayLike, np.random.Generator], NDArray[n
     "random": shuffled,
 }
 """Mappings by the name that a workload gives them."""
+
+
+def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: int = 0) -> NDArray[np.int32]:
+    """Return end ports in another order: rank r of what is played among them runs on the r-th.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    hosts : (n,)
+        End ports.
+    mapping
+        ``as-placed``, ``by-leaf``, ``by-zone``, ``halving-doubling`` (on a BiGraph) or ``random``.
+    seed
+        Of the random order.
+
+    Returns
+    -------
+    (n,) int32
+
+    Raises
+    ------
+    HeddleError
+        When there is no such mapping, or the end ports do not fit it.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> bool((simulate.map_ranks(fabric, hosts[::-1], "by-leaf") == simulate.map_ranks(fabric, hosts)).all())
+    False
+    """
+    if mapping not in MAPPINGS:
+        raise HeddleError(f"found the mapping {mapping!r}; expected one of {', '.join(MAPPINGS)}")
+    return MAPPINGS[mapping](fabric, hosts, np.random.default_rng(seed))
 
 
 class EndPortNames:

@@ -120,7 +120,14 @@ class Layer:
 
 
 def even_layers(count: int, forward_s: float, backward_s: float, parameter_bytes: float) -> tuple[Layer, ...]:
-    """Return so many equal layers that together take the times and have the bytes given."""
+    """Return so many equal layers that together take the times and have the bytes given.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.even_layers(4, 0.1, 0.2, 1e9)[0]
+    Layer(forward_s=0.025, backward_s=0.05, parameter_bytes=250000000.0)
+    """
     if count < 1:
         raise HeddleError(f"found {count} layers; expected at least one")
     return (Layer(forward_s / count, backward_s / count, parameter_bytes / count),) * count
@@ -176,12 +183,28 @@ def data_parallel(
 
     Parameters
     ----------
+    layers
+        The model, in the order of the forward pass.
+    allreduce
+        Flows of an allreduce of a number of bytes.
+    bucket_bytes
+        The most that is summed at a time.
     overlap
         Whether a bucket is sent as soon as its gradients are there; else all wait for the end of the backward pass.
     compression
         Bytes sent for each byte of gradients; what it takes to compress is part of the compute times.
     launch_s
         What each bucket takes besides its bytes: to launch a kernel, to agree with the other ranks.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> layers = simulate.even_layers(4, 0.1, 0.2, 1e9)
+    >>> ring = lambda size: simulate.allreduce(hosts, size).flows(fabric)
+    >>> len(simulate.data_parallel(layers, ring))
+    1932
     """
     if not 0 < compression <= 1:
         raise HeddleError(f"found compression to {compression} of the bytes; expected more than 0, and 1 at most")
@@ -218,6 +241,17 @@ def fsdp(
     ----------
     overlap
         Whether the parameters of the next unit are gathered while one is computed; else all take turns.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> layers = simulate.even_layers(4, 0.1, 0.2, 1e9)
+    >>> gather = lambda size: simulate.collective("all-gather", hosts, size).flows(fabric)
+    >>> scatter = lambda size: simulate.collective("reduce-scatter", hosts, size).flows(fabric)
+    >>> len(simulate.fsdp(layers, gather, scatter))
+    2904
     """
     graph = OperationGraph()
     computed: list[int] = []
@@ -268,6 +302,12 @@ def pipeline_parallel(
         Of a micro-batch, from stage to stage, and as many gradients back.
     stagger_s
         How much later each pipeline begins than the one before.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> len(simulate.pipeline_parallel([range(4)], 8, 0.01, 0.02, 1e6))  # one pipeline of four stages
+    113
     """
     if micro_batches < 1 or not len(stages):
         raise HeddleError(f"found {len(stages)} pipelines of {micro_batches} micro-batches; expected at least one each")

@@ -123,7 +123,14 @@ def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
 
 
 def bare_flows(flows: Flows, path: str) -> Workload:
-    """Return flows between end ports as a workload of one job, called ``flows``, from a file."""
+    """Return flows between end ports as a workload of one job, called ``flows``, from a file.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.bare_flows(simulate.Flows.of(4, 5, 1e6), "mine").jobs[0].spec.name
+    'flows'
+    """
     job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, ends_of(flows))
     return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
 

@@ -23,6 +23,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from routing.routed import Routed
 from simulate.engines.environment import NetworkEnvironment
 from simulate.network import Network
 from simulate.traffic.flows import Flows
@@ -303,7 +304,7 @@ class SteadyReads:
 
 
 def steady_reads(
-    network: Network,
+    on: Network | Routed,
     clients: ArrayLike,
     model: NodeModel,
     setup: StorageSpec,
@@ -321,6 +322,8 @@ def steady_reads(
 
     Parameters
     ----------
+    on
+        A routed fabric, or the network of one.
     clients
         End ports of the clients.
     model
@@ -338,7 +341,17 @@ def steady_reads(
     ------
     HeddleError
         When storage cannot be set up so, or nothing is read in the time.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts, model = cluster.fabric.ends(role="compute"), cluster.catalog.node("storage-3fs")
+    >>> reads = simulate.steady_reads(routing.route(cluster.fabric), hosts, model, simulate.StorageSpec())
+    >>> f"{reads.bytes_s / 1e9:.0f} GB/s"
+    '36 GB/s'
     """
+    network = on if isinstance(on, Network) else Network.of(on)
     env = NetworkEnvironment(network, n_bins=STEADY_BINS, keep=False)
     storage = Storage(env, model, setup)
     rng = np.random.default_rng(seed)

@@ -25,7 +25,18 @@ ROWS = 100_000
 
 
 def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
-    """Yield the flows as CSV in the order of the workload, some rows at a time."""
+    """Yield the flows as CSV in the order of the workload, some rows at a time.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
+    >>> played = simulate.play(routed, simulate.bare_flows(flows, "mine"))
+    >>> print(b"".join(simulate.format_trace_csv(played.workload, played.outcome)).decode().splitlines()[1])
+    flows,0,gpu00 mlx5_0,gpu01 mlx5_0,1000000.0,0,0,0.5,0.50004,gpu00 mlx5_0:1 -> leaf0:1
+    """
     jobs, ends, channels = _names(workload, outcome)
     yield (",".join(COLUMNS) + "\n").encode()
     for first in range(0, len(workload.flows), ROWS):
@@ -47,6 +58,11 @@ def check_parquet() -> None:
     ------
     HeddleError
         When pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.check_parquet()  # doctest: +SKIP
     """
     if find_spec("pyarrow") is None:
         raise HeddleError(
@@ -61,6 +77,15 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     ------
     HeddleError
         When pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
+    >>> played = simulate.play(routed, simulate.bare_flows(flows, "mine"))
+    >>> data = simulate.format_trace_parquet(played.workload, played.outcome)  # doctest: +SKIP
     """
     check_parquet()
     import pyarrow as pa

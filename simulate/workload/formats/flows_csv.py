@@ -33,7 +33,14 @@ MAX_FINDINGS = 20
 
 
 def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
-    """Read flows from a CSV file, unpacked when its name ends in ``.gz``; see `parse_flows_csv`."""
+    """Read flows from a CSV file, unpacked when its name ends in ``.gz``; see `parse_flows_csv`.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> len(simulate.read_flows_csv("configs/workloads/storage-incast.csv", topo.preset("fire-flyer-2").fabric))
+    64
+    """
     return parse_flows_csv(read_lines(path), fabric, str(path))
 
 
@@ -107,6 +114,16 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
 
     Dependencies and delays have no place in this format: what comes out is when each flow was *meant* to start.
     Numbers are written so that reading them gives the same again.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
+    >>> print(simulate.format_flows_csv(fabric, flows), end="")
+    start_s,src,dst,bytes,sl
+    0.5,gpu00 mlx5_0,gpu01 mlx5_0,1000000,0
     """
     names = EndPortNames(fabric)
     ends = np.unique(np.concatenate([flows.src, flows.dst])).tolist()

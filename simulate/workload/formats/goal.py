@@ -103,6 +103,15 @@ def format_as_goal(workload: Workload, fabric: Fabric) -> str:
     ------
     HeddleError
         When it holds what GOAL cannot say.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> workload = simulate.bare_flows(simulate.Flows.of(hosts[0], hosts[1], 1e6), "mine")
+    >>> print(simulate.format_as_goal(workload, fabric).splitlines()[-2])
+    l1: recv 1000000b from 0 tag 0
     """
     for cannot, why in (
         (workload.acts, "a storage job acts as it is played"),
