@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Rows that a notebook shows; the others are counted."""
 
+LARGE = 1e5
+"""Numbers from here on are shown as whole numbers."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -53,7 +56,9 @@ class Column:
             return format(value, self.digits)
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             return f"{value:,}"
-        return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
+        if isinstance(value, (float, np.floating)):
+            return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:g}"
+        return str(value)
 
 
 @dataclass(frozen=True)
