@@ -57,7 +57,7 @@ class Column:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             return f"{value:,}"
         if isinstance(value, (float, np.floating)):
-            return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:g}"
+            return f"{value:,.0f}" if abs(float(value)) >= LARGE else f"{value:g}"
         return str(value)
 
 
