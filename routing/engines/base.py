@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.classes import DATA_LANES
-from routing.lanes.fit import fit_lanes
 from routing.order.zones import zones_of
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
@@ -199,7 +198,11 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
             raise
         why = f"`{chosen}` does not take it: {error}"
         tables = ENGINES[FALLBACK].route(fabric, lids, lanes=lanes)
-    return Routed(fabric, tables if lanes is None else fit_lanes(fabric, tables, lanes), why=why)
+    if lanes is not None:
+        from routing.lanes.fit import fit_lanes  # compiled kernels, which the names of engines do not need
+
+        tables = fit_lanes(fabric, tables, lanes)
+    return Routed(fabric, tables, why=why)
 
 
 def choose(fabric: Fabric) -> tuple[str, str]:
