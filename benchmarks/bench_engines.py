@@ -45,7 +45,7 @@ def seconds_of(engine: str, fabric: Fabric, turns: int) -> list[float]:
 def beside_opensm(fabric: Fabric) -> None:
     """Print our seconds, OpenSM's, and how many times as long it takes."""
     twin = as_simulated(fabric)
-    lists = opensm_files(twin, ENGINES["fat-tree"].route(twin))
+    lists = opensm_files(Routed(twin, ENGINES["fat-tree"].route(twin)))
     with TemporaryDirectory(prefix="heddle-") as folder, simulated(fabric, Path(folder)) as subnet:
         for ours, theirs in BESIDE.items():
             times = seconds_of(ours, fabric, TURNS)

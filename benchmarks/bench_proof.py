@@ -18,10 +18,11 @@ from typing import TypeVar
 
 from trees import modulo_tables, three_level_tree
 
-from routing.opensm.ibdmchk import parse_report, write_ibdmchk_inputs
+from routing.opensm.ibdmchk import parse_report
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
+from tests.helpers.ibdmchk import write_ibdmchk_inputs
 from topo.fabric import Fabric
 
 T = TypeVar("T")

@@ -18,11 +18,11 @@ import numpy as np
 
 from routing.endpoints import select_endpoints
 from routing.engines.base import ENGINES
-from routing.opensm.ibdmchk import write_ibdmchk_inputs
-from routing.opensm.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from routing.quality import congestion, permutations, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables
+from tests.helpers.ibdmchk import write_ibdmchk_inputs
+from tests.helpers.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from topo.cluster import parse
 from topo.fabric import Fabric
 

@@ -116,7 +116,7 @@ def subnet_files(subnet: Subnet) -> dict[str, Content]:
         "fabric.json": format_fabric(replace(subnet.fabric, discovered_lid=subnet.tables.lid)),
         "fabric.ibnetdiscover": format_ibnetdiscover(subnet.fabric, subnet.tables.lid),
     }
-    opensm = opensm_files(subnet.fabric, subnet.tables, subnet.fabric.traffic)
+    opensm = opensm_files(routing.Routed(subnet.fabric, subnet.tables))
     return files | {f"opensm/{name}": content for name, content in opensm.items()}
 
 

@@ -8,6 +8,7 @@ Verbs
     ``trace``  the path of one pair, and the reason where it ends early
     ``study_failures``  what random failures of links leave
     ``fit_lanes``  tables on no more virtual lanes than there are
+    ``apply_policy``  tables with the service levels that a policy gives to paths
     ``policy_of_classes``  the policy by which classes of traffic get their service level
 
 Results

@@ -12,6 +12,7 @@ from .engines.base import route as route
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy
+from .lanes.policy import apply_policy as apply_policy
 from .lanes.policy import policy_of_classes as policy_of_classes
 from .paths import Fault as Fault
 from .paths import Trace as Trace

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from routing.lanes.classes import PACKET_WEIGHT, LanePlan, lanes_of_classes
+from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.lanes.policy import QosPolicy, policy_of_classes
-from routing.tables import MAX_DATA_VLS, RoutingTables
+from routing.tables import RoutingTables
 from topo.fabric import Fabric
 from topo.table import Column, Table
 
@@ -47,9 +47,7 @@ class Routed:
             object.__setattr__(self, "lanes", lanes_of_classes(traffic))
             object.__setattr__(self, "policy", policy_of_classes(self.fabric, traffic))
         else:
-            used = sorted({lane for lane in tables.sl2vl if lane < MAX_DATA_VLS})
-            plan = LanePlan(tuple(tables.sl2vl), tuple((lane, PACKET_WEIGHT) for lane in used))
-            object.__setattr__(self, "lanes", plan)
+            object.__setattr__(self, "lanes", lanes_of_levels(tables.sl2vl))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the tables as plain values, ready for JSON."""

@@ -60,8 +60,8 @@ def verify(
         source = read_fabric_argument(fabric, subnet)
         if lids is not None:
             source = give_lids(source, lids)
+        from routing.lanes.policy import apply_policy
         from routing.opensm.conf import read_lanes
-        from routing.opensm.files import apply_policy
         from routing.opensm.lfts import read_lfts
         from routing.opensm.qos_policy import read_qos_policy
         from routing.proof import prove

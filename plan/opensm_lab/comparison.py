@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -114,7 +114,7 @@ def compare_with_opensm(
         return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality)
 
     try:
-        ours = opensm_files(as_simulated(fabric), tables)
+        ours = opensm_files(routing.Routed(replace(as_simulated(fabric), traffic=()), tables))
         with TemporaryDirectory(prefix="heddle-") as folder, simulated(fabric, Path(folder)) as simulation:
             for place, (engine, options) in enumerate(PEERS.items(), 1):
                 step(f"OpenSM's {engine} ({place} of {len(PEERS)})")

@@ -14,6 +14,7 @@ from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.subnet import Subnet
 from routing.opensm.files import opensm_files
 from routing.opensm.ibdmchk import IbdmchkReport
+from routing.routed import Routed
 from routing.tables import differing_entries
 
 
@@ -56,7 +57,7 @@ def rehearse(subnet: Subnet, step: Callable[[str], None] = lambda text: None) ->
     fabric, tables = subnet.fabric, subnet.tables
     with TemporaryDirectory(prefix="heddle-") as name:
         folder = Path(name)
-        files = opensm_files(as_simulated(fabric), tables, fabric.traffic, directory=str(folder / "files"))
+        files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(folder / "files"))
         step("loading the tables into OpenSM over ibsim")
         with simulated(fabric, folder) as simulation:
             run = simulation.opensm("file", files)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from routing.tables import MAX_DATA_VLS
 from topo.errors import DesignError
 from topo.spec.base import TrafficClass
 
@@ -78,14 +79,19 @@ def lanes_of_classes(traffic: Sequence[TrafficClass]) -> LanePlan:
 
 
 def lanes_of_levels(sl2vl: Sequence[int]) -> LanePlan:
-    """Return the lanes of tables that need several to be free of loops; they share a cable evenly.
+    """Return the lanes of tables that say the lane of each service level; they share a cable evenly."""
+    used = sorted({lane for lane in sl2vl if lane < MAX_DATA_VLS})
+    return LanePlan(tuple(sl2vl), tuple((lane, PACKET_WEIGHT) for lane in used))
+
+
+def check_lanes(plan: LanePlan) -> LanePlan:
+    """Return the lanes, if switches have them.
 
     Raises
     ------
     DesignError
-        When they need more lanes than switches have.
+        When they are more than switches have.
     """
-    used = sorted(set(sl2vl))
-    if used[-1] >= DATA_LANES:
-        raise DesignError(f"the tables use lane {used[-1]}; switches have the data lanes 0 to {DATA_LANES - 1}")
-    return LanePlan(tuple(sl2vl), tuple((vl, PACKET_WEIGHT) for vl in used))
+    if plan.lanes > DATA_LANES:
+        raise DesignError(f"the tables use lane {plan.lanes - 1}; switches have the data lanes 0 to {DATA_LANES - 1}")
+    return plan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.spec.base import TrafficClass
 
@@ -70,7 +72,9 @@ def levels_of_pairs(
     """
     pairs, pair = np.unique(src.astype(np.int64) * fabric.n_end_ports + dst, return_inverse=True)
     near, far = np.divmod(pairs, fabric.n_end_ports)
-    members = {group.name: np.isin(fabric.end_guid, np.array(group.port_guids, np.uint64)) for group in policy.groups}
+    named = {name for rule in policy.rules for name in (*rule.source, *rule.destination)}
+    guids = {group.name: np.array(group.port_guids, np.uint64) for group in policy.groups if group.name in named}
+    members = {name: np.isin(fabric.end_guid, guid) for name, guid in guids.items()}
     number = dict(policy.levels) | {"DEFAULT": 0}
     level = np.zeros(len(pairs), np.int8)
     for rule in reversed(policy.rules):
@@ -80,3 +84,45 @@ def levels_of_pairs(
                 matches &= np.any([members[name][end] for name in groups], axis=0)
         level[matches] = number[rule.level]
     return level[pair]
+
+
+def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> RoutingTables:
+    """Return the tables with the service levels that OpenSM would answer queries of adapters with.
+
+    Raises
+    ------
+    RoutingError
+        When hosts on one switch have different levels towards the same destination, which tables cannot hold.
+    """
+    adapters = np.arange(fabric.n_switches, fabric.n_end_ports, dtype=np.int32)
+    groups = {group.name: group for group in policy.groups}
+    end_of = dict(zip(fabric.end_guid[adapters].tolist(), adapters.tolist(), strict=True))
+    rules_of: dict[int, list[int]] = {}
+    for number, rule in enumerate(policy.rules):
+        guids = [guid for name in rule.source for guid in groups[name].port_guids if guid in end_of]
+        for end in dict.fromkeys(end_of[guid] for guid in guids) if rule.source else adapters.tolist():
+            rules_of.setdefault(end, []).append(number)
+    n_lids = tables.lft.shape[1]
+    path_sl = np.zeros(tables.lft.shape, np.uint8)
+    listed = adapters[tables.lid[adapters] < n_lids]
+    rows: dict[tuple[int, ...], NDArray[np.uint8]] = {}  # hosts to which the same rules apply have the same levels
+    decided: dict[int, int] = {}
+    for end in adapters[fabric.end_switch[adapters] >= 0].tolist():
+        switch, key = int(fabric.end_switch[end]), tuple(rules_of.get(end, ()))
+        if key not in rows:
+            rules = tuple(replace(policy.rules[number], source=()) for number in key)
+            used = tuple(groups[name] for name in {name: 0 for rule in rules for name in rule.destination})
+            rows[key] = np.zeros(n_lids, np.uint8)
+            rows[key][tables.lid[listed]] = levels_of_pairs(
+                fabric, QosPolicy(policy.levels, used, rules), np.full_like(listed, end), listed
+            )
+        first = decided.setdefault(switch, end)
+        if first == end:
+            path_sl[switch] = rows[key]
+        elif (path_sl[switch] != rows[key]).any():
+            names = (fabric.names[int(fabric.end_node[other])] for other in (first, end))
+            raise RoutingError(
+                f"{' and '.join(names)} hang on one switch and have different service levels towards the same "
+                "destinations: that is not judged. Where there is no credit loop on one lane, there is none on several"
+            )
+    return replace(tables, path_sl=path_sl)

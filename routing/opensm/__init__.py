@@ -10,7 +10,6 @@
 ``read_qos_policy``  service level of each path, from ``qos-policy.conf``
 ``format_guid2lid``  LID of each port GUID
 ``read_guid2lid``  the same from a file
-``apply_policy``  tables with the service levels of a policy
 ``IbdmchkReport``  what ibdmchk found
 ``parse_report``  the same from its output
 """

@@ -1,5 +1,4 @@
 from .conf import read_lanes as read_lanes
-from .files import apply_policy as apply_policy
 from .files import opensm_files as opensm_files
 from .guid2lid import format_guid2lid as format_guid2lid
 from .guid2lid import read_guid2lid as read_guid2lid

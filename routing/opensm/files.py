@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
-from routing.lanes.policy import MatchRule, PortGroup, QosPolicy, ends_of_roles, policy_of_classes
+from routing.lanes.classes import LanePlan, check_lanes
+from routing.lanes.policy import MatchRule, PortGroup, QosPolicy, ends_of_roles
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import lfts_sections
-from routing.opensm.node_name_map import format_node_name_map
-from routing.opensm.partitions_conf import format_partitions
 from routing.opensm.qos_policy import format_qos_policy
 from routing.opensm.readme import format_readme
+from routing.routed import Routed
 from routing.tables import RoutingTables, lid_owners
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import format_guid_list
-from topo.spec.base import TrafficClass
 
 DIRECTORY = "/etc/opensm"
 """Where OpenSM's files are on Debian and with NVIDIA's packages."""
@@ -29,21 +26,24 @@ DIRECTORY = "/etc/opensm"
 CACHE = "/var/cache/opensm"
 """OpenSM's cache folder, unless OSM_CACHE_DIR names another."""
 
+PARTITIONS = (
+    "# One partition with everybody in it. Without the word full, hosts could not talk to each other.\n"
+    "Default=0x7fff, ipoib, defmember=full : ALL=full, SELF=full ;\n"
+)
+"""``partitions.conf`` (``osm_prtn_config.c``): members are limited by default, and two limited members cannot talk to
+each other; where the file names no default partition, everybody but the subnet manager is limited."""
+
 MAX_RULES = 4096
 """OpenSM tries the rules one by one for every path that a host asks for."""
 
 
-def opensm_files(
-    fabric: Fabric, tables: RoutingTables, traffic: Sequence[TrafficClass] = (), *, directory: str = DIRECTORY
-) -> dict[str, bytes | Iterable[bytes]]:
+def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, bytes | Iterable[bytes]]:
     """Return the files of the folder ``opensm/``, by name.
 
     Parameters
     ----------
-    fabric : Fabric
-    tables : RoutingTables
-        Proven: OpenSM believes whatever they say.
-    traffic : sequence of TrafficClass
+    routed : Routed
+        Proven: OpenSM believes whatever the tables say. Classes of traffic are those of its fabric.
     directory : str
         Where the files will be installed, for the paths in ``opensm.conf``.
 
@@ -58,17 +58,24 @@ def opensm_files(
         When switches do not have the lanes that are asked for.
     RoutingError
         When OpenSM could not load the tables, or could not be told their service levels.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> files = routing.opensm.opensm_files(routing.route(topo.preset("lab-20").fabric))
+    >>> sorted(files)[:4]
+    ['README.md', 'cn_guids', 'guid2lid', 'io_guids']
     """
+    fabric, tables, policy, path_lanes = routed.fabric, routed.tables, routed.policy, 1
+    lanes = check_lanes(routed.lanes)
     if tables.path_sl is not None and tables.path_sl.any():
-        if traffic:
+        if fabric.traffic:
             raise RoutingError(
                 "these tables are free of credit loops only with a service level for each path, so traffic classes "
                 "cannot choose it; take an engine that needs one lane, or no traffic classes"
             )
-        lanes, policy = lanes_of_levels(tables.sl2vl), _policy_of_paths(fabric, tables)
+        policy = _policy_of_paths(fabric, tables)
         path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
-    else:
-        lanes, policy, path_lanes = lanes_of_classes(traffic), policy_of_classes(fabric, traffic), 1
     with_lid = np.flatnonzero(tables.lid)
     lists = {
         "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
@@ -81,12 +88,12 @@ def opensm_files(
             zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
         ),
         **lists,
-        "partitions.conf": format_partitions(),
+        "partitions.conf": PARTITIONS,
         "qos-policy.conf": format_qos_policy(policy),
         "node-name-map": format_node_name_map(
             (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
         ),
-        "README.md": format_readme(fabric, traffic, directory, CACHE, path_lanes),
+        "README.md": format_readme(fabric, directory, CACHE, path_lanes),
     }
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
 
@@ -117,15 +124,25 @@ def _roots(fabric: Fabric) -> NDArray[np.intp]:
     """Return the switches at the top of their tree, for engines that go up and down: no joint, and none above them."""
     switch = np.arange(fabric.n_switches)
     in_tree = (fabric.role[switch] != Role.JOINT) & (fabric.level[switch] > 0)
-    peer = fabric.peer_node
-    inner = (fabric.port_node < fabric.n_switches) & (peer >= 0) & (peer < fabric.n_switches)
-    low, high = fabric.port_node[inner], peer[inner]
+    low, high = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
     below = in_tree[low] & in_tree[high] & (fabric.level[low] < fabric.level[high])
     covered = np.zeros(fabric.n_switches, bool)
     covered[low[below]] = True
     # A leaf that lost all its uplinks has nothing above it either, and is no root for that.
     top = fabric.level[switch] >= min(2, int(fabric.level[switch].max(initial=0)))
     return np.flatnonzero(in_tree & top & ~covered)
+
+
+def format_node_name_map(names: Iterable[tuple[int, str]]) -> str:
+    """Return what OpenSM and the diagnostics call each node, for pairs of node GUID and name.
+
+    A name keeps 63 printable ASCII characters; ``"`` and ``#`` would end it for the readers (``cl_nodenamemap.c``).
+    """
+
+    def clean(name: str) -> str:
+        return "".join(c if " " <= c <= "~" and c not in '"#' else " " for c in name[:63])
+
+    return "".join(f'0x{guid:016x} "{clean(name)}"\n' for guid, name in names)
 
 
 def _guids(fabric: Fabric, role: Role) -> str:
@@ -152,10 +169,10 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
     ends = fabric.n_switches + np.flatnonzero(fabric.end_switch[fabric.n_switches :] >= 0)
     switches, home = np.unique(fabric.end_switch[ends], return_inverse=True)
     levels = tables.path_sl[np.ix_(switches, lids)]
-    goals, guid = owner[lids], fabric.end_guid
+    dests, guid = owner[lids], fabric.end_guid
     by_source = _alike([(ends[home == row], levels[row]) for row in range(len(switches))])
-    by_goal = _alike([(goals[[column]], levels[:, column]) for column in range(len(lids))])
-    counts = [sum(len(np.unique(row[row > 0])) for _, row in parts) for parts in (by_source, by_goal)]
+    by_dest = _alike([(dests[[column]], levels[:, column]) for column in range(len(lids))])
+    counts = [sum(len(np.unique(row[row > 0])) for _, row in parts) for parts in (by_source, by_dest)]
     if min(counts) > MAX_RULES:
         raise RoutingError(
             f"{min(counts):,} rules would be needed to tell OpenSM the service level of each path, and it should not "
@@ -163,11 +180,11 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
         )
     sources_first = counts[0] <= counts[1]
     groups, rules = [], []
-    for number, (members, row) in enumerate(by_source if sources_first else by_goal):
+    for number, (members, row) in enumerate(by_source if sources_first else by_dest):
         here = f"part-{number}"
         groups.append(PortGroup(here, tuple(guid[members].tolist())))
         for sl in np.unique(row[row > 0]).tolist():
-            there, others = f"{here}-level-{sl}", goals[row == sl] if sources_first else ends[row[home] == sl]
+            there, others = f"{here}-level-{sl}", dests[row == sl] if sources_first else ends[row[home] == sl]
             groups.append(PortGroup(there, tuple(guid[others].tolist())))
             source, destination = (here, there) if sources_first else (there, here)
             rules.append(MatchRule(f"level-{sl}", (source,), (destination,)))
@@ -187,45 +204,3 @@ def _alike(parts: Sequence[Part]) -> list[Part]:
     return [
         (np.concatenate([members for members, _ in same]), same[0][1]) for same in found.values() if same[0][1].any()
     ]
-
-
-def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> RoutingTables:
-    """Return the tables with the service levels that OpenSM would answer queries of adapters with.
-
-    Raises
-    ------
-    RoutingError
-        When hosts on one switch have different levels towards the same destination, which tables cannot hold.
-    """
-    level = dict(policy.levels) | {"DEFAULT": 0}
-    owner = {guid: end for end, guid in enumerate(fabric.end_guid.tolist()) if end >= fabric.n_switches}
-    members = {group.name: [owner[guid] for guid in group.port_guids if guid in owner] for group in policy.groups}
-    everybody = list(range(fabric.n_switches, fabric.n_end_ports))
-
-    def ends(names: tuple[str, ...]) -> list[int]:
-        return [end for name in names for end in members[name]] if names else everybody
-
-    rules_of: dict[int, list[int]] = {}
-    for number, rule in enumerate(policy.rules):
-        for end in dict.fromkeys(ends(rule.source)):
-            rules_of.setdefault(end, []).append(number)
-    path_sl = np.zeros(tables.lft.shape, np.uint8)
-    lids = [tables.lid[ends(rule.destination)] for rule in policy.rules]
-    decided: dict[int, int] = {}
-    for end in everybody:
-        switch = int(fabric.end_switch[end])
-        if switch < 0:
-            continue
-        row = np.zeros(tables.lft.shape[1], np.uint8)
-        for number in reversed(rules_of.get(end, [])):
-            row[lids[number][lids[number] < len(row)]] = level[policy.rules[number].level]
-        first = decided.setdefault(switch, end)
-        if first == end:
-            path_sl[switch] = row
-        elif (path_sl[switch] != row).any():
-            names = (fabric.names[int(fabric.end_node[other])] for other in (first, end))
-            raise RoutingError(
-                f"{' and '.join(names)} hang on one switch and have different service levels towards the same "
-                "destinations: that is not judged. Where there is no credit loop on one lane, there is none on several"
-            )
-    return replace(tables, path_sl=path_sl)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from topo.builder import GUID_PREFIX
 from topo.fabric import Fabric
-from topo.spec.base import TrafficClass
 
 PLANNED = """\
 The GUIDs in these files are **planned ones**, which no hardware has: they show how the fabric shall be. Once the cables
@@ -82,14 +79,12 @@ out, route with an engine that needs one lane. To judge them on their lanes:
 """
 
 
-def format_readme(
-    fabric: Fabric, traffic: Sequence[TrafficClass], directory: str, cache: str, path_lanes: int = 1
-) -> str:
+def format_readme(fabric: Fabric, directory: str, cache: str, path_lanes: int = 1) -> str:
     """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
     planned = bool((fabric.node_guid >> 56 == GUID_PREFIX >> 56).any())
     text = TEXT.format(name=fabric.name, guids=PLANNED if planned else DISCOVERED, directory=directory, cache=cache)
     rows = ""
-    for item in traffic:
+    for item in fabric.traffic:
         whose = ", ".join(role.name.lower() for role in item.roles) or "applications that set the level"
         rows += f"| {item.name} | {item.sl} | {item.vl} | {item.weight} | {whose} |\n"
     if path_lanes > 1:

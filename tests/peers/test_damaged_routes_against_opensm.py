@@ -41,7 +41,7 @@ def test_opensm_loads_what_we_made_of_it_and_ibdmchk_finds_nothing(name: str, tm
     fabric = CASES[name]()
     tables = routing.route(fabric).tables
     with simulated(fabric, tmp_path) as subnet:
-        run = subnet.opensm("file", opensm_files(as_simulated(fabric), tables))
+        run = subnet.opensm("file", opensm_files(Routed(as_simulated(fabric), tables)))
         verdict = run_ibdmchk(run)
     assert run.errors == ()
     ports = np.flatnonzero((fabric.port_node < fabric.n_switches) & (fabric.peer >= 0))

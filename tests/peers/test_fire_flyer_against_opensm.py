@@ -24,7 +24,7 @@ def test_opensm_loads_our_tables_entry_for_entry(placement, tmp_path):
     tables = route(fabric)
     with simulated(fabric, tmp_path) as subnet:
         found = parse_ibnetdiscover(subnet.ibnetdiscover()).fabric
-        run = subnet.opensm("file", opensm_files(fabric, tables, ()))
+        run = subnet.opensm("file", opensm_files(Routed(fabric, tables)))
         verdict = run_ibdmchk(run)
 
     assert cabling(found) == cabling(fabric)

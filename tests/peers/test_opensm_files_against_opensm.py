@@ -15,6 +15,7 @@ from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, simulated
 from routing.opensm.files import opensm_files
 from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
 from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts
+from routing.routed import Routed
 from topo.errors import ToolError
 from topo.fabric import Fabric, Role
 from topo.spec.base import TrafficClass
@@ -30,7 +31,7 @@ CLASSES = (
 
 def files_in(folder: Path, case: Case, traffic: tuple[TrafficClass, ...] = ()) -> dict[str, bytes]:
     """The folder for OpenSM, with paths to where the run will have it."""
-    files = opensm_files(case.fabric, case.tables, traffic, directory=str(folder / "files"))
+    files = opensm_files(Routed(replace(case.fabric, traffic=traffic), case.tables), directory=str(folder / "files"))
     return {name: data if isinstance(data, bytes) else b"".join(data) for name, data in files.items()}
 
 

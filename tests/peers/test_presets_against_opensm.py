@@ -2,20 +2,20 @@
 
 import pytest
 
-from helpers.presets import PRESETS, read_preset, routed, subnets
+from helpers.presets import PRESETS, routed, subnets
 from plan.opensm_lab.ibsim import simulated
 from routing.opensm.files import opensm_files
+from routing.routed import Routed
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_opensm_loads_every_preset(name, tmp_path):
-    traffic = read_preset(name).spec.traffic
     for fabric in subnets(name):
         tables = routed(fabric).tables
         with simulated(fabric, tmp_path / fabric.name) as subnet:
-            run = subnet.opensm("file", opensm_files(fabric, tables, traffic))
+            run = subnet.opensm("file", opensm_files(Routed(fabric, tables)))
 
         assert (run.tables.lid == tables.lid).all(), "guid2lid is honoured"
         assert (run.tables.lft == tables.lft).all()

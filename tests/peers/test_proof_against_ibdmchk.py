@@ -8,14 +8,9 @@ from unittest.mock import ANY
 import pytest
 from hypothesis import assume, given
 
+from helpers.ibdmchk import fdbs_sections, format_subnet_list, write_ibdmchk_inputs
 from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, spoil, tree
-from routing.opensm.ibdmchk import (
-    IbdmchkReport,
-    fdbs_sections,
-    format_subnet_list,
-    parse_report,
-    write_ibdmchk_inputs,
-)
+from routing.opensm.ibdmchk import IbdmchkReport, parse_report
 from routing.opensm.lfts import parse_lfts
 from routing.proof import prove
 from routing.routed import Routed

@@ -32,7 +32,7 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, tmp_path) -> N
     fabric = twin(name)
     tables = routing.route(fabric, engine).tables
     with simulated(fabric, tmp_path) as subnet:
-        files = opensm_files(as_simulated(fabric), tables, directory=str(tmp_path / "files"))
+        files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(tmp_path / "files"))
         run = subnet.opensm("file", files)
         verdict = run_ibdmchk(run)
 
@@ -55,7 +55,7 @@ def test_each_path_is_answered_with_its_lane(tmp_path) -> None:
     tables = routing.route(fabric, "dfsssp").tables
     assert tables.path_sl is not None
     assert prove(Routed(fabric, tables), "adapters").credit_loops == 0
-    files = opensm_files(fabric, tables, directory=str(tmp_path / "files"))
+    files = opensm_files(Routed(fabric, tables), directory=str(tmp_path / "files"))
     whole = {name: data if isinstance(data, bytes) else b"".join(data) for name, data in files.items()}
     ends = np.flatnonzero(tables.lid)
     ends = ends[ends >= fabric.n_switches]
@@ -81,8 +81,8 @@ def test_a_rehearsal_loads_what_was_written(lanes, tmp_path, capsys, monkeypatch
     assert (told["ibdmchk"]["pairs"], told["ibdmchk"]["missing"]) == (582 * 581, 0), "HCAs and aggregation nodes"
     assert told["ibdmchk"]["loops"] == (lanes > 1), "it knows one lane"
 
-    def spoilt(fabric, tables, *rest, **options):
-        files = opensm_files(fabric, tables, *rest, **options)
+    def spoilt(routed, **options):
+        files = opensm_files(routed, **options)
         lines = b"".join(files["lfts"]).replace(b" 045 # portguid", b" 046 # portguid", 3)
         return files | {"lfts": lines}
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
+from routing.lanes.classes import LanePlan, check_lanes, lanes_of_classes, lanes_of_levels
 from topo.errors import DesignError
 from topo.spec.base import TrafficClass
 
@@ -56,4 +56,4 @@ def test_classes_that_no_switch_could_serve(second: TrafficClass, message: str) 
 def test_lanes_of_tables_that_need_several() -> None:
     assert lanes_of_levels((2, 5, *[0] * 14)).arbitration == ((0, 64), (2, 64), (5, 64))
     with pytest.raises(DesignError, match="the tables use lane 8"):
-        lanes_of_levels((0, 8, *[0] * 14))
+        check_lanes(lanes_of_levels((0, 8, *[0] * 14)))

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.node_names import parse_node_name_map, read_node_name_map
 from routing.lanes.classes import LanePlan
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
 from routing.opensm.conf import format_opensm_conf, qos_options
+from routing.opensm.files import PARTITIONS, format_node_name_map
 from routing.opensm.guid2lid import format_guid2lid, parse_guid2lid, read_guid2lid
-from routing.opensm.node_name_map import format_node_name_map, parse_node_name_map, read_node_name_map
-from routing.opensm.partitions_conf import format_partitions
 from routing.opensm.qos_policy import format_qos_policy
 from topo.errors import FormatError
 
@@ -123,7 +123,7 @@ def test_options_of_lanes() -> None:
 
 
 def test_everybody_is_a_full_member() -> None:
-    rule = [line for line in format_partitions().splitlines() if not line.startswith("#")]
+    rule = [line for line in PARTITIONS.splitlines() if not line.startswith("#")]
     assert rule == ["Default=0x7fff, ipoib, defmember=full : ALL=full, SELF=full ;"]
 
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.node_names import parse_node_name_map
 from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, tree
 from helpers.trees import grow_tree
-from routing.opensm.files import apply_policy, opensm_files
+from routing.lanes.policy import apply_policy
+from routing.opensm.files import opensm_files
 from routing.opensm.guid2lid import parse_guid2lid
-from routing.opensm.node_name_map import parse_node_name_map
 from routing.opensm.qos_policy import parse_qos_policy
+from routing.routed import Routed
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
@@ -28,7 +30,7 @@ NAMES = {
 
 
 def texts(case: Case, traffic: tuple[TrafficClass, ...] = (), **more: str) -> dict[str, str]:
-    files = opensm_files(case.fabric, case.tables, traffic, **more)
+    files = opensm_files(Routed(replace(case.fabric, traffic=traffic), case.tables), **more)
     return {name: (data if isinstance(data, bytes) else b"".join(data)).decode() for name, data in files.items()}
 
 
@@ -80,7 +82,7 @@ def test_one_build_is_like_another() -> None:
 
 def roots(fabric: Fabric) -> set[str]:
     case = Case(fabric, replace(tree(2).tables, lid=np.zeros(fabric.n_end_ports, np.uint16)))
-    text = opensm_files(fabric, case.tables)["root_guids"]
+    text = opensm_files(Routed(fabric, case.tables))["root_guids"]
     assert isinstance(text, bytes)
     return set(re.findall("# (.*)", text.decode()))
 
@@ -186,7 +188,7 @@ def test_tables_that_need_levels_leave_none_to_classes() -> None:
     case = past_switch_0_on_lane_5(ring())
     assert "qos_swe_sl2vl 2,5,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" in texts(case)["opensm.conf"]
     with pytest.raises(RoutingError, match="traffic classes cannot choose it"):
-        opensm_files(case.fabric, case.tables, [OTHER])
+        opensm_files(Routed(replace(case.fabric, traffic=(OTHER,)), case.tables))
 
 
 def test_rules_are_as_few_as_there_are_kinds_of_switches_or_of_destinations() -> None:
@@ -211,4 +213,4 @@ def test_too_many_rules_are_refused(monkeypatch) -> None:
     monkeypatch.setattr("routing.opensm.files.MAX_RULES", 1)
     case = past_switch_0_on_lane_5(ring())
     with pytest.raises(RoutingError, match="2 rules would be needed"):
-        opensm_files(case.fabric, case.tables)
+        opensm_files(Routed(case.fabric, case.tables))

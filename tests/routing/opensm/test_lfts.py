@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.ibdmchk import fdbs_sections
 from helpers.strategies import Case, cases, ring, spoil, tree
 from routing.opensm import lfts
-from routing.opensm.ibdmchk import fdbs_sections
 from routing.opensm.lfts import format_lfts, lfts_sections, parse_lfts, read_lfts
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.builder import FabricBuilder

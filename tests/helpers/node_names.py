@@ -1,10 +1,8 @@
-"""Node name maps, which tell OpenSM and the diagnostics what a node is called: ``0x<node GUID> "<name>"``, one a line.
+"""Node name maps as the diagnostics read them (``cl_nodenamemap.c``): ``0x<node GUID> "<name>"``, one a line.
 
-The readers (``cl_nodenamemap.c``) take a name up to the next ``"`` or ``#``, read lines of at most 255 bytes, and give
-up on a file at its first bad line.
+They take a name up to the next ``"`` or ``#``, read lines of at most 255 bytes, and give up on a file at its first bad
+line.
 """
-
-from __future__ import annotations
 
 import io
 import re
@@ -15,18 +13,7 @@ from topo.errors import FormatError
 from topo.formats.text import bounded_lines, read_lines
 
 LINE = re.compile(r'\s*(0x[0-9a-f]{1,16})\s+"([^"#]*)"\s*(?:#.*)?', re.IGNORECASE | re.ASCII)
-
 MAX_LINE = 255
-MAX_NAME = 63
-
-
-def format_node_name_map(names: Iterable[tuple[int, str]]) -> str:
-    """Return the map of pairs of node GUID and name; a name keeps 63 printable ASCII characters but ``"`` and ``#``."""
-    return "".join(f'0x{guid:016x} "{_clean(name)}"\n' for guid, name in names)
-
-
-def _clean(name: str) -> str:
-    return "".join(c if " " <= c <= "~" and c not in '"#' else " " for c in name[:MAX_NAME])
 
 
 def parse_node_name_map(text: str, path: str = "") -> dict[int, str]:
