@@ -1,8 +1,9 @@
 """The engine `balanced`: any topology, complete, without credit loops on one lane, and evenly loaded.
 
 1. Only legal paths of an order of channels are used (`routing.order.channel_order`), so nothing can deadlock whatever
-   is chosen among them, and every pair that cables connect has a path. Where the fabric is no tree, several orders are
-   grown (`routing.order.turn_order`), and the one with the best tables is kept.
+   is chosen among them, and every pair that cables connect has a path. Zones that are joined have an order of their own
+   (`routing.order.joined`). Elsewhere, where the fabric is no tree, several orders are grown
+   (`routing.order.turn_order`), and the one with the best tables is kept.
 2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
    fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,7 @@ from routing.kernels.reroute import reroute
 from routing.kernels.traffic import Dests, Net
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
+from routing.order.joined import order_joined_zones
 from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import prove
 from routing.routed import Routed
@@ -134,17 +137,23 @@ def _place(
         closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
     )
     placed = _dests(dests, hosts, receiving, AGGREGATION)
-    results: list[tuple[float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
-    for one in _orders(fabric, order, level, hosts, tree, rng):
+    results: list[tuple[int, float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
+    # What crosses from zone to zone is no choice of a climb within one.
+    climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
+    joined = None if tree else order_joined_zones(fabric, order, level, hosts)
+    for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
         if not tree:
             next_hop = np.full(shape, NO_PATH, np.uint8)
-            closed_form(one, dests, level, own, next_hop)
+            closed_form(one, dests, climbs, own, next_hop)
         net = _net(one, sending, nodes, AGGREGATION)
         rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
         stride = 1 + work // MOST_EFFORT
         squares = reroute(net, placed, rounds, stride, next_hop)
-        results.append((squares, len(results), net, one, next_hop))
-    _, _, net, one, next_hop = min(results)
+        lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
+        results.append((lost, squares, len(results), net, one, next_hop))
+        if lost == 0 and one is joined:
+            break
+    _, _, _, net, one, next_hop = min(results)
     moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), moves, next_hop)
