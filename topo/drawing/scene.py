@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import Fabric, Role
 
 Point = tuple[float, float]
 
@@ -170,8 +170,7 @@ def cable_pairs(fabric: Fabric) -> dict[tuple[int, int], list[int]]:
 def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     """Return the ports of servers on each switch, in the order of the fabric."""
     ports: list[list[HostPort]] = [[] for _ in range(fabric.n_switches)]
-    ends = np.arange(fabric.n_switches, fabric.n_end_ports)
-    ends = ends[(fabric.end_switch[ends] >= 0) & (fabric.kind[fabric.end_node[ends]] == Kind.HCA)]
+    ends = fabric.ends()
     for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
         host = int(fabric.host[node])
         name = fabric.hosts[host] if host >= 0 else fabric.names[node]
