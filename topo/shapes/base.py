@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,13 @@ class HostGroup:
 class ShapeModel(SpecModel):
     """A family of topologies: what a spec may say of it, and how it is compiled."""
 
+    layout: ClassVar[str] = "levels"
+    """How a drawing arranges the switches."""
+
     @property
     def arrangement(self) -> str:
-        """How a drawing arranges the switches: `topo.fabric.Fabric.arrangement`."""
-        return "levels"
+        """The layout with the sizes that it takes: `topo.fabric.Fabric.arrangement`."""
+        return self.layout
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile the network with every adapter of every group on it.

@@ -34,6 +34,11 @@ class Grid(ShapeModel):
     parallel: Annotated[int, Field(ge=1, le=100)] = 1
     """Links between each two switches that are linked."""
 
+    @property
+    def arrangement(self) -> str:
+        """Layers of a grid."""
+        return f"{type(self).__name__.lower()} {'x'.join(map(str, self.sizes))}"
+
     def on_line(self, size: int) -> list[tuple[int, int]]:
         """Return the places on a line of ``size`` switches that are linked."""
         raise NotImplementedError
@@ -66,11 +71,6 @@ class HyperX(Grid):
 
     shape: Literal["hyperx"]
 
-    @property
-    def arrangement(self) -> str:
-        """Layers of a grid, with arcs along rows and columns."""
-        return f"hyperx {'x'.join(map(str, self.sizes))}"
-
     def on_line(self, size: int) -> list[tuple[int, int]]:
         """Return all pairs."""
         return list(combinations(range(size), 2))
@@ -80,11 +80,6 @@ class Torus(Grid):
     """A grid in which each switch is linked to its neighbours, the last of a line to the first."""
 
     shape: Literal["torus"]
-
-    @property
-    def arrangement(self) -> str:
-        """Layers of a grid, with short ends for what leads around."""
-        return f"torus {'x'.join(map(str, self.sizes))}"
 
     def on_line(self, size: int) -> list[tuple[int, int]]:
         """Return neighbours, and the ends of the line."""

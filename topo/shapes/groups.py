@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -45,10 +45,7 @@ class BiGraph(ShapeModel):
     parallel: Annotated[int, Field(ge=1, le=127)] = 1
     """Links between each two switches of opposite sides."""
 
-    @property
-    def arrangement(self) -> str:
-        """The two sides above each other."""
-        return "sides"
+    layout: ClassVar[str] = "sides"
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile a BiGraph; side 0 and side 1 are its zones, and all switches are leaves."""
@@ -81,10 +78,7 @@ class Dragonfly(ShapeModel):
     global_links: Count
     """Links of a switch to other groups (h)."""
 
-    @property
-    def arrangement(self) -> str:
-        """Groups on a circle."""
-        return "groups"
+    layout: ClassVar[str] = "groups"
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile a Dragonfly; its groups are its zones."""
@@ -121,10 +115,7 @@ class DragonflyPlus(ShapeModel):
     global_links: Count
     """Links of a spine to other groups."""
 
-    @property
-    def arrangement(self) -> str:
-        """Groups on a circle."""
-        return "groups"
+    layout: ClassVar[str] = "groups"
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile a Dragonfly+; its groups are its zones."""
