@@ -21,14 +21,14 @@ from topo.hardware.speeds import SPEEDS
 from topo.room.cables import Cabling, backplane
 from topo.room.racks import Layout
 from topo.spec.cluster import Spares
-from topo.table import Table
+from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str]
 """Kind, item and place of a line."""
 
 
 @dataclass(frozen=True)
-class Bill:
+class Bill(Shown):
     """All parts, each line with its count; totals are computed, never stored."""
 
     lines: tuple[Line, ...]
@@ -109,9 +109,6 @@ class Bill:
     def to_dict(self) -> dict[str, Any]:
         """Return the lines as plain values."""
         return {"lines": [asdict(line) for line in self.lines]}
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def bill(cluster: Cluster) -> Bill:

@@ -25,7 +25,7 @@ from topo.formats.catalog_csv import Row, parse_table, read_table
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import NodeModel, number
 from topo.shapes.fat_tree import FatTree, TreeSize
-from topo.table import Table
+from topo.table import Shown, Table
 
 SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
 FIRE_FLYER = "fire-flyer"
@@ -34,7 +34,7 @@ COLUMNS = ("table", "figure", "value")
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Shown):
     """Printed figures by table, system and name."""
 
     values: Mapping[tuple[str, str, str], float]
@@ -52,9 +52,6 @@ class Published:
         """The figures as a table."""
         rows = ((*key, value) for key, value in self.values.items())
         return Table("published figures", tuple(columns(("table", "system", "figure", "value"), rows)))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
@@ -142,7 +139,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Baselines:
+class Baselines(Shown):
     """Tables II and III of the paper, each cell computed and printed."""
 
     cells: tuple[Cell, ...]
@@ -157,9 +154,6 @@ class Baselines:
         names = ("table", "system", "figure", "computed", "published", "difference", "note")
         rows = (tuple(cell.values()) for cell in _in_order(self.to_dict(), names))
         return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows)))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def _in_order(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -317,7 +311,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """A design, its nodes on one tree of three levels, and DGX A100 on one, GPU for GPU."""
 
     name: str
@@ -335,9 +329,6 @@ class Comparison:
         units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
         rows = (tuple(row.values()) for row in _in_order(self.to_dict(), names))
         return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units)))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def compare(cluster: Cluster) -> Comparison:

@@ -14,7 +14,7 @@ from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError
 from topo.spec.cluster import Owning
-from topo.table import Table
+from topo.table import Shown, Table
 
 HOURS_PER_YEAR = 8_766.0
 """365.25 days."""
@@ -31,7 +31,7 @@ class Failures:
 
 
 @dataclass(frozen=True)
-class CostOfOwning:
+class CostOfOwning(Shown):
     """Capital and energy over the stated years, in one currency."""
 
     stated: Owning
@@ -94,9 +94,6 @@ class CostOfOwning:
             ),
         ]
         return Table("cost of owning", tuple(columns(("figure", "value", "unit"), rows)))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 @dataclass(frozen=True)

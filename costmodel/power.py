@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
-from topo.table import Table
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PowerLine:
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(Shown):
     """What all parts draw together. Sums hold what is known; `gaps` names the rest."""
 
     lines: tuple[PowerLine, ...]
@@ -73,9 +73,6 @@ class Power:
         units = {"each, typically": "W", "each, at most": "W"}
         more = columns(("each, typically", "each, at most", "source"), rows, units)
         return Table("power", (*line_columns([row.line for row in self.lines]), *more))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def power_line(line: Line, catalog: Catalog) -> PowerLine | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
-from topo.table import Table
+from topo.table import Shown, Table
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
@@ -73,7 +73,7 @@ class PricedLine:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Shown):
     """A bill in one currency."""
 
     unit: str
@@ -129,9 +129,6 @@ class Cost:
         )
         more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
         return Table(f"cost: {self.total} {self.unit}", (*line_columns([row.line for row in self.lines]), *more))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:

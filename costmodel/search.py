@@ -27,7 +27,7 @@ from topo.hardware.catalog import Catalog, load_catalog
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
 from topo.spec.cluster import ClusterSpec
-from topo.table import Table
+from topo.table import Shown, Table
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9
@@ -62,7 +62,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Shown):
     """All designs that were tried."""
 
     needs: Needs
@@ -138,9 +138,6 @@ class Search:
         )
         units = {"price": self.needs.currency, "network power": "W"}
         return Table(f"{self.needs.name}: designs that meet the needs", tuple(columns(names, rows, units)))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda name: None) -> Search:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Kind, Role
 from topo.hardware.catalog import Catalog
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Shown):
     """Counts over all subnets of a cluster; None is unknown.
 
     A server with adapters in several subnets is one server. One whose adapters have several roles counts once, by the
@@ -54,9 +54,6 @@ class Counts:
         """The counts as a table."""
         names = [name.replace("_", " ") for name in self.to_dict()]
         return Table("counts", (Column("of", names), Column("count", list(self.to_dict().values()))))
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:

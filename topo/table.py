@@ -122,6 +122,19 @@ class Table:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
+class Shown:
+    """Base of results: a notebook shows each as its table."""
+
+    @property
+    def table(self) -> Table:
+        """The result as a table."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it."""
+        return self.table._repr_html_()
+
+
 def format_seconds(value: float) -> str:
     """Return a time in the unit that suits it.
 

@@ -15,7 +15,7 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.models import CableModel, HcaModel, SwitchModel
 from topo.hardware.speeds import SPEEDS, LinkSpeed
 from topo.room.racks import Layout, route_lengths
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table
 
 ROUND_TO_M = 5
 """Fibre is ordered in steps of this length."""
@@ -35,7 +35,7 @@ class CablePart:
 
 
 @dataclass(frozen=True)
-class Cabling:
+class Cabling(Shown):
     """The cables of one subnet. L links."""
 
     parts: tuple[CablePart, ...]
@@ -65,9 +65,6 @@ class Cabling:
                 Column("links", np.bincount(self.part[self.part >= 0], minlength=len(self.parts)).tolist()),
             ),
         )
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:

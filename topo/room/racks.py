@@ -20,7 +20,7 @@ from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
 from topo.spec.base import SpecModel
 from topo.spec.units import Metres, Watts
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table
 
 RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""
@@ -62,7 +62,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Shown):
     """Where everything stands. D devices, R racks."""
 
     floor: FloorPlan
@@ -112,9 +112,6 @@ class Layout:
                 Column("power", [device.power_w for device in devices], "W"),
             ),
         )
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
