@@ -51,7 +51,7 @@ def by_leaf(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArra
     return end[np.argsort(leaf_of(fabric, end), kind="stable")]
 
 
-def by_zone(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[np.int32]:
+def by_zone(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
     """Ranks zone after zone, and leaf after leaf within: a ring crosses between two zones once each way.
 
     A double binary tree of these ranks still crosses up to eight times; the algorithm ``zone-tree`` crosses once.
