@@ -15,7 +15,7 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
 from simulate.engines.kernels import paths
 from topo.errors import FlowError, HeddleError
-from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.fabric import Fabric, Role, freeze_arrays, frozen
 
 GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""
@@ -204,6 +204,15 @@ class Network:
         if resource < self.fabric.n_ports:
             return self.fabric.channel_label(resource)
         return self.devices.names[resource - self.fabric.n_ports]
+
+    def resource_kind(self, resource: int) -> str:
+        """Kind of a resource: ``leaf to spine``, or that of a device's resource without its server and GPU."""
+        if resource < 0:
+            return "nothing"
+        if resource >= self.fabric.n_ports:
+            return self.resource_label(resource).partition(" ")[2].partition(" GPU ")[0]
+        ends = (self.fabric.port_node[resource], self.fabric.peer_node[resource])
+        return " to ".join(Role(self.fabric.role[node]).name.lower() for node in ends)
 
     def routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> RouteTable:
         """Return the routes of flows with these (F,) ends and service levels.

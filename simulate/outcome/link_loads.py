@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulate.outcome.outcome import Outcome
 from topo.fabric import Role
+from topo.table import Column, Table
 
 AS_HOT = 1e-9
 """Channels whose load differs by no more than this part are equally hot: sums of bytes in another order."""
@@ -50,6 +51,22 @@ class LinkClass:
         return {**vars(self), "sender": self.sender.name.lower(), "receiver": self.receiver.name.lower()} | {
             "hottest": label
         }
+
+
+def link_table(outcome: Outcome) -> Table:
+    """Return `link_classes` as a table."""
+    classes, fabric = link_classes(outcome), outcome.network.fabric
+    columns = [
+        Column("links", [f"{item.sender.name} to {item.receiver.name}".lower() for item in classes]),
+        Column("lane", [item.lane for item in classes]),
+        Column("channels", [item.channels for item in classes]),
+        Column("used", [item.used for item in classes]),
+        Column("carried", [item.bytes / 1e9 for item in classes], "GB", ",.4g"),
+        Column("mean load", [100 * item.mean for item in classes], "%", ".1f"),
+        Column("highest load", [100 * item.max for item in classes], "%", ".1f"),
+        Column("hottest", [fabric.channel_label(item.hottest) for item in classes]),
+    ]
+    return Table("load of links", tuple(columns))
 
 
 def lane_bytes(outcome: Outcome) -> NDArray[np.float64]:
