@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routing.kernels.paths import walk
+from routing.kernels.paths import number_keys, walk
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.paths import trace
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
-from simulate.engines.kernels import paths
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 
@@ -235,7 +234,7 @@ class Network:
         keys += dst
         if len(self.lane_weight) > 1:
             keys += lane * np.int64(self.n_ends) ** 2
-        route, first = paths.number_keys(keys)
+        route, first = number_keys(keys)
         src, dst = src[first], dst[first]
         offset, resource = walk(
             fabric.port_offset, fabric.peer, fabric.peer_node, tables.lid, tables.lft, end_of[src], end_of[dst]
@@ -260,19 +259,25 @@ class Network:
     def _with_devices(
         self, src: NDArray[np.int32], dst: NDArray[np.int32], offset: NDArray[np.int64], resource: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        devices, n_end_ports, n_ports = self.devices, self.fabric.n_end_ports, self.fabric.n_ports
-        return paths.join_paths(
-            np.maximum(src - n_end_ports, -1).astype(np.int32),
-            np.maximum(dst - n_end_ports, -1).astype(np.int32),
-            devices.send_offset,
-            frozen(devices.send_resource + np.int32(n_ports)),
-            devices.send_use,
-            devices.receive_offset,
-            frozen(devices.receive_resource + np.int32(n_ports)),
-            devices.receive_use,
-            offset,
-            resource,
+        """Put what the senders use before the paths, and what the receivers use behind them.
+
+        A resource that a route crosses twice is named once, with the sum of its uses.
+        """
+        devices, n_ports, n_routes = self.devices, self.fabric.n_ports, len(src)
+        sent = _rows(devices.send_offset, src - self.fabric.n_end_ports)
+        received = _rows(devices.receive_offset, dst - self.fabric.n_end_ports)
+        counts = [sent[0], np.diff(offset), received[0]]
+        of_route = np.concatenate([np.repeat(np.arange(n_routes), count) for count in counts])
+        crossed = np.concatenate(
+            [devices.send_resource[sent[1]] + n_ports, resource, devices.receive_resource[received[1]] + n_ports]
         )
+        use = np.concatenate([devices.send_use[sent[1]], np.ones(len(resource)), devices.receive_use[received[1]]])
+        order = np.argsort(of_route, kind="stable")
+        keys = of_route[order] * np.int64(len(self.capacity_bytes_s)) + crossed[order]
+        number, first = number_keys(keys)
+        ends = np.cumsum(np.bincount(of_route[order][first], minlength=n_routes))
+        use = np.asarray(np.bincount(number, use[order]), np.float64)
+        return np.append(0, ends), crossed[order][first].astype(np.int32), use
 
     @cached_property
     def _end_of(self) -> NDArray[np.int32]:
@@ -307,3 +312,10 @@ class Network:
                 f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
             )
         return lane
+
+
+def _rows(offset: NDArray[np.int64], row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all."""
+    count = np.where(row < 0, 0, offset[np.maximum(row, 0) + 1] - offset[np.maximum(row, 0)])
+    begin = offset[np.maximum(row, 0)] - (np.cumsum(count) - count)
+    return count, np.repeat(begin, count) + np.arange(count.sum())

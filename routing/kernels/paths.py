@@ -1,4 +1,4 @@
-"""Paths of single pairs through forwarding tables."""
+"""Paths of single pairs through forwarding tables, and pairs told apart."""
 
 from __future__ import annotations
 
@@ -71,3 +71,40 @@ def walk(
             return offset[: at + 1].copy(), room[:n].copy()
         offset[at + 1] = n
     return offset, room[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.int32], key: int) -> int:
+    """Return the place of a key in a hash table, or the free place where it belongs."""
+    mask = len(table) - 1
+    place = (key * 2654435761 >> 20) & mask  # multiplicative hashing: Knuth, volume 3, 6.4
+    while table[place] >= 0 and keys[first[table[place]]] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@njit(cache=True, nogil=True)
+def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Number distinct keys in the order in which they first occur.
+
+    Returns
+    -------
+    tuple
+        Number of each key, and the place at which each number first occurs.
+    """
+    table = np.full(1 << 12, -1, np.int32)
+    number = np.empty(len(keys), np.int32)
+    first = np.empty(len(keys), np.int32)
+    known = 0
+    for at in range(len(keys)):
+        if 2 * known >= len(table):  # half of the places stay free
+            table = np.full(4 * len(table), -1, np.int32)
+            for old in range(known):
+                table[_find(table, keys, first, keys[first[old]])] = old
+        place = _find(table, keys, first, keys[at])
+        if table[place] < 0:
+            table[place] = known
+            first[known] = at
+            known += 1
+        number[at] = table[place]
+    return number, first[:known].copy()

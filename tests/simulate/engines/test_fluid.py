@@ -1,5 +1,7 @@
 """Fluid flows: finish times against a plain re-solve at every event, and closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -185,12 +187,28 @@ def test_devices_share_what_is_inside_their_host(network: Network) -> None:
     assert inside.resource_bytes[: network.fabric.n_ports].sum() == 0
 
 
-def test_the_slower_end_of_a_link_decides(network: Network) -> None:
+def test_a_host_sends_and_receives_no_faster_than_it_can(network: Network) -> None:
     net = Network.of(Routed(network.fabric, network.tables), host_gbps=100)
     first, second, third = hosts(network)[:3]
     outcome = play(net, Flows.of([first, second], [third, third], [RATE, 2 * RATE]))
 
     assert outcome.finish_s == pytest.approx([4.0, 6.0])
+
+
+@pytest.mark.parametrize("slow_end", [0, 1])
+def test_the_slower_end_of_a_link_decides(network: Network, slow_end: int) -> None:
+    fabric = network.fabric
+    first, second, third = hosts(network)[:3]
+    near = fabric.first_adapter_port + third - fabric.n_switches
+    ends = near, fabric.peer[near]
+    rate = fabric.rate_gbps.copy()
+    rate[ends[slow_end]] = 50  # of 200 Gb/s; the other end could do more
+    net = Network.of(Routed(replace(fabric, rate_gbps=rate), network.tables))
+    outcome = play(net, Flows.of([first, third], [third, second], RATE))
+
+    assert rate[ends[1 - slow_end]] == 200
+    assert net.capacity_bytes_s[list(ends)] == pytest.approx(RATE / 4)
+    assert outcome.finish_s == pytest.approx([4.0, 4.0])
 
 
 def test_events_within_the_tie_are_one(network: Network) -> None:
