@@ -201,12 +201,12 @@ def test_the_slower_end_of_a_link_decides(network: Network, slow_end: int) -> No
     first, second, third = hosts(network)[:3]
     near = fabric.first_adapter_port + third - fabric.n_switches
     ends = near, fabric.peer[near]
-    rate = fabric.rate_gbps.copy()
-    rate[ends[slow_end]] = 50  # of 200 Gb/s; the other end could do more
-    net = Network.of(Routed(replace(fabric, rate_gbps=rate), network.tables))
+    width = fabric.width.copy()
+    width[ends[slow_end]] = 1  # of 4 lanes, which the other end has
+    net = Network.of(Routed(replace(fabric, width=width), network.tables))
     outcome = play(net, Flows.of([first, third], [third, second], RATE))
 
-    assert rate[ends[1 - slow_end]] == 200
+    assert width[ends[1 - slow_end]] == 4
     assert net.capacity_bytes_s[list(ends)] == pytest.approx(RATE / 4)
     assert outcome.finish_s == pytest.approx([4.0, 4.0])
 
