@@ -68,7 +68,15 @@ class Cabling(Shown):
 
 
 def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
-    """Return (L,) bool: links that need no cable, between the chips of one frame or to an aggregation node."""
+    """Return (L,) bool: links that need no cable, between the chips of one frame or to an aggregation node.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("fire-flyer-2-frames")
+    >>> int(topo.backplane(cluster.fabric, cluster.catalog).sum())
+    1600
+    """
     in_frame = np.array([name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models], bool)
     framed = np.zeros(fabric.n_nodes, bool)
     known = fabric.model >= 0
@@ -139,6 +147,14 @@ def cable_legs(fabric: Fabric, catalog: Catalog) -> list[list[int]]:
     """Return the links in each cable, in order of the first: one, or two where they share the cage of a split port.
 
     Two halves that lead from one cage to another one are still a plain cable; it carries both.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("lab-20")
+    >>> legs = topo.cable_legs(cluster.fabric, cluster.catalog)
+    >>> len(legs), legs[0]
+    (62, [0])
     """
     cage = split_cages(fabric, catalog)
     cables: dict[tuple[int, int], list[int]] = {}
