@@ -87,8 +87,8 @@ class FabricBuilder:
     def build(self) -> Fabric:
         """Freeze what was added: switches first, then adapters, each in the order they came."""
         order = sorted(range(len(self._nodes)), key=lambda key: self._nodes[key][1] != Kind.SWITCH)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        index_of = np.empty(len(order), np.int64)
+        index_of[order] = np.arange(len(order))
         rows = [self._nodes[key] for key in order]
         names, kinds, roles, levels, zones, models, hosts, guids, ports = zip(*rows, strict=True) if rows else ((),) * 9
         self._refuse_twins(names, guids)
@@ -97,8 +97,8 @@ class FabricBuilder:
         width = np.full(offset[-1], 4, np.uint8)
         speed = np.zeros(offset[-1], np.uint8)
         for (a, a_port), (b, b_port, link_speed) in self._plugged.items():
-            port = offset[place[a]] + a_port - 1
-            peer[port] = offset[place[b]] + b_port - 1
+            port = offset[index_of[a]] + a_port - 1
+            peer[port] = offset[index_of[b]] + b_port - 1
             width[port] = link_speed.width
             speed[port] = link_speed.index
         node_guid = np.array(guids, np.uint64)

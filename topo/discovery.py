@@ -163,10 +163,10 @@ class Records:
 def _assemble(name: str, records: Records) -> Discovery:
     nodes = list(records.nodes.values())
     nodes = sorted(nodes, key=lambda node: node.key[0] != "S")  # stable: file order otherwise
-    place = {node.key: index for index, node in enumerate(nodes)}
+    index_of = {node.key: index for index, node in enumerate(nodes)}
     offset = np.concatenate([[0], np.cumsum([node.ports for node in nodes])]).astype(np.int32)
     n_switches = sum(node.key[0] == "S" for node in nodes)
-    ports = _plug(nodes, place, offset.tolist(), records)
+    ports = _plug(nodes, index_of, offset.tolist(), records)
 
     kinds = [_kind(node) for node in nodes]
     models: dict[str, int] = {}
@@ -195,12 +195,12 @@ def _assemble(name: str, records: Records) -> Discovery:
     return Discovery(fabric, tuple(sorted(records.skipped)))
 
 
-def _plug(nodes: list[FoundNode], place: dict[NodeKey, int], offset: list[int], records: Records) -> _Ports:
+def _plug(nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int], records: Records) -> _Ports:
     total = offset[-1]
     ports = _Ports([-1] * total, [4] * total, [0] * total, [0] * total, [0] * total)
     described: dict[int, CableEnd] = {}
     for cable in records.cables:
-        near = place[cable.node]
+        near = index_of[cable.node]
         if cable.number > nodes[near].ports:
             found = f"port {cable.number} of {_show(cable.node)}, which has {nodes[near].ports}"
             raise records.refuse(f"{found}; expected a port that exists", cable.line)
@@ -214,7 +214,7 @@ def _plug(nodes: list[FoundNode], place: dict[NodeKey, int], offset: list[int], 
                 raise records.refuse(f"found a second cable in {was}", cable.line)
             records.skip(cable.line, f"the cable that line {twin.line} describes too")
             continue
-        far = place.get(cable.far)
+        far = index_of.get(cable.far)
         if far is None:
             records.skip(cable.line, f"a cable to {_show(cable.far)}, which has no record")
             continue

@@ -24,8 +24,8 @@ from topo.spec.base import TrafficClass
 FORMAT = "heddle-fabric"
 VERSION = 1
 
-MAX_BYTES = 100_000_000
-"""Largest file that is read; a full subnet of 49,151 LIDs takes some 20 MB."""
+MAX_BYTES = 50_000_000
+"""Largest file that is read; a full subnet of 49,151 LIDs takes some 8 MB."""
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
 

@@ -59,7 +59,7 @@ KEY = "[key]"
 """Last part of the path of a key, as pydantic has it; without it, the path is that of the key's value."""
 
 Keys = tuple[str | int, ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Line and column, from 1."""
 
 
@@ -72,7 +72,7 @@ class Document:
     text: str
     value: Any
     """Scalars, lists and dicts."""
-    places: Mapping[Keys, Place] = field(default_factory=dict)
+    positions: Mapping[Keys, Position] = field(default_factory=dict)
     """Of each value by its path of keys, and of each key by that path and `KEY`; empty where there is no text."""
 
     def reach(self, *path: str | int) -> tuple[Keys, Any]:
@@ -90,12 +90,12 @@ class Document:
         if not self.path:
             keys = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != KEY)
             return keys.removeprefix(".") or "spec"
-        line, column = self.place(*path)
+        line, column = self.position(*path)
         return f"{self.path}:{line}:{column}"
 
-    def place(self, *path: str | int) -> Place:
+    def position(self, *path: str | int) -> Position:
         """Return line and column of a value or key as far as a path leads; zeros where there is no text."""
-        return self.places.get(path) or self.places.get(self.reach(*path)[0], (0, 0))
+        return self.positions.get(path) or self.positions.get(self.reach(*path)[0], (0, 0))
 
 
 def read_yaml(path: Path) -> Document:
@@ -154,17 +154,17 @@ class _Composer:
         self.path = path
         self.events = self.parse()
         self.values = 0
-        self.trail: list[tuple[Keys, Place]] = []
-        """Path and place of each value and key, in the order of the text."""
-        self.anchors: dict[str, tuple[Any, int, list[tuple[Keys, Place]]]] = {}
-        """Value, number of values in it, and their places by path below it."""
+        self.trail: list[tuple[Keys, Position]] = []
+        """Path and position of each value and key, in the order of the text."""
+        self.anchors: dict[str, tuple[Any, int, list[tuple[Keys, Position]]]] = {}
+        """Value, number of values in it, and their positions by path below it."""
 
     def compose(self) -> Any:
         """Return the value of the one document."""
         if len(self.text) > MAX_BYTES:
             raise self.refusal((1, 1), f"{len(self.text):,} characters", f"at most {MAX_BYTES:,}")
         if (character := FORBIDDEN.search(self.text)) is not None:
-            at = position(self.text, character.start())
+            at = line_and_column(self.text, character.start())
             raise self.refusal(at, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it.")
         for line, content in enumerate(self.text.splitlines(), start=1):
             if len(content) > MAX_LINE:
@@ -195,7 +195,7 @@ class _Composer:
             escapes = (found for found in ESCAPE.finditer(self.text) if int(found[1], 16) > sys.maxunicode)
             if (escape := next(escapes, None)) is None:
                 raise self.refusal((1, 1), f"text that is not YAML ({error})", "YAML 1.2") from None
-            at = position(self.text, escape.start())
+            at = line_and_column(self.text, escape.start())
             raise self.refusal(at, f"the escape {escape[0]}", "a character of Unicode") from None
 
     def node(self, event: NodeEvent, path: Keys, depth: int) -> Any:
@@ -247,7 +247,7 @@ class _Composer:
             value[key] = self.node(next(entries), (*path, key), depth + 1)
         return value
 
-    def scalar(self, event: ScalarEvent, at: Place) -> Scalar:
+    def scalar(self, event: ScalarEvent, at: Position) -> Scalar:
         """Resolve a scalar by the core schema; quoted and block scalars are text."""
         text: str = event.value
         if (character := FORBIDDEN.search(text)) is not None:
@@ -273,8 +273,8 @@ class _Composer:
             return float(text.replace(".", ""))
         return text
 
-    def alias(self, name: str, path: Keys, at: Place) -> Any:
-        """Return what an alias stands for, at the alias's own place; what is in it keeps its places."""
+    def alias(self, name: str, path: Keys, at: Position) -> Any:
+        """Return what an alias stands for, at the position of the alias; what is in it keeps its positions."""
         if name not in self.anchors:
             raise self.refusal(at, f"the alias *{name}", f"an anchor &{name} that is complete before it")
         value, size, below = self.anchors[name]
@@ -282,7 +282,7 @@ class _Composer:
         self.trail += [((*path, *found), there) for found, there in below[1:]]
         return value
 
-    def add(self, size: int, path: Keys, at: Place) -> None:
+    def add(self, size: int, path: Keys, at: Position) -> None:
         self.values += size
         if self.values > MAX_VALUES:
             expected = f"at most {MAX_VALUES:,} values, aliases written out"
@@ -297,13 +297,13 @@ class _Composer:
             version = ".".join(map(str, event.version))[:20]
             raise self.refusal(at, f"YAML {version}", "YAML 1.2", "Remove the %YAML line.")
 
-    def check_tag(self, event: NodeEvent, at: Place) -> None:
+    def check_tag(self, event: NodeEvent, at: Position) -> None:
         tag = getattr(event, "ctag", None)
         if tag is not None:
             shown = str(tag).replace("tag:yaml.org,2002:", "!!")[:60]
             raise self.refusal(at, f"the tag {shown}", "a plain value", "Tags are not read; quote what is text.")
 
-    def refusal(self, at: Place, found: str, expected: str, hint: str = "") -> SpecError:
+    def refusal(self, at: Position, found: str, expected: str, hint: str = "") -> SpecError:
         return refusal(f"{self.path}:{at[0]}:{at[1]}", found, expected, hint)
 
 
@@ -322,6 +322,6 @@ def describe(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else f"a value of the type {type(value).__name__}"
 
 
-def position(text: str, offset: int) -> Place:
+def line_and_column(text: str, offset: int) -> Position:
     """Return line and column, from 1, of a character."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -1,6 +1,6 @@
 """Validates a document against a model, and says of every error where it stands and what was expected there.
 
-pydantic names the place of an error by a path of keys. The document has line and column of each path; a walk along the
+pydantic names an error by a path of keys. The document has line and column of each path; a walk along the
 path through the model's JSON Schema gives the names and the meaning of what could stand there.
 """
 
@@ -63,7 +63,7 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
         details = error.errors(include_url=False, include_input=False)
     schema = model.model_json_schema()
     located = [_finding(detail, document, schema) for detail in details]
-    located.sort(key=lambda pair: document.place(*pair[0]))
+    located.sort(key=lambda pair: document.position(*pair[0]))
     findings = [finding for _, finding in located[:MAX_FINDINGS]]
     if len(located) > MAX_FINDINGS:
         findings.append(Finding(document.path or "spec", f"{len(located) - MAX_FINDINGS} more errors", "none"))

@@ -16,7 +16,7 @@ from topo.formats.yaml import KEY, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Document, p
 
 def size(document: Document) -> int:
     """Values of a document, which all have a place."""
-    return sum(path[-1:] != (KEY,) for path in document.places)
+    return sum(path[-1:] != (KEY,) for path in document.positions)
 
 
 def refusal(text: str) -> str:
