@@ -102,8 +102,8 @@ def subnets_document(subnets: Sequence[Subnet]) -> dict[str, Any]:
                 "name": subnet.fabric.name,
                 "engine": subnet.tables.engine,
                 "engine_reason": subnet.why,
-                "proof": subnet.proof.summary() | faults_document(subnet.fabric, subnet.proof),
-                "quality": subnet.quality.summary(),
+                "proof": subnet.proof.to_dict() | faults_document(subnet.fabric, subnet.proof),
+                "quality": subnet.quality.to_dict(),
             }
             for subnet in subnets
         ],

@@ -50,16 +50,21 @@ class ChannelClass:
     mean: float
     """Pairs over a used one."""
 
-    def summary(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         return {
             "levels": [self.level, self.next_level],
-            "role": "all" if self.role is None else self.role.name.lower(),
+            "role": role_name(self.role),
             "channels": self.channels,
             "used": self.used,
             "max": self.max,
             "mean": self.mean,
         }
+
+
+def role_name(role: Role | None) -> str:
+    """Return the name of a role of destinations; ``all`` for all of them."""
+    return "all" if role is None else role.name.lower()
 
 
 def load_table(classes: Sequence[ChannelClass]) -> Table:
@@ -69,7 +74,7 @@ def load_table(classes: Sequence[ChannelClass]) -> Table:
         (
             Column("from level", [item.level for item in classes]),
             Column("to level", [item.next_level for item in classes]),
-            Column("destinations", ["all" if item.role is None else item.role.name.lower() for item in classes]),
+            Column("destinations", [role_name(item.role) for item in classes]),
             Column("channels", [item.channels for item in classes]),
             Column("used", [item.used for item in classes]),
             Column("mean", [item.mean for item in classes], digits=",.0f"),
@@ -155,7 +160,7 @@ class Proof:
     def _repr_html_(self) -> str:
         return self.table._repr_html_() + self.load_table._repr_html_()
 
-    def summary(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON; ``load`` is of channels between switches."""
         total = [item for item in self.classes if item.role is None]
         used = sum(item.used for item in total)
@@ -172,7 +177,7 @@ class Proof:
             "load": {
                 "max": max((item.max for item in total), default=0),
                 "mean": carried / used if used else 0.0,
-                "classes": [item.summary() for item in self.classes],
+                "classes": [item.to_dict() for item in self.classes],
             },
         }
 

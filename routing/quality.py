@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints, tree_order
 from routing.kernels.congestion import NOWHERE, phase_congestion
-from routing.proof import ChannelClass, load_table, prove
+from routing.proof import ChannelClass, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
@@ -122,7 +122,7 @@ class Quality:
         return Table(
             "destinations over an uplink of a leaf",
             (
-                Column("role", ["all" if share.role is None else share.role.name.lower() for share in shares]),
+                Column("role", [role_name(share.role) for share in shares]),
                 Column("uplinks", [share.uplinks for share in shares]),
                 Column("used", [share.used for share in shares]),
                 Column("min", [share.min for share in shares]),
@@ -134,13 +134,10 @@ class Quality:
     def _repr_html_(self) -> str:
         return "".join(table._repr_html_() for table in (self.table, self.uplink_table))
 
-    def summary(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        uplinks = [
-            {**asdict(share), "role": "all" if share.role is None else share.role.name.lower()}
-            for share in self.uplinks
-        ]
-        classes = [item.summary() for item in self.classes]
+        uplinks = [{**asdict(share), "role": role_name(share.role)} for share in self.uplinks]
+        classes = [item.to_dict() for item in self.classes]
         return {"ebb": self.ebb, "balance": self.balance, **asdict(self), "classes": classes, "uplinks": uplinks}
 
 
@@ -272,7 +269,7 @@ def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32
 
 
 def permutations(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return (count, n) partners: random permutations of n ranks; who would send to itself is silent."""
+    """Return (count, n) partners: random permutations of n ranks; fixed points are replaced by -1 (no flow)."""
     partners = np.array([rng.permutation(n) for _ in range(count)], np.int32).reshape(count, n)
     partners[partners == np.arange(n)] = -1
     return partners
@@ -287,7 +284,7 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
 
 
 def halving_doubling(n: int) -> NDArray[np.int32]:
-    """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; silent where there is none."""
+    """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; -1 where there is none."""
     bits = 1 << np.arange(max(n - 1, 0).bit_length())
     partners = (np.arange(n) ^ bits[:, None]).astype(np.int32)
     partners[partners >= n] = -1

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
 from topo.fabric import Fabric
 from topo.table import Column, Table
+
+if TYPE_CHECKING:
+    from routing.endpoints import EndpointSet
+    from topo.drawing import Drawing
 
 OF_TABLES = LanePlan((), ())
 """Stands for the lanes that tables and classes of traffic need."""
@@ -52,6 +56,24 @@ class Routed:
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the tables as plain values, ready for JSON."""
         return {"name": self.fabric.name, "engine": self.tables.engine, "engine_reason": self.why}
+
+    def draw(self, endpoints: EndpointSet = "hca") -> Drawing:
+        """Draw the fabric, each link coloured by the pairs of end ports that go over it.
+
+        Parameters
+        ----------
+        endpoints : str
+            Whose pairs are counted, as `routing.prove` takes it.
+
+        Examples
+        --------
+        >>> import topo, routing
+        >>> routing.route(topo.preset("lab-20").fabric).draw().svg[:4]
+        '<svg'
+        """
+        from routing.proof import prove  # which knows this class
+
+        return self.fabric.draw(prove(self, endpoints).load)
 
     def _repr_html_(self) -> str:
         figures = {**self.to_dict(), "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender
     from plan.subnet import Subnet
     from routing.endpoints import EndpointSet
-    from topo.fabric import Fabric
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -90,9 +89,6 @@ def route(
         step("reading the fabric")
         source = read_fabric_argument(fabric, subnet)
         known, more = give_roles(source, roles, cn_guids, io_guids)
-        import numpy as np
-
-        import routing
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
         from plan.render.route_output import route_document, route_files
@@ -121,13 +117,8 @@ def route(
             document["advice"] = advice(routed)
         if failures:
             step("failing links")
-            rng = np.random.default_rng(seed)
-
-            def reroute(left: Fabric) -> routing.RoutingTables:
-                return routing.route(left, wanted, lanes=lanes).tables
-
-            study = study_failures(known, reroute, failures, rng, ends)
-            document["failures"] = study.summary()
+            study = study_failures(known, failures, engine=wanted, lanes=lanes, endpoints=ends, seed=seed)
+            document["failures"] = study.to_dict()
         step("writing")
         write_folder(output, route_files(routed, document))
         rehearsal = rehearse_subnet(routed, step) if rehearse else None

@@ -92,7 +92,7 @@ def verify(
         )
     if as_json:
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(proof.summary() | faults_document(source, proof) | compared)
+        print_json(proof.to_dict() | faults_document(source, proof) | compared)
     else:
         show(source, proof)
         if expect is not None:

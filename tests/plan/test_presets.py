@@ -109,5 +109,5 @@ def test_the_manual_compares_engines_by_what_they_do(repository):
     for name, lanes, times in rows:
         (fabric,) = subnets(name)
         one, many = (prove(routed(fabric, engine)) for engine in ("balanced", "dfsssp"))
-        ratio = one.summary()["load"]["max"] / many.summary()["load"]["max"]
+        ratio = one.to_dict()["load"]["max"] / many.to_dict()["load"]["max"]
         assert (one.lanes, many.lanes, round(ratio)) == (1, int(lanes), int(times)), name

@@ -78,14 +78,14 @@ def test_pairs_are_all_different_and_no_more_than_asked_for() -> None:
 
 def test_failures_take_the_links_that_they_name_and_no_more() -> None:
     fabric = tree(4).fabric
-    study = study_failures(fabric, balanced.route, 5, np.random.default_rng(3))
+    study = study_failures(fabric, 5, engine="balanced", seed=3)
     left, failed = fail_links(fabric, 5, np.random.default_rng(3))
     assert len(set(study.failed)) == len(failed) == 5
     assert len(left.inner_links) == len(fabric.inner_links) - 5
     assert study.before == Diversity(6, 6, 4.0, 4, 2.0)
     assert study.after.mean < 4
     assert study.after == path_diversity(left, leaf_pairs(fabric, np.random.default_rng(0)))
-    summary = study.summary()
+    summary = study.to_dict()
     assert summary["links"] == 5
     assert summary["pairs"] == 16 * 15
     assert summary["delivered"] == summary["connected"] == 16 * 15
@@ -94,7 +94,7 @@ def test_failures_take_the_links_that_they_name_and_no_more() -> None:
 def test_what_falls_apart_is_counted() -> None:
     """Without any link between switches only hosts of the same leaf reach each other."""
     fabric = tree(3).fabric
-    summary = study_failures(fabric, balanced.route, 9, np.random.default_rng(0)).summary()
+    summary = study_failures(fabric, 9, engine="balanced").to_dict()
     assert summary["after"] == {"pairs": 3, "connected": 0, "mean": 0.0, "least": 0, "distance": 0.0}
     assert (summary["pairs"], summary["connected"], summary["delivered"]) == (72, 18, 18)
     with pytest.raises(HeddleError, match="10 links cannot fail; tree has 9 between switches"):

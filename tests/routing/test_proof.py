@@ -131,7 +131,7 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
     assert proof.hops.tolist() == [0, k * k * (k - 1), 0, k * k * k * (k - 1)]
     assert (proof.missing, proof.credit_loops, proof.stretch, proof.lanes) == (0, 0, 0, 1)
     assert check_certificate(Routed(case.fabric, case.tables), proof)
-    assert proof.summary() == {
+    assert proof.to_dict() == {
         "pairs": k * k * (k * k - 1),
         "missing": 0,
         "disconnected": 0,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.modulo import destination_modulo
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced, fat_tree
 from routing.proof import prove
@@ -89,3 +90,19 @@ def test_a_link_within_a_level_is_refused_with_both_ends_and_another_engine() ->
     level[0] = 2
     with pytest.raises(RoutingError, match=r"s1-00 \(level 2\) is linked to s2-00 \(level 2\).*`balanced`"):
         fat_tree.route(replace(fabric, level=level))
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "cables"),
+    [
+        ((3, 3), (1, 3), (1, 1)),
+        ((4, 2), (1, 2), (1, 2)),
+        ((2, 3, 2), (1, 2, 3), (1, 1, 1)),
+        ((2, 2, 2), (1, 2, 2), (1, 2, 3)),
+    ],
+)
+def test_the_closed_form_is_that_of_the_paper(below, above, cables) -> None:
+    fabric = grow_tree(below, above, cables)
+    tables = fat_tree.route(fabric)
+    lids = tables.lid[fabric.ends()]
+    assert (tables.lft[:, lids] == destination_modulo(fabric, tables.lid)[:, lids]).all()

@@ -68,7 +68,7 @@ def test_fire_flyer_is_complete_free_of_loops_and_evenly_joined(fire_flyer):
     assert proof.pairs == 2_432_040
     assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
     assert proof.max_hops == 7
-    assert proof.summary()["load"]["max"] == 780 * 780 // 20 == 30_420
+    assert proof.to_dict()["load"]["max"] == 780 * 780 // 20 == 30_420
     joining = (fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)
     assert set(proof.load[joining]) == {30_420}, "every joint link, out of the joints"
     assert set(proof.load[fabric.peer[joining]]) == {30_420}, "and into them"
