@@ -30,7 +30,7 @@ Process = Generator[simpy.Event, Any, None]
 
 @dataclass
 class JobRecord:
-    """What has become of a job."""
+    """What has become of a job so far."""
 
     name: str
     nodes: int
@@ -95,7 +95,7 @@ class JobProcess:
         self.process = self.env.process(self.run())
 
     def run(self) -> Process:
-        """Live."""
+        """Wait for nodes and train, again after each failure, until all steps are done."""
         yield self.env.timeout(self.plan.submit)
         saved = _Saved()
         while self.record.end_s is None:
@@ -114,7 +114,7 @@ class JobProcess:
             self.scheduler.release(ends)
 
     def fail(self) -> None:
-        """Let a node of the job fail: it waits for nodes again, and goes on from its last checkpoint."""
+        """Let a node of the job fail: the job waits for nodes again, and resumes from its last checkpoint."""
         self.process.interrupt()
 
     def train(self, saved: _Saved) -> Process:
@@ -139,7 +139,7 @@ class JobProcess:
             yield saving
 
     def round(self, k: int, exchange: _Exchange) -> Process:
-        """Do k steps: load the next batch and pass on activations beside, sum gradients beside the backward pass."""
+        """Do k steps. Loading and activations overlap with all computation, gradients with the backward pass."""
         env, plan = self.env, self.plan
         beside = [env.process(self.load(k)), *exchange.begin(exchange.activations, k)]
         yield env.timeout(k * plan.forward)
@@ -164,7 +164,7 @@ class JobProcess:
 
 @dataclass
 class _Saved:
-    """Steps that are safe."""
+    """Steps that the last complete checkpoint holds."""
 
     steps: int = 0
 

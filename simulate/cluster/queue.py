@@ -51,7 +51,7 @@ class QueuedJob(SpecModel):
     loaded: Bytes = 0
     """Read for the next step."""
     checkpoint: Bytes = 0
-    """Written `every` so often, beside the steps."""
+    """Written after each time of `every`, beside the steps."""
     every: SomeSeconds = 300.0
     """From the begin of a checkpoint to the next."""
     submit: Seconds = 0.0

@@ -1,4 +1,4 @@
-"""A run of processes that can be stopped, and gone on with to the last bit.
+"""SimPy processes on a network that can be stopped and resumed, with the same results to the last bit.
 
 Processes of SimPy cannot be saved. But all that they learn from the network is which transfers have ended when; and
 they do the same again when they are told the same. So a saved run holds the ends of all transfers until it was stopped,
@@ -52,8 +52,8 @@ class ResumableEnvironment(NetworkEnvironment):
         self._ends: list[tuple[int, int, int, float, float, int]] = []
         """Step, transfer, and the last flow's `Finished`."""
         self._saved = saved
-        self._told = 0
-        """Of the saved ends, those that the processes know."""
+        self._announced = 0
+        """Saved ends that have been announced to the processes."""
         if saved is not None:
             if not np.array_equal(saved.get("run.network", np.zeros(0)), _digest(network)):
                 raise HeddleError("a saved run is of another fabric, or of other tables; go on with its own")
@@ -66,12 +66,12 @@ class ResumableEnvironment(NetworkEnvironment):
 
     @property
     def replaying(self) -> bool:
-        """Whether the processes are still told what has been."""
+        """Whether the processes are still replaying what was saved."""
         return self._saved is not None
 
     @property
     def replayed(self) -> float:
-        """The part of the saved run that the processes have gone through."""
+        """The part of the saved run that has been replayed."""
         return 1.0 if self._saved is None else self._n_steps / max(self._resume_at, 1)
 
     def step(self) -> None:
@@ -80,12 +80,12 @@ class ResumableEnvironment(NetworkEnvironment):
         self._n_steps += 1
 
     def snapshot(self) -> Arrays:
-        """Return all that is needed to go on from here.
+        """Return all that is needed to resume from here.
 
         Raises
         ------
         HeddleError
-            When the processes are still told what has been.
+            When the processes are still replaying what was saved.
         """
         self._catch_up()
         if self._saved is not None:
@@ -114,17 +114,17 @@ class ResumableEnvironment(NetworkEnvironment):
             super()._advance()
 
     def _catch_up(self) -> None:
-        """Tell the processes what ended before this step; let the network take over when all is told."""
+        """Announce the transfers that ended before this step; let the network take over after the last."""
         if self._saved is None:
             return
         done: list[tuple[int, Finished]] = []
-        while self._told < len(self._ends) and self._ends[self._told][0] == self._n_steps:
-            _, number, flow, start_s, finish_s, bottleneck = self._ends[self._told]
+        while self._announced < len(self._ends) and self._ends[self._announced][0] == self._n_steps:
+            _, number, flow, start_s, finish_s, bottleneck = self._ends[self._announced]
             if done and done[0][1].finish_s != finish_s:  # another instant
                 super()._announce(done)
                 done = []
             done.append((number, Finished(flow, start_s, finish_s, bottleneck)))
-            self._told += 1
+            self._announced += 1
         if done:
             super()._announce(done)
         if self._n_steps == self._resume_at:
@@ -135,7 +135,7 @@ class ResumableEnvironment(NetworkEnvironment):
         super()._announce(done)
 
     def _take_over(self, saved: Arrays) -> None:
-        """Go on with the network."""
+        """Resume with the network."""
         self.engine = Fluid.restored(self.network, saved)
         self._next_s = float(saved["run.next"][0])
         self._transfer = dict(saved["run.transfer"].tolist())

@@ -1,4 +1,4 @@
-"""A cluster at work, for hours or days: jobs come, wait for nodes, train, lose nodes and end; all on one network."""
+"""A cluster at work for hours or days: jobs arrive, wait for nodes, train, lose nodes and end, all on one network."""
 
 from __future__ import annotations
 
@@ -116,15 +116,15 @@ class ClusterRun:
         progress: Callable[[float], None] = lambda now_s: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Play until all jobs have ended, or what comes next is later than this; return whether that is so.
+        """Play until all jobs have ended or the next event is later than `until_s`; return False if stopped before.
 
         Parameters
         ----------
         progress
-            Is told the simulated time now and then.
+            Progress callback, called as ``progress(simulated time in seconds)``.
         stop
-            Is asked now and then whether to stop before; `play` may be called again, and `save`, unless the run still
-            catches up with what was saved.
+            Called now and then; the run stops when it returns true. `play` may be called again, and `save` unless the
+            run is still replaying what was saved.
         """
         steps = 0
         while not self._ended.processed and self.env.settle() <= until_s:
@@ -137,11 +137,11 @@ class ClusterRun:
         return True
 
     def save(self) -> Arrays:
-        """Return all that is needed to go on from here, as arrays."""
+        """Return all that is needed to resume from here, as arrays."""
         return {"plan": np.frombuffer(repr(self.queue).encode(), np.uint8), **self.env.snapshot()}
 
     def _fail(self, rng: np.random.Generator) -> Generator[simpy.Event, Any, None]:
-        """Let nodes fail one by one, at random, each for as long as its repair takes."""
+        """Let nodes fail one by one at random, each until it is repaired."""
         ends = self.scheduler.ends
         mean_s = DAY_S / (self.queue.rules.failures_a_node_day * len(ends))
         while True:

@@ -1,4 +1,4 @@
-"""Who gives jobs their nodes: within a zone where there is room, or anywhere."""
+"""The scheduler: which nodes a job gets, within a zone where there is room, or anywhere."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Request(NamedTuple):
 
 
 class Scheduler:
-    """Gives nodes to whoever waits longest, unless one behind it fits where it does not.
+    """Grants nodes in the order of requests, but lets a later request pass an earlier one that does not fit yet.
 
     With the rule of Fire-Flyer (An et al., SC'24, arXiv 2408.14158, section III-B) a job runs within one zone, and only
-    so many at a time may span zones. Without it, nodes are drawn from all that are free.
+    a number of them at a time may span zones. Without it, nodes are drawn from all that are free.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ class Scheduler:
         return int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
 
     def request(self, nodes: int) -> simpy.Event:
-        """Ask for so many nodes; the event succeeds with their end ports.
+        """Request nodes; the event succeeds with their end ports.
 
         Raises
         ------
         HeddleError
-            When there will never be so many.
+            When there can never be that many.
         """
         if not 1 <= nodes <= self.most_nodes:
             raise HeddleError(f"a job wants {nodes} nodes; expected 1 to {self.most_nodes}")
@@ -86,14 +86,14 @@ class Scheduler:
         return granted
 
     def release(self, ends: ArrayLike) -> None:
-        """Take back the nodes of a job, all that it was given."""
+        """Take back all nodes of a job."""
         numbers = self._numbers(ends)
         self._free[numbers] = True
         self._spanning.discard(numbers[0])
         self._serve()
 
     def take_down(self, end: int) -> None:
-        """Give this node to nobody until it is repaired."""
+        """Grant this node to no job until it is repaired."""
         self._up[self._numbers(end)] = False
 
     def is_up(self, end: int) -> bool:
@@ -101,7 +101,7 @@ class Scheduler:
         return bool(self._up[self._number[end]])
 
     def repair(self, end: int) -> None:
-        """Give this node again."""
+        """Grant this node again."""
         self._up[self._numbers(end)] = True
         self._serve()
 

@@ -179,7 +179,7 @@ class EndPortNames:
     """The adapter ports of a fabric by name.
 
     A name is a NodeDescription (``gpu0001 mlx5_0``), a host (``gpu0001``), either with a port number (``gpu0001
-    mlx5_0:2``), or a port GUID (``0x98039b0300c1f2aa``), which is the way out where descriptions are not unique.
+    mlx5_0:2``), or a port GUID (``0x98039b0300c1f2aa``), which is always unique.
     """
 
     def __init__(self, fabric: Fabric) -> None:

@@ -29,7 +29,7 @@ BUCKET_BYTES = 25 * 2.0**20
 """Gradients that PyTorch's DistributedDataParallel sends at a time (``bucket_cap_mb``)."""
 
 Collective = Callable[[float], Flows]
-"""Flows between ranks of a collective of so many bytes."""
+"""Flows between ranks of a collective, by its bytes."""
 
 
 class OperationGraph:
@@ -155,7 +155,7 @@ def vgg16(compute_s: float, bytes_a_parameter: float = 4.0) -> tuple[Layer, ...]
 
 
 def layer_groups(layers: Sequence[Layer], most_bytes: float) -> list[list[Layer]]:
-    """Return neighbouring layers in groups of at most so many bytes, or of one layer; from the last layer to the first.
+    """Return neighbouring layers in groups of at most `most_bytes`, or of one layer, from the last layer to the first.
 
     So PyTorch fills buckets: in the order in which gradients are ready, whole parameters only.
     """

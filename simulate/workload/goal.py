@@ -130,8 +130,8 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
     awaited = flows.dep.astype(np.int64)
     known = (src[awaited] == src[waiter]) | (dst[awaited] == src[waiter])
     # One signal for each flow and rank that knows what the sender does not: (flow, rank that tells).
-    told, signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)
-    n_signals = told.shape[1]
+    informed, signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)
+    n_signals = informed.shape[1]
     delay, start = (np.rint(time / CALC_UNIT_S).astype(np.int64) for time in (flows.delay_s, flows.start_s))
     delayed, started = np.flatnonzero((delay > 0) & moves), np.flatnonzero(start > 0)
 
@@ -151,9 +151,9 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
             ),
         ]
     )
-    rank = np.concatenate([src, dst[moves], src[delayed], src[started], told[1], src[told[0]]])
+    rank = np.concatenate([src, dst[moves], src[delayed], src[started], informed[1], src[informed[0]]])
     peer = np.concatenate(
-        [np.where(moves, dst, ANY), src[moves], np.full(blocks[2] + blocks[3], ANY), src[told[0]], told[1]]
+        [np.where(moves, dst, ANY), src[moves], np.full(blocks[2] + blocks[3], ANY), src[informed[0]], informed[1]]
     )
     size = np.rint(flows.size_bytes).astype(np.int64)
     size = np.concatenate(
@@ -172,7 +172,7 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
             np.stack([send_op[delayed], gate[delayed]], axis=1),
             np.stack([gate[started], at[3] + np.arange(blocks[3])], axis=1),
             np.stack([at[4] + signal.ravel(), ended(awaited[~known], dst[awaited[~known]])], axis=1),
-            np.stack([gate[told[0]], at[5] + np.arange(n_signals)], axis=1),
+            np.stack([gate[informed[0]], at[5] + np.arange(n_signals)], axis=1),
         ]
     )
     order = np.argsort(rank, kind="stable")

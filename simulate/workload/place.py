@@ -57,7 +57,7 @@ class RunningJob:
     seed: int = 0
     """Of what the clients of a storage job draw."""
     gpus: int = 1
-    """Ranks on each end port: the GPUs of a server that is looked into."""
+    """Ranks on each end port: the GPUs of a server whose inside is simulated."""
 
     @property
     def n_ranks(self) -> int:
@@ -77,7 +77,7 @@ class Workload:
     storage: StorageSpec = field(default_factory=StorageSpec)
     """The file system of its storage jobs, whose flows come about as it is played."""
     devices: Devices = NO_DEVICES
-    """The inside of servers that jobs look into; their flows are between these devices."""
+    """The inside of servers whose GPUs take part; the flows of such jobs are between these devices."""
 
     @property
     def acts(self) -> bool:
@@ -117,7 +117,7 @@ def place_workload(
     rng
         For random mappings.
     models
-        Servers by name, for jobs that look into them.
+        Servers by name, for jobs of their GPUs.
 
     Raises
     ------
@@ -280,7 +280,7 @@ class _Placer:
     def gpu_allreduce(
         self, entry: _Entry, job: GpuAllreduceJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
     ) -> tuple[Servers, Flows]:
-        """Return the servers of a job that looks into them, and its flows between their devices."""
+        """Return the servers of a job that simulates their inside, and its flows between their devices."""
         if job.server not in models:
             hint = did_you_mean(job.server, models)
             raise entry.refusal(("server",), "", "a server of the catalog with GPUs", hint)

@@ -56,7 +56,7 @@ class JobResult:
     kind: str
     """``collective``, ``gpu-allreduce``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
     ranks: int
-    """End ports that take part; GPUs, where servers are looked into."""
+    """End ports that take part; GPUs, where the inside of servers is simulated."""
     flows: int
     """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
     bytes: float

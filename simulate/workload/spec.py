@@ -41,7 +41,7 @@ class PlacedJob(JobBase):
     zone: Annotated[int, Field(ge=0, le=32_767)] | None = None
     """The zone that it must run in, where that matters."""
     spread: Group | None = None
-    """Deal the ranks evenly over leaves or zones; without this, adapters are taken in order."""
+    """Spread the ranks evenly over leaves or zones; without this, adapters are taken in order."""
     mapping: Mapping = "as-placed"
     """Which rank runs on which of the adapters."""
 
@@ -203,7 +203,7 @@ class StorageJob(RankedJob):
     loaders: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Loaders of a client, side by side."""
     checkpoint: Bytes = 0
-    """Written by each client at the start of the job, and again `every` so often."""
+    """Written by each client at the start of the job, and again after each time of `every`."""
     every: Seconds = 300.0
     """From the begin of a checkpoint to the next; one that takes longer is waited for."""
     checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1

@@ -6,7 +6,7 @@ After An et al., "Fire-Flyer AI-HPC", SC'24, arXiv 2408.14158, section VI-B, and
 - A file is cut into chunks of equal size, striped over *chains*. A chain is a row of *targets*, each on an SSD of
   another server, that hold the same chunks (CRAQ): a read goes to any of them, a write from the first to the last.
 - Request to send: a server that has read a chunk from its SSD asks the client, which lets only so many servers send to
-  it at a time. This keeps many servers from filling the client's link at once (incast), for some latency more.
+  it at a time. This keeps many servers from filling the client's link at once (incast), and costs some latency.
 - A server has an adapter in every zone, and serves a client over the one in the client's zone.
 
 What the fluid network cannot show: there are no queues in switches, so nothing is lost or paused, and no flow holds up
@@ -42,14 +42,14 @@ File = NDArray[np.int32]
 
 
 class Target(NamedTuple):
-    """A place for chunks."""
+    """An SSD of a server that holds chunks."""
 
     server: int
     ssd: int
 
 
 class Reading(NamedTuple):
-    """A read that is over."""
+    """A completed read."""
 
     client: int
     """End port of the client."""
@@ -93,7 +93,7 @@ class Storage:
         self._next_chain = 0
         self.readings: list[Reading] = []
         self.written_bytes = 0.0
-        """Bytes of clients that every replica has kept."""
+        """Bytes of clients that every replica has stored."""
 
     def file(self, rng: np.random.Generator) -> File:
         """Return a new file: on the chains behind those of the file before it, round-robin, in an order at random."""
@@ -113,14 +113,14 @@ class Storage:
         return ends.get(zone, next(iter(ends.values())))
 
     def fetch(self, target: Target, size_bytes: float) -> Process:
-        """An SSD reads: one read after another at its rate. Latencies overlap, since it works on many at a time."""
+        """Read from an SSD, which transfers one read at a time at its rate; the latencies of reads overlap."""
         with self.ssds[target.server][target.ssd].request() as turn:
             yield turn
             yield self.env.timeout(size_bytes / self.read_bytes_s)
         yield self.env.timeout(self.read_latency_s)
 
     def keep(self, target: Target, size_bytes: float) -> Process:
-        """An SSD writes."""
+        """Write to an SSD."""
         with self.ssds[target.server][target.ssd].request() as turn:
             yield turn
             yield self.env.timeout(size_bytes / self.write_bytes_s)
@@ -135,7 +135,7 @@ class Client:
     end
         End port of its adapter.
     rng
-        Draws samples and replicas; each client has its own, so that what one draws does not depend on when others do.
+        Draws samples and replicas; each client has its own, so that its draws do not depend on those of others.
     sl
         Service level of what it reads and writes.
     tag
@@ -152,7 +152,7 @@ class Client:
         senders = storage.setup.senders
         self.permission = None if senders is None else simpy.Resource(self.env, senders)
         self.senders = 0
-        """Servers that send to it now."""
+        """Servers that send to this client now."""
 
     def read(self, file: File, chunk: int, size_bytes: float) -> Process:
         """Read from a chunk: ask a server that has it, which asks back when its SSD has read, and sends when it may."""
@@ -187,12 +187,12 @@ class Client:
         storage.written_bytes += size_bytes
 
     def load(self, files: list[File], batch: int, sample_bytes: float, *, batches: int | None = None) -> Process:
-        """Load data as FFRecord does: ask for all samples of a batch at once, go on when the last one is there.
+        """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived.
 
         Parameters
         ----------
         batches
-            How many; None for ever.
+            Number of batches; None for no end.
         """
         done = 0
         while batches is None or done < batches:
@@ -203,7 +203,7 @@ class Client:
             done += 1
 
     def save(self, file: File, size_bytes: float, *, depth: int = 16) -> Process:
-        """Save a checkpoint: write chunk after chunk of a file, so many at a time."""
+        """Save a checkpoint: write the chunks of a file, `depth` at a time."""
         chunk_bytes = float(self.storage.setup.chunk)
         count = int(np.ceil(size_bytes / chunk_bytes))
         sizes = np.full(count, chunk_bytes)
@@ -259,15 +259,15 @@ class BulkStorage:
         self._row = {zone: at for at, zone in enumerate(zones)}
 
     def read(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
-        """Let each of these nodes read so many bytes."""
+        """Let each of these nodes read `size_bytes`."""
         node = np.repeat(np.asarray(ends, np.int64), self.streams)
         server = rng.integers(self._adapter.shape[1], size=len(node))
         return self.env.transfer_all(self._at(node, server), node, size_bytes / self.streams, sl=self.sl)
 
     def write(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
-        """Let each of these nodes write so many bytes: to the first server of a chain, from it to the next, and so on.
+        """Let each of these nodes write `size_bytes` to the first server of a chain, which passes them on to the next.
 
-        A chain passes on a chunk while it takes in the next, so that all of it moves at a time.
+        A server passes on a chunk while it receives the next, so all transfers of a chain run at the same time.
         """
         node = np.repeat(np.asarray(ends, np.int64), self.streams)
         first = rng.integers(self._adapter.shape[1], size=len(node))
@@ -287,18 +287,18 @@ class BulkStorage:
 
 @dataclass(frozen=True, eq=False)
 class SteadyReads:
-    """Means over a time in which reads come and go."""
+    """Means over a measured time in which clients read without end."""
 
     time_s: float
-    """How long one has looked."""
+    """Length of the measured time."""
     bytes_s: float
-    """Read by all clients together."""
+    """Bytes a second that all clients read together."""
     read_s: float
-    """From the first byte of a read to its last, of those that end in the time."""
+    """From the first byte of a read to its last, over the reads that end in the measured time."""
     waited_s: float
-    """From the asking to the first byte, of the same."""
+    """From the request to the first byte, over the same reads."""
     senders: float
-    """Servers that send to a client as one begins to, itself included, of the same."""
+    """Servers that send to a client when a read begins, its own included, over the same reads."""
     load: NDArray[np.float64]
     """(P,) load of each channel of the fabric, as a part of its capacity."""
 
@@ -318,7 +318,7 @@ def steady_reads(
     sl: int = 0,
     seed: int = 0,
 ) -> SteadyReads:
-    """Let clients read batches of random samples without end, and look at them when the pipes are full.
+    """Let clients read batches of random samples without end, and measure once they are in a steady state.
 
     Parameters
     ----------
@@ -331,11 +331,11 @@ def steady_reads(
     setup
         The file system.
     loaders
-        Loaders of each client, which ask for `batch` samples at once and go on when the last one is there.
+        Loaders of each client, which request `batch` samples at once, and the next when the last has arrived.
     warm_s, time_s
-        Seconds until one looks, and for how long.
+        Seconds before the measurement begins, and its length.
     beside
-        Flows that begin when one looks; then one looks until the last of them has ended.
+        Flows that begin with the measurement, which then lasts until the last of them has ended.
 
     Raises
     ------

@@ -208,7 +208,7 @@ def shift_all_to_all(n_ranks: int) -> Schedule:
 def pipeline(n_ranks: int, micro_batches: int = 1, *, backward: bool = True) -> Schedule:
     """Each micro-batch goes from rank to rank to the last, and its gradient comes back once it is there.
 
-    The buffer has one block for each micro-batch, then one for each gradient where there is a way back. A rank
+    The buffer has one block for each micro-batch, then one for each gradient where these are sent back. A rank
     passes on the micro-batches in order; the two directions do not wait for each other (GPipe runs all forward passes
     first, 1F1B alternates: both put the same bytes on the same links).
     """
@@ -228,7 +228,7 @@ def pipeline(n_ranks: int, micro_batches: int = 1, *, backward: bool = True) -> 
     )
     if not backward or edges == 0:
         return there
-    # The way back is the way forth with the ranks reversed, shifted in blocks, messages and steps.
+    # The backward messages mirror the forward ones: ranks reversed; blocks, messages and steps shifted.
     back = forth + forth.size
     return Schedule.of(
         n_ranks,
