@@ -99,9 +99,7 @@ class Flows:
                 raise HeddleError(
                     f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}"
                 )
-        if len(flow) and np.any(flow[1:] < flow[:-1]):
-            order = np.argsort(flow, kind="stable")
-            flow, dep = flow[order], dep[order]
+        dep_offset, grouped = grouped_dependencies(n, flow, dep)
         level = np.broadcast_to(np.asarray(sl), (n,))
         if n and (level.min() < ASK or level.max() > 15):
             raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
@@ -112,8 +110,8 @@ class Flows:
             start_s=columns[3].astype(np.float64),
             delay_s=columns[4].astype(np.float64),
             sl=level.astype(np.int8),
-            dep_offset=np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=n))]).astype(np.int64),
-            dep=dep.astype(np.int32),
+            dep_offset=dep_offset,
+            dep=grouped,
             tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
         )
 
@@ -199,6 +197,17 @@ class Flows:
             raise HeddleError(
                 f"{len(circle)} flows wait for each other in a circle: {shown}; one of them must begin without the next"
             )
+
+
+def grouped_dependencies(
+    n: int, flow: NDArray[np.int64], dep: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return ``dep_offset`` and ``dep`` of n flows, where flow ``flow[i]`` waits for flow ``dep[i]``, in any order."""
+    if len(flow) and np.any(flow[1:] < flow[:-1]):
+        order = np.argsort(flow, kind="stable")
+        flow, dep = flow[order], dep[order]
+    offset = np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=n))]).astype(np.int64)
+    return frozen(offset), frozen(dep.astype(np.int32))
 
 
 def concatenate(parts: Sequence[Flows]) -> Flows:

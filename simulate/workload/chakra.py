@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError, HeddleError
-from topo.fabric import frozen
 
 COLLECTIVES = {
     0: "allreduce",
@@ -224,10 +223,7 @@ class _Builder:
         )
 
     def refuse_circle(self, pairs: NDArray[np.int64]) -> None:
-        n = len(self.src) + self.n_expanded
-        order = np.argsort(pairs[:, 0], kind="stable")
-        offset = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=n))]).astype(np.int64)
-        circle = find_cycle(frozen(offset), frozen(pairs[order, 1].astype(np.int32)))
+        circle = find_cycle(*grouped_dependencies(len(self.src) + self.n_expanded, pairs[:, 0], pairs[:, 1]))
         named = list(dict.fromkeys(self.node[flow] for flow in circle.tolist() if flow < len(self.src)))
         if named:
             shown = " waits for ".join(f"node {node} of rank {rank}" for rank, node in [*named[:5], named[0]])

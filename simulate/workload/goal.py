@@ -9,10 +9,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import freeze_arrays
 
 CALC_UNIT_S = 1e-9
 """Seconds of a unit of ``calc``: a nanosecond by convention of LogGOPSim."""
@@ -270,9 +270,7 @@ def _refuse_lost_receives(
 
 
 def _refuse_circle(goal: Goal, ops: NDArray[np.int64], flow: NDArray[np.int64], dep: NDArray[np.int64]) -> None:
-    order = np.argsort(flow, kind="stable")
-    offset = np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=len(ops)))]).astype(np.int64)
-    circle = find_cycle(frozen(offset), frozen(dep[order].astype(np.int32)))
+    circle = find_cycle(*grouped_dependencies(len(ops), flow, dep))
     if len(circle):
         lines = [f"line {goal.line[ops[at]]}" for at in [*circle[:5].tolist(), int(circle[0])]]
         shown = " waits for ".join(lines[:-1]) + (" waits for ..." if len(circle) > 5 else f" waits for {lines[-1]}")
