@@ -1,5 +1,6 @@
 """Storage beside other jobs: the same bytes each time, every flow with its job, and shares by lanes."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.lanes.policy import ASK
 from routing.routed import Routed
-from simulate import play
+from simulate import allreduce, parse_workload, play
 from simulate.network import Network
 from simulate.outcome.outcome import Outcome
 from simulate.workload.place import Workload, place_workload
@@ -117,3 +118,34 @@ def test_refuses_storage_where_nobody_stores() -> None:
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(SpecError, match=r"w\.yaml:1:28: found .* expected storage servers"):
         place_workload(validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0))
+
+
+def test_plays_flows_collectives_and_workloads_alike() -> None:
+    hosts = FABRIC.ends(role="compute")
+    job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "sl": 0}
+    simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC), alone=True)
+    task = allreduce(hosts, "10 MB")
+    flows = play(NETWORK, task.flows(FABRIC))
+
+    assert play(NETWORK, task).makespan_s == flows.makespan_s == simulation.makespan_s
+    assert simulation.jobs[0].slowdown == 1.0
+    assert simulation.outcome.timeline is not None
+    assert flows.timeline is None
+
+
+def test_a_simulation_shows_itself() -> None:
+    job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "ranks": 4}
+    simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC))
+    headings = [column.heading for column in simulation.job_table.columns]
+    assert headings == ["job", "what", "ranks", "time (s)", "algbw (GB/s)", "busbw (GB/s)"]
+    assert next(simulation.job_table.rows())[:3] == ("sum", "allreduce by ring", "4")
+    assert next(simulation.flow_table.rows())[:2] == ("sum", "24")
+    assert "busbw (GB/s)" in simulation._repr_html_()
+    found = simulation.to_dict()
+    assert [*found] == ["fabric", "makespan_s", "flows", "events", "jobs", "links"]
+    json.dumps(found)
+
+
+def test_refuses_an_engine_of_another_name() -> None:
+    with pytest.raises(HeddleError, match="found the engine 'packet'; expected one of fluid"):
+        play(NETWORK, allreduce(FABRIC.ends(role="compute"), 1e6), engine="packet")

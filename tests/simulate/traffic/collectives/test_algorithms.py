@@ -1,13 +1,23 @@
 """Every collective, played on real numbers in orders that its dependencies allow, and its closed forms."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.clusters import zoned
 from helpers.collectives import crossings, play
 from helpers.strategies import examples
-from simulate.traffic.collectives.algorithms import ALGORITHMS, _most_messages_of_a_rank, schedule
+from simulate.traffic.collectives.algorithms import (
+    ALGORITHMS,
+    _most_messages_of_a_rank,
+    all_to_all,
+    allreduce,
+    collective,
+    schedule,
+)
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.steps import (
     halving_doubling_allreduce,
@@ -18,9 +28,10 @@ from simulate.traffic.collectives.steps import (
     ring_reduce_scatter,
 )
 from simulate.traffic.collectives.trees import depths, double_binary_tree, rerooted, tree_allreduce, zone_trees
+from simulate.traffic.placement import leaf_of
 from topo.errors import HeddleError
 
-PAIRS = [(collective, algorithm) for collective, by in ALGORITHMS.items() for algorithm in by]
+PAIRS = [(kind, algorithm) for kind, by in ALGORITHMS.items() for algorithm in by]
 POWERS_ONLY = ("recursive-halving", "recursive-doubling")
 
 
@@ -253,3 +264,42 @@ def test_a_circle_is_found_when_played() -> None:
         play(plan, np.zeros((2, 1)), np.random.default_rng(0))
     with pytest.raises(ValueError, match="buffers have shape"):
         play(plan, np.zeros((3, 1)), np.random.default_rng(0))
+
+
+def test_a_collective_among_hosts_is_its_schedule_on_their_end_ports() -> None:
+    fabric = zoned(leaves=2, spines=2, n_gpus=8, n_storage=0, joints=1, ports=1)
+    hosts = fabric.ends(role="compute")[::-1]
+    for kind, algorithms in ALGORITHMS.items():
+        for algorithm in algorithms:
+            found = collective(kind, hosts, "3 MB", algorithm, chunks=2, group="leaf").flows(fabric)
+            wanted = schedule(kind, algorithm, 8, chunks=2, groups=leaf_of(fabric, hosts)).flows(3e6).placed(hosts)
+            for name in ("src", "dst", "size_bytes", "dep_offset", "dep", "tag"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
+def test_verbs_choose_what_is_not_said() -> None:
+    hosts = np.arange(8)
+    assert allreduce(hosts, 1e6).algorithm == "ring"
+    assert (allreduce(hosts, 1e6, "zone-tree").chunks, allreduce(hosts, 1e6).chunks) == (64, 1)
+    assert all_to_all(hosts, "1 MiB").size_bytes == 2**20
+    assert collective("reduce", hosts, 5, "double-binary-tree", chunks=3, repeat=2).chunks == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: collective("allreduces", [1], 1),
+            "found the algorithm '' for 'allreduces'; expected one of allreduce",
+        ),
+        (lambda: allreduce([1, 2], 1, "tree"), "found the algorithm 'tree'"),
+        (lambda: allreduce([1, 2], "1 parsec"), "found the size '1 parsec'; expected a size in B"),
+        (lambda: allreduce([1, 2], -1.0), "found -1.0 bytes, 1 times"),
+        (lambda: collective("reduce", [1], float("nan")), "found nan bytes"),
+        (lambda: collective("reduce", [1], 1, repeat=0), "1 bytes, 0 times"),
+    ],
+)
+def test_verbs_refuse(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(HeddleError) as refusal:
+        call()
+    assert says in str(refusal.value)
