@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,16 @@ def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) ->
     question = "import topo.hardware.catalog; print(topo.hardware.catalog.config_root())"
     asked = run(sys.executable, "-c", question, cwd=tmp_path, PYTHONPATH=str(site))
     assert asked.stdout.strip() == str(installed), asked.stderr
+
+
+def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
+    """Each page in docs/notebooks was made from the cells of its notebook: `make notebooks` makes them anew."""
+    spec = spec_from_file_location("render_notebooks", repository / "scripts" / "render_notebooks.py")
+    assert spec and spec.loader
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    notebooks = sorted(script.NOTEBOOKS.glob("*.ipynb"))
+    assert notebooks
+    assert [notebook.name for notebook in notebooks if script.is_stale(notebook)] == []
+    assert {page.stem for page in script.PAGES.glob("*.md")} == {notebook.stem for notebook in notebooks}
+    assert sum(path.stat().st_size for path in script.PAGES.rglob("*.*")) < 2_000_000
