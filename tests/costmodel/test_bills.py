@@ -13,11 +13,13 @@ import topo
 from costmodel import bill
 from costmodel.bills import Bill, make_bill
 from costmodel.parts import SERVER_ROLES, SPARE, Line
-from helpers.clusters import CATALOG, tree
+from helpers.clusters import CATALOG, gpus, tree
+from topo.builder import FabricBuilder
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import Source
 from topo.room.cables import CablePart, Cabling, choose_cables
 from topo.room.racks import FloorPlan, place_devices
+from topo.shapes.fat_tree import FatTree
 
 OPTIC_W = 5.25
 """Nobody prints what this transceiver draws, so the catalog has no figure; this is one for the laws below."""
@@ -87,6 +89,29 @@ def test_two_transceivers_and_a_fibre_draw_what_two_ends_of_a_cable_do(links: li
     lines = [Line("optic", "MMA1T00-HS", 2 * count, place) for place, count in links]
     in_switches = sum(count * sum(end not in SERVER_ROLES for end in place.split(" - ")) for place, count in links)
     assert Bill(tuple(lines), KNOWN).power.network_w == pytest.approx(OPTIC_W * in_switches)
+
+
+def test_a_cable_with_two_legs_is_bought_once() -> None:
+    fabric = FatTree(switch="QM8700", split=True, oversubscription=3.0).compile([gpus(40)], CATALOG, "split")[0]
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    (cabling,) = choose_cables([fabric], layout, CATALOG)
+    parts = make_bill([fabric], CATALOG, layout, [cabling])
+    cables = set(cabling.cable.tolist()) - {-1}
+
+    assert len(cables) < len(fabric.links), "some cables have two legs, or this test tests nothing"
+    assert parts.count("cable") + parts.count("fibre") == len(cables)
+
+
+@given(st.integers(1, 200))
+def test_frames_are_bought_whole(chips: int) -> None:
+    builder = FabricBuilder("chips")
+    for chip in range(chips):
+        builder.switch(f"chip{chip}", model="CS8500", radix=40, role=topo.Role.LEAF, level=1)
+    (line,) = make_bill([builder.build()], CATALOG).lines
+    whole = CATALOG.switch("CS8500").chips
+
+    assert (line.kind, line.item, line.place) == ("switch", "CS8500", "frame")
+    assert (line.count - 1) * whole < chips <= line.count * whole
 
 
 @pytest.mark.parametrize("units", [42, 12])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.bills import Bill, make_bill
-from costmodel.parts import Line
+from costmodel.parts import Line, PartKind
 from costmodel.price import UNITS, Range
 from helpers.clusters import tree, zoned
 from topo.hardware.catalog import Catalog
@@ -66,6 +66,15 @@ def test_ones_own_price_takes_the_place_of_all_others(catalog: Catalog) -> None:
     cheap = replace(quote, points=(replace(quote.points[0], low=1.0, high=1.0),))
     ours = replace(catalog, prices=MappingProxyType({**catalog.prices, "QM8700": {"USD": cheap}}))
     assert make_bill([zoned()], ours).price("USD").network == Range(122, 122)
+
+
+@pytest.mark.parametrize("kind", ["cable", "fibre", "optic", "adapter", "switch", "node"])
+def test_what_comes_with_a_switch_or_a_node_has_no_price_of_its_own_in_units(kind: PartKind, catalog: Catalog) -> None:
+    (priced,) = Bill((Line(kind, "QM8700", 3, "pcie-a100"),), catalog).price(UNITS).lines
+    comes_with = {"cable": "switch", "fibre": "switch", "optic": "switch", "adapter": "node"}.get(kind, "")
+    assert priced.included == comes_with
+    assert (priced.unit_price is None) == bool(comes_with)
+    assert not priced.is_gap
 
 
 @pytest.mark.parametrize(("amount", "shown"), [(Range(3, 3), "3"), (Range(1234, 5678.4), "1,234 to 5,678")])

@@ -27,16 +27,34 @@ def test_a_tapered_leaf_keeps_its_ratio_and_wastes_no_port(ratio: float, switch:
     assert size.leaves * size.parallel <= radix
 
 
+@given(spines=st.integers(1, 30), parallel=st.integers(1, 6), ratio=ratios)
+def test_uplinks_set_by_hand_bound_the_ports_down(spines: int, parallel: int, ratio: float) -> None:
+    tree = FatTree(switch="QM8700", leaves=2, spines=spines, parallel=parallel, oversubscription=ratio)
+    up = spines * parallel
+    if up > 39 or 2 * parallel > 40:
+        with pytest.raises(DesignError):
+            tree.size(1, CATALOG)
+        return
+    size = tree.size(1, CATALOG)
+
+    assert (size.spines, size.parallel) == (spines, parallel)
+    if ratio == 1:
+        assert size.down == 40 - up
+    else:
+        assert size.down <= up * ratio and size.down <= 40 - up
+        assert size.down + 1 > min(up * ratio, 40 - up)
+
+
 @given(
     leaf=st.sampled_from([1.0, 1.5, 2.0, 7 / 3, 3.0]),
     spine=st.sampled_from([1.0, 1.2, 1.5, 2.0, 7 / 3, 3.0]),
     ports=st.integers(1, 3_000),
+    cores=st.one_of(st.none(), st.integers(1, 400)),
 )
-def test_three_levels_carry_what_the_ratios_leave(leaf: float, spine: float, ports: int) -> None:
+def test_three_levels_carry_what_the_ratios_leave(leaf: float, spine: float, ports: int, cores: int | None) -> None:
+    tree = FatTree(switch="QM8700", levels=3, cores=cores, oversubscription=leaf, spine_oversubscription=spine)
     try:
-        size = FatTree(switch="QM8700", levels=3, oversubscription=leaf, spine_oversubscription=spine).size(
-            ports, CATALOG
-        )
+        size = tree.size(ports, CATALOG)
     except DesignError:
         return
     from_leaves = size.leaves_per_pod * size.parallel
