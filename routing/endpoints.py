@@ -23,6 +23,13 @@ def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointS
     ------
     RoutingError
         When there is no such set.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> len(routing.select_endpoints(fabric, routing.route(fabric).tables, "all"))
+    26
     """
     kind = fabric.kind[fabric.end_node]
     if endpoints == "hca":
@@ -37,7 +44,15 @@ def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointS
 
 
 def tree_order(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the end ports ordered by the switch they hang on, and there by its port: neighbours stand together."""
+    """Return the end ports ordered by the switch they hang on, and there by its port: neighbours stand together.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> routing.tree_order(fabric, fabric.ends())[:4]
+    array([4, 5, 6, 7], dtype=int32)
+    """
     return frozen(ends[np.lexsort((delivery_channels(fabric, ends), fabric.end_switch[ends]))])
 
 

@@ -80,7 +80,15 @@ class Trace:
 
 
 def end_label(fabric: Fabric, end: int) -> str:
-    """Name of an end port for messages: ``gpu0001 mlx5_0:1``, or ``leaf01:0`` for a switch's own."""
+    """Name of an end port for messages: ``gpu0001 mlx5_0:1``, or ``leaf01:0`` for a switch's own.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> routing.end_label(fabric, 0), routing.end_label(fabric, int(fabric.ends()[0]))
+    ('leaf0:0', 'gpu00 mlx5_0:1')
+    """
     if end < fabric.n_switches:
         return f"{fabric.label(end)}:0"
     return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)

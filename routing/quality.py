@@ -259,7 +259,14 @@ def congestion(
 
 
 def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return (count, n) partners: a random half of n ranks sends to the other half; one stays out when n is odd."""
+    """Return (count, n) partners: a random half of n ranks sends to the other half; one stays out when n is odd.
+
+    Examples
+    --------
+    >>> import numpy as np, routing
+    >>> routing.bisections(4, 1, np.random.default_rng(0))
+    array([[ 3, -1,  1, -1]], dtype=int32)
+    """
     half = n // 2
     partners = np.full((count, n), -1, np.int32)
     for row in partners:
@@ -269,14 +276,29 @@ def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32
 
 
 def permutations(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return (count, n) partners: random permutations of n ranks; fixed points are replaced by -1 (no flow)."""
+    """Return (count, n) partners: random permutations of n ranks; fixed points are replaced by -1 (no flow).
+
+    Examples
+    --------
+    >>> import numpy as np, routing
+    >>> routing.permutations(4, 1, np.random.default_rng(0))
+    array([[ 2,  0,  1, -1]], dtype=int32)
+    """
     partners = np.array([rng.permutation(n) for _ in range(count)], np.int32).reshape(count, n)
     partners[partners == np.arange(n)] = -1
     return partners
 
 
 def shifts(n: int, count: int) -> NDArray[np.int32]:
-    """Return partners of shifts of n ranks, (n - 1, n), or (count, n) evenly spaced ones where there are more."""
+    """Return partners of shifts of n ranks, (n - 1, n), or (count, n) evenly spaced ones where there are more.
+
+    Examples
+    --------
+    >>> import routing
+    >>> routing.shifts(4, 2)
+    array([[1, 2, 3, 0],
+           [3, 0, 1, 2]], dtype=int32)
+    """
     if n < 2:
         return np.zeros((0, n), np.int32)
     by = np.arange(1, n) if n - 1 <= count else np.unique(np.linspace(1, n - 1, count).astype(np.int64))
@@ -284,7 +306,15 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
 
 
 def halving_doubling(n: int) -> NDArray[np.int32]:
-    """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; -1 where there is none."""
+    """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; -1 where there is none.
+
+    Examples
+    --------
+    >>> import routing
+    >>> routing.halving_doubling(3)
+    array([[ 1,  0, -1],
+           [ 2, -1,  0]], dtype=int32)
+    """
     bits = 1 << np.arange(max(n - 1, 0).bit_length())
     partners = (np.arange(n) ^ bits[:, None]).astype(np.int32)
     partners[partners >= n] = -1

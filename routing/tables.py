@@ -46,6 +46,13 @@ def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:
     ------
     RoutingError
         When the fabric has more end ports than a subnet has unicast LIDs.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> routing.assign_lids(fabric)[:4]
+    array([1, 2, 3, 4], dtype=uint16)
     """
     plugged = fabric.end_switch >= 0
     count = int(np.count_nonzero(plugged))
@@ -76,6 +83,14 @@ def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDA
     """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
 
     Entries are those for the LID that an end port has in each of them; who has none there has no path.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> one, other = (routing.route(fabric, engine).tables for engine in ("balanced", "minhop"))
+    >>> len(routing.differing_entries(fabric, one, other))
+    72
     """
     owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
 

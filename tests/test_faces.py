@@ -8,7 +8,7 @@ import re
 import pytest
 
 FACES = ("topo", "routing", "simulate", "costmodel")
-WITH_EXAMPLES = ("topo", "simulate", "costmodel")
+WITH_EXAMPLES = ("topo", "routing", "simulate", "costmodel")
 """Faces of which each function has an example."""
 NAME = re.compile(r"^    ``(\w+)``  \S", re.MULTILINE)
 

@@ -223,6 +223,13 @@ def choose(fabric: Fabric) -> tuple[str, str]:
 
     `balanced` starts from what `fat-tree` finds and only improves it, so `fat-tree` is taken where there is nothing to
     improve: on a whole tree whose hosts are all of one role.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> routing.choose(fabric)
+    ('balanced', 'hosts of several roles')
     """
     joints = int(np.count_nonzero(fabric.role == Role.JOINT))
     if joints:

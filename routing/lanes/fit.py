@@ -57,6 +57,14 @@ def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
     ------
     RoutingError
         When more lanes are needed; the message says how many.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> tables = routing.route(fabric, "minhop").tables
+    >>> routing.fit_lanes(fabric, tables, 4).path_sl is None  # one lane is enough
+    True
     """
     if lanes == 1:
         return replace(tables, path_sl=None, sl2vl=(0,) * 16)

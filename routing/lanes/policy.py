@@ -45,7 +45,15 @@ class QosPolicy:
 
 
 def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:
-    """Return the policy that answers queries from and to hosts of a role with the level of their class."""
+    """Return the policy that answers queries from and to hosts of a role with the level of their class.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> [rule.level for rule in routing.policy_of_classes(fabric, fabric.traffic).rules]
+    ['class-storage', 'class-storage']
+    """
     groups, rules = [], []
     for item in traffic:
         name = f"class-{item.name}"
@@ -93,6 +101,14 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
     ------
     RoutingError
         When hosts on one switch have different levels towards the same destination, which tables cannot hold.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> tables = routing.route(fabric).tables
+    >>> int(routing.apply_policy(fabric, tables, routing.QosPolicy()).path_sl.max())
+    0
     """
     adapters = np.arange(fabric.n_switches, fabric.n_end_ports, dtype=np.int32)
     groups = {group.name: group for group in policy.groups}
