@@ -9,7 +9,7 @@ same in all three.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -152,12 +152,8 @@ class Baselines(Shown):
     def table(self) -> Table:
         """The cells as a table."""
         names = ("table", "system", "figure", "computed", "published", "difference", "note")
-        rows = (tuple(cell.values()) for cell in _in_order(self.to_dict(), names))
+        rows = ([getattr(cell, name) for name in names] for cell in self.cells)
         return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows)))
-
-
-def _in_order(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    return ({name: row[name] for name in names} for row in rows)
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:
@@ -259,11 +255,13 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
             ("servers", servers, f"{system.nodes:,} nodes x {node:g}"),
             ("total", network + servers, "network + servers"),
         )
-        cells += [
-            Cell("III", system.name, name, value, printed.value("III", system.name, name), note)
-            for name, value, note in rows
-        ]
+        cells += _cells("III", system.name, rows, printed)
     return cells
+
+
+def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], printed: Published) -> list[Cell]:
+    """Set computed figures beside the printed ones."""
+    return [Cell(table, system, name, value, printed.value(table, system, name), note) for name, value, note in rows]
 
 
 def _price_in_units(catalog: Catalog, model: str) -> float:
@@ -327,7 +325,7 @@ class Comparison(Shown):
         names = ("name", "gpus", "switches", "network", "servers", "total", "node_power_w", "gpu_performance")
         headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
         units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
-        rows = (tuple(row.values()) for row in _in_order(self.to_dict(), names))
+        rows = ([getattr(system, name) for name in names] for system in self.systems)
         return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units)))
 
 
@@ -374,27 +372,22 @@ def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System
     dgx = catalog.node(DGX)
     dgx_nodes = -(-counts.gpus // dgx.gpus)
     dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
-    return (
+    one_tree = replace(
         mine,
-        System(
-            name=f"its nodes on one tree of three levels of {SWITCH}",
-            switches=on_one_tree,
-            network=_times(on_one_tree, SWITCH, catalog),
-            servers=mine.servers,
-            gpus=mine.gpus,
-            node_power_w=mine.node_power_w,
-            gpu_performance=mine.gpu_performance,
-        ),
-        System(
-            name=f"DGX A100 on one tree of three levels of {SWITCH}",
-            switches=dgx_switches,
-            network=_times(dgx_switches, SWITCH, catalog),
-            servers=_times(dgx_nodes, DGX, catalog),
-            gpus=dgx_nodes * dgx.gpus,
-            node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
-            gpu_performance=1.0,
-        ),
+        name=f"its nodes on one tree of three levels of {SWITCH}",
+        switches=on_one_tree,
+        network=_times(on_one_tree, SWITCH, catalog),
     )
+    on_dgx = System(
+        name=f"DGX A100 on one tree of three levels of {SWITCH}",
+        switches=dgx_switches,
+        network=_times(dgx_switches, SWITCH, catalog),
+        servers=_times(dgx_nodes, DGX, catalog),
+        gpus=dgx_nodes * dgx.gpus,
+        node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
+        gpu_performance=1.0,
+    )
+    return mine, one_tree, on_dgx
 
 
 def _on_three_levels(ports: int, catalog: Catalog) -> int | None:

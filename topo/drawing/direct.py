@@ -18,8 +18,6 @@ from topo.drawing.scene import (
     Area,
     Caption,
     Cell,
-    HostPort,
-    Hosts,
     Point,
     Scene,
     Stroke,
@@ -42,19 +40,20 @@ def lay_groups(fabric: Fabric) -> Scene:
     ports = host_ports(fabric)
     n = fabric.n_switches
     longest = longest_label(fabric, range(n)) + 10
-    blocks = [_block(fabric, np.flatnonzero(fabric.zone[:n] == zone).tolist(), longest) for zone in _zones(fabric)]
-    hosts = [[_hosts(cell, ports) for cell in cells] for cells in blocks]
+    zones = np.unique(fabric.zone[:n]).tolist()
+    blocks = [_block(fabric, np.flatnonzero(fabric.zone[:n] == zone).tolist(), longest) for zone in zones]
+    hosts = [[place_hosts(cell, ports[cell.switches[0]]) for cell in cells] for cells in blocks]
     width = max(cell.x + cell.width for cells in blocks for cell in cells) + PAD
     below = max(item.y + item.height for items in hosts for item in items) + PAD
     corners = _circle(len(blocks), width, below)
     scene = Scene(width=max(x for x, _ in corners) + width, height=max(y for _, y in corners) + below)
     place: dict[int, Cell] = {}
-    for (x, y), zone, cells in zip(corners, _zones(fabric), blocks, strict=True):
+    for (x, y), zone, cells in zip(corners, zones, blocks, strict=True):
         scene.areas.append(Area(x, y, width, below, f"group {zone}"))
         moved = [replace(cell, x=cell.x + x, y=cell.y + y) for cell in cells]
         place.update((cell.switches[0], cell) for cell in moved)
         scene.cells += moved
-        scene.hosts += [item for cell in moved if (item := _hosts(cell, ports)).ports]
+        scene.hosts += [place_hosts(cell, mine) for cell in moved if (mine := ports[cell.switches[0]])]
     pairs = cable_pairs(fabric)
     for inside in (False, True):  # what crosses the circle lies behind
         scene.strokes += [
@@ -88,10 +87,6 @@ def arc(x: float, y: float, to_x: float, to_y: float, lift: float) -> str:
     return f"M{x:.1f} {y:.1f}Q{bend_x:.1f} {bend_y:.1f} {to_x:.1f} {to_y:.1f}"
 
 
-def _zones(fabric: Fabric) -> list[int]:
-    return [int(zone) for zone in np.unique(fabric.zone[: fabric.n_switches])]
-
-
 def _block(fabric: Fabric, switches: Sequence[int], longest: float) -> list[Cell]:
     """Return the boxes of a group, its upper left corner at (0, 0)."""
     levels = sorted({int(fabric.level[switch]) for switch in switches}, reverse=True)
@@ -108,10 +103,6 @@ def _block(fabric: Fabric, switches: Sequence[int], longest: float) -> list[Cell
             for place, switch in enumerate(row)
         ]
     return cells
-
-
-def _hosts(cell: Cell, ports: Sequence[Sequence[HostPort]]) -> Hosts:
-    return place_hosts(cell, ports[cell.switches[0]], named=False)
 
 
 def _stroke(a: Cell, b: Cell, links: Sequence[int], *, inside: bool) -> Stroke:
@@ -160,7 +151,7 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
     layers = prod(sizes) // (rows * columns)
     ports = host_ports(fabric)
     wide = longest_label(fabric, range(fabric.n_switches)) + 10
-    hosts = max(place_hosts(Cell((0,), 0.0, 0.0, wide, TALL, ()), mine, named=False).height for mine in ports)
+    hosts = max(place_hosts(Cell((0,), 0.0, 0.0, wide, TALL, ()), mine).height for mine in ports)
     pitch = Pitch(
         across=wide + (24 + 2 * BEND * rows if arcs else 42),
         down=TALL + hosts + (18 + 2 * BEND * columns if arcs else 40),
@@ -178,8 +169,7 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
             x = left + LAYER_PAD + place % columns * pitch.across + (pitch.across - wide) / 2
             y = top + LAYER_HEAD + LAYER_PAD / 2 + place // columns * pitch.down + (pitch.down - TALL - hosts) / 2
             scene.cells.append(Cell((switch,), x, y, wide, TALL, (short(fabric.label(switch)),)))
-    seated = (place_hosts(cell, mine, named=False) for cell, mine in zip(scene.cells, ports, strict=True))
-    scene.hosts = [item for item in seated if item.ports]
+    scene.hosts = [place_hosts(cell, mine) for cell, mine in zip(scene.cells, ports, strict=True) if mine]
     for (a, b), links in cable_pairs(fabric).items():
         same = a // (rows * columns) == b // (rows * columns)
         paths = (
@@ -199,9 +189,8 @@ def _between(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
     """Link boxes of two layers."""
     if pitch.lines:
         return [line((a.x + a.width, a.middle[1]), (b.x, b.middle[1]))]
-    start, stop = (a.x + a.width, a.y), (b.x, b.y + TALL)
-    slant = 0.7 * END
-    return [line(start, _by(start, slant, -slant)), line(stop, _by(stop, -slant, slant))]
+    right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
+    return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
 
 
 def _within(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
@@ -220,7 +209,3 @@ def _within(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
     if pitch.arcs:
         return [arc(a.x, ay, b.x, by, -BEND * steps)]
     return [line((ax, a.y), (ax, a.y - END)), line((bx, b.y + TALL), (bx, b.y + TALL + pitch.hosts + END))]
-
-
-def _by(point: Point, across: float, down: float) -> Point:
-    return point[0] + across, point[1] + down

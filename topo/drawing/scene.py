@@ -201,7 +201,7 @@ def short(name: str, most: int = MOST_LETTERS) -> str:
     return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
-def place_hosts(cell: Cell, ports: Sequence[HostPort], *, named: bool, above: bool = False) -> Hosts:
+def place_hosts(cell: Cell, ports: Sequence[HostPort], *, named: bool = False, above: bool = False) -> Hosts:
     """Place the hosts of a cell below it, or above."""
     pitch = 5.4 if cell.upright else 8.0
     if len(cell.switches) > 1:
