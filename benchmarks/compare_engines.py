@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+import routing
 from plan.opensm_lab.comparison import Contender, compare_with_opensm
-from plan.subnet import route_subnet
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import fit_lanes
 from routing.proof import prove
@@ -154,11 +154,13 @@ def table(rows: list[Contender]) -> list[str]:
 
 def on_lanes(fabric: Fabric) -> list[Contender]:
     """Return what we make of a fabric with all lanes, where that takes several; judged on one, as the others are."""
-    wide = route_subnet(fabric, lanes=DATA_LANES, in_tree_order=True)
-    if wide.proof.lanes == 1:
+    wide = routing.route(fabric, fabric.engine, lanes=DATA_LANES)
+    lanes = prove(wide).lanes
+    if lanes == 1:
         return []
     on_one = prove(Routed(fabric, fit_lanes(fabric, wide.tables, 1)))
-    return [Contender(f"{wide.tables.engine}, ours, --lanes", None, wide.proof.lanes, on_one, wide.quality)]
+    quality = routing.measure(wide, in_tree_order=True)
+    return [Contender(f"{wide.tables.engine}, ours, --lanes", None, lanes, on_one, quality)]
 
 
 def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
@@ -203,13 +205,14 @@ def main() -> None:
             continue
         print(name, file=sys.stderr, flush=True)
         fabric = make()
-        subnet = route_subnet(fabric, in_tree_order=True)
+        routed = routing.route(fabric, fabric.engine)
+        proof, quality = prove(routed), routing.measure(routed, in_tree_order=True)
         ours, *theirs = compare_with_opensm(
-            subnet, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr)
+            routed, proof, quality, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr)
         )
-        laned = on_lanes(fabric) if subnet.proof.stretch else []
+        laned = on_lanes(fabric) if proof.stretch else []
         hosts = int(np.count_nonzero(fabric.kind == Kind.HCA))
-        print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {subnet.why}.\n")
+        print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {routed.why}.\n")
         print("\n".join(table([ours, *laned, *theirs])))
         words, cells = verdict(ours, theirs)
         print(f"\nCompared with the best complete engine in each respect: {words}\n")

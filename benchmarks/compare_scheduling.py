@@ -74,7 +74,7 @@ def table(runs: dict[str, ClusterRun]) -> str:
 
 
 if __name__ == "__main__":
-    network = Network.of(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml").routed)
+    network = Network.of(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml"))
     computed = table({name: played(network, **rules) for name, rules in CASES.items()})
     print(computed)
     text = PAGE.read_text(encoding="utf-8")

@@ -116,10 +116,10 @@ def beside_allreduce(networks: dict[str, Network], count: int) -> str:
 
 def main() -> None:
     routed = read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml")
-    lanes = Network.of(routed.routed)
+    lanes = Network.of(routed)
     clients = int(costmodel.published("storage").value("VI-B", "3fs", "clients"))
     found = reads(lanes, clients)
-    both = {"one lane": Network.of(routed.routed, lane_weights=1), "own lanes": lanes}
+    both = {"one lane": Network.of(routed, lane_weights=1), "own lanes": lanes}
     computed = "\n".join((reads_table(found, clients), links_table(lanes, found), beside_allreduce(both, 40)))
     print(computed)
     text = PAGE.read_text(encoding="utf-8")

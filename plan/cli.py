@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",
     "draw": "plan.commands.draw",
+    "export": "plan.commands.export",
     "schema": "plan.commands.spec",
 }
 """Module of each command, in the order of the help; the function is called as the command is."""

@@ -21,8 +21,13 @@ WORKSHOP = ".heddle-workshop-"
 """What the names of hidden folders begin with, in which a plan is made before it is put in its place."""
 
 
-def check_replaceable(folder: Path) -> None:
-    """Refuse a place that a plan may not be written to, before any long work begins.
+def check_replaceable(folder: Path, *, keep_plan: bool = False) -> None:
+    """Refuse a place that an output folder may not be written to, before any long work begins.
+
+    Parameters
+    ----------
+    keep_plan : bool
+        Whether a plan that is there must stay, because what is written is none.
 
     Raises
     ------
@@ -37,6 +42,8 @@ def check_replaceable(folder: Path) -> None:
     if reason:
         shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}..."
         raise HeddleError(f"{shown}: {reason}; name another place with -o")
+    if keep_plan and (folder / "plan.json").exists():
+        raise HeddleError(f"{folder}: found a plan, which would be replaced; name another place with -o")
 
 
 def _obstacle(folder: Path) -> str:

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from plan.folder import MARK
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean
-from topo.fabric import Fabric
-from topo.hardware.catalog import config_root
 
 if TYPE_CHECKING:
-    from routing.lanes.classes import LanePlan
-    from routing.lanes.policy import QosPolicy
-    from routing.routed import Routed
-    from routing.tables import RoutingTables
+    from plan.pipeline import Plan
+    from routing import Routed
+    from topo import Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
 FABRIC_FILE = "fabric.json"
-
-
-class RoutedInput(NamedTuple):
-    """A fabric with tables and lanes, and what was skipped when they were read."""
-
-    fabric: Fabric
-    tables: RoutingTables
-    """With the map of service levels to lanes."""
-    lanes: LanePlan
-    policy: QosPolicy
-    """Which service level the subnet manager gives to a path."""
-    notes: tuple[str, ...]
-
-    @property
-    def routed(self) -> Routed:
-        """The fabric with its tables, lanes and policy."""
-        from routing.routed import Routed
-
-        return Routed(self.fabric, self.tables, self.lanes, self.policy)
+POLICY = "qos-policy.conf"
 
 
 def find_preset(folder: str, name: str, option: str) -> Path:
@@ -56,6 +37,8 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     SpecError
         When it is neither.
     """
+    from topo.hardware.catalog import config_root
+
     presets = {path.stem: path for path in sorted((config_root() / folder).glob("*.yaml"), key=lambda path: path.stem)}
     if name in presets:
         return presets[name]
@@ -82,23 +65,66 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     from topo import read_fabric
 
     if path.suffix in SPEC_SUFFIXES:
-        return _compile(path, subnet)
+        fabrics = {fabric.name: fabric for fabric in read_cluster(path).fabrics}
+        return fabrics[_one_of(path, list(fabrics), subnet)]
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
     _refuse_choice(path, subnet)
     return read_fabric(path)
 
 
+def read_cluster(path: Path) -> Cluster:
+    """Read a spec, whose engine must be one that there is."""
+    import topo
+    from routing import ENGINES
+
+    return topo.read(path, tuple(ENGINES))
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a spec, a folder that `plan build` or `plan route` wrote, or a real fabric, with all its subnets.
+
+    Returns
+    -------
+    Plan
+        Of a spec with its cluster, of a folder with its tables; no pass has run yet.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read.
+    """
+    from plan.pipeline import Plan
+
+    if path.suffix in SPEC_SUFFIXES:
+        cluster = read_cluster(path)
+        return Plan(cluster.name, cluster, cluster.fabrics, str(path))
+    if path.is_dir():
+        routed = tuple(read_routed_argument(path, RoutingFiles(subnet=name or None)) for name in subnet_folders(path))
+        fabrics = tuple(item.fabric for item in routed)
+        return Plan(path.absolute().name, fabrics=fabrics, source=str(path), routed=routed)
+    return Plan(path.name.partition(".")[0], fabrics=(read_fabric_argument(path),), source=str(path))
+
+
+@dataclass(frozen=True)
+class RoutingFiles:
+    """What says how a fabric is routed, where it is not what the fabric brings."""
+
+    tables: Path | None = None
+    """Forwarding tables, as `routing.opensm.read_lfts` reads them."""
+    lanes: Path | None = None
+    """Options of OpenSM."""
+    policy: Path | None = None
+    """Service levels of paths, as `routing.opensm.read_qos_policy` reads them."""
+    roles: Path | None = None
+    """Rules that say what hosts are for, as `topo.read_role_rules` reads them."""
+    subnet: str | None = None
+    """Which subnet, where there are several."""
+
+
 def read_routed_argument(
-    path: Path,
-    subnet: str | None = None,
-    tables: Path | None = None,
-    lanes: Path | None = None,
-    roles: Path | None = None,
-    policy: Path | None = None,
-    *,
-    step: Callable[[str], None] = lambda text: None,
-) -> RoutedInput:
+    path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
+) -> Routed:
     """Read a fabric and the tables that it is routed by.
 
     Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
@@ -107,70 +133,61 @@ def read_routed_argument(
 
     Parameters
     ----------
-    tables : Path, optional
-        Forwarding tables, as `routing.opensm.lfts.read_lfts` reads them.
-    lanes : Path, optional
-        Options of OpenSM.
-    roles : Path, optional
-        Rules that say what hosts are for, as `topo.roles.read_role_rules` reads them.
-    policy : Path, optional
-        Service levels of paths, as `routing.opensm.qos_policy.read_qos_policy` reads them.
+    given : RoutingFiles
+        What the user says of it.
     step : callable
-        Is told what is going on, for a progress display.
+        Progress callback, called as ``step(message)``.
+
+    Returns
+    -------
+    Routed
+        The notes of its fabric say what was skipped in all of the files.
 
     Raises
     ------
     HeddleError
         When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
-    from routing.lanes.classes import LanePlan
-    from routing.lanes.policy import QosPolicy
-    from routing.opensm.conf import read_lanes
-    from routing.opensm.lfts import read_lfts
-    from routing.opensm.qos_policy import read_qos_policy
-    from topo import read_fabric
+    import routing
+    from routing.opensm import read_lanes, read_lfts, read_qos_policy
 
     step("reading the fabric")
-    found: RoutingTables | None = None
-    plan: LanePlan | None = None
-    levels: QosPolicy | None = None
-    if path.suffix in SPEC_SUFFIXES:
-        fabric = _compile(path, subnet)
-        if tables is None:
-            import routing
-
-            step("routing")
-            found = routing.route(fabric).tables
-        plan, levels = _lanes_of_spec(fabric, found)
-    elif path.is_dir():
-        folder = _subnet_folder(path, subnet)
-        fabric = read_fabric(folder / FABRIC_FILE)
-        tables = tables or folder / "opensm" / "lfts"
-        lanes = lanes or folder / "opensm" / "opensm.conf"
-        policy = policy or folder / "opensm" / "qos-policy.conf"
-    else:
-        _refuse_choice(path, subnet)
-        fabric = read_fabric(path)
-    fabric, more = give_roles(fabric, roles)
-    notes = fabric.notes + more
-    if found is None:
-        if tables is None:
-            raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
+    tables, lanes, policy = given.tables, given.lanes, given.policy
+    if path.is_dir():
+        opensm = _subnet_folder(path, given.subnet) / "opensm"
+        tables, lanes, policy = tables or opensm / "lfts", lanes or opensm / "opensm.conf", policy or opensm / POLICY
+    fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
+    if tables is None and path.suffix not in SPEC_SUFFIXES:
+        raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
+    if tables is not None:
         step("reading the tables")
-        found, more = read_lfts(tables, fabric)
-        notes += more
+        found = read_lfts(tables, fabric)
+        fabric = replace(fabric, notes=fabric.notes + found.notes)
+        routed = routing.Routed(fabric, found.tables)
+    else:
+        step("routing")
+        routed = routing.route(fabric, fabric.engine)
     if lanes is not None:
-        plan = read_lanes(lanes)
+        routed = replace(routed, lanes=read_lanes(lanes))
     if policy is not None:
-        levels = read_qos_policy(policy)
-    plan = plan or LanePlan((0,) * 16, ((0, 1),))
-    return RoutedInput(fabric, replace(found, sl2vl=plan.sl2vl), plan, levels or QosPolicy(), notes)
+        routed = replace(routed, policy=read_qos_policy(policy))
+    return replace(routed, tables=replace(routed.tables, sl2vl=routed.lanes.sl2vl))
+
+
+def digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of all files of a folder of ours; None for a pipe."""
+    if path.is_dir():
+        path /= MARK
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def give_roles(
     fabric: Fabric, rules: Path | None = None, compute: Path | None = None, storage: Path | None = None
-) -> tuple[Fabric, tuple[str, ...]]:
-    """Return a fabric with what its hosts are for, and which of what is said of them could not be used.
+) -> Fabric:
+    """Return a fabric with what its hosts are for; its notes say which rules and port GUIDs fit no adapter.
 
     Parameters
     ----------
@@ -189,7 +206,7 @@ def give_roles(
     from topo.formats.guid_list import read_guid_list
     from topo.roles import apply_guids, apply_rules, read_role_rules
 
-    notes: tuple[str, ...] = ()
+    notes = fabric.notes
     if rules is not None:
         fabric, idle = apply_rules(fabric, read_role_rules(rules))
         notes += tuple(f"{rules}: no adapter has its role from the pattern {rule.pattern!r}" for rule in idle[:5])
@@ -203,7 +220,7 @@ def give_roles(
             if unknown:
                 first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])
                 notes += (f"{path}: {len(unknown):,} port GUIDs that no adapter of the fabric has ({first})",)
-    return fabric, notes
+    return replace(fabric, notes=notes)
 
 
 def give_lids(fabric: Fabric, path: Path) -> Fabric:
@@ -221,23 +238,6 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
     given = read_guid2lid(path)
     lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]
     return replace(fabric, discovered_lid=np.array(lids, np.uint16))
-
-
-def _compile(path: Path, subnet: str | None) -> Fabric:
-    from routing.engines.base import ENGINES
-    from topo.cluster import read
-
-    fabrics = {fabric.name: fabric for fabric in read(path, tuple(ENGINES)).fabrics}
-    return fabrics[_one_of(path, list(fabrics), subnet)]
-
-
-def _lanes_of_spec(fabric: Fabric, tables: RoutingTables | None) -> tuple[LanePlan, QosPolicy]:
-    from routing.lanes.classes import lanes_of_classes, lanes_of_levels
-    from routing.lanes.policy import QosPolicy, policy_of_classes
-
-    if tables is not None and tables.path_sl is not None and tables.path_sl.any():
-        return lanes_of_levels(tables.sl2vl), QosPolicy()  # the tables say it
-    return lanes_of_classes(fabric.traffic), policy_of_classes(fabric, fabric.traffic)
 
 
 def subnet_folders(path: Path) -> dict[str, Path]:

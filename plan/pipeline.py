@@ -1,69 +1,297 @@
-"""The main job: a spec becomes fabrics, tables, proofs and a bill."""
+"""What makes a plan: a list of passes, each of which takes a plan and returns it with more in it.
+
+`PASSES` lead from a spec to everything that follows from it, `DESIGN` to what a buyer wants to know, and `ROUTE` from
+any fabric to tables and what they are worth. All give the same `Plan`, and the same keys of ``plan.json``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any
 
-from costmodel import Quote, quote
-from plan.subnet import Subnet, route_subnet
+import costmodel
+import routing
+from costmodel import Bill, Quote
+from plan.render.documents import catalog_sha256, subnet_document
+from routing import EndpointSet, FailureStudy, Proof, Quality, Routed
 from topo.cluster import Cluster
+from topo.counts import Counts, count
+from topo.errors import HeddleError, RoutingError
 from topo.fabric import Fabric
-from topo.hardware.catalog import Catalog
-from topo.spec.cluster import ClusterSpec
+from topo.hardware.catalog import load_catalog
+from topo.room.cables import Cabling
+from topo.room.racks import Layout
 
 Step = Callable[[str], None]
+"""Progress callback, called as ``step(message)``."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that follows from a spec."""
+class Wishes:
+    """What the user asks for besides the spec or the fabric."""
 
-    spec: ClusterSpec
-    spec_sha256: str | None
-    """None for a spec that had no text."""
-    seed: int
-    subnets: tuple[Subnet, ...]
-    catalog: Catalog
-    pricing: Quote
+    engine: str | None = None
+    """Routing engine; the one of the spec when left out."""
+    lanes: int | None = None
+    """Most data lanes that tables may need; as many as the engine takes when left out."""
+    endpoints: EndpointSet = "hca"
+    """Who talks to whom."""
+    in_tree_order: bool = False
+    """Whether ranks are counted along the tree, instead of as the fabric has them: the order of a dump says nothing."""
+    seed: int = 0
+    """Seed of the random traffic that quality is measured with, and of failures."""
+    failures: int = 0
+    """Links that fail at random in a study of failures."""
+    currency: str = "units"
+    """Currency of the cost."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something for which a plan is refused."""
+
+    kind: str
+    """``missing``, ``credit loop`` or ``over budget``."""
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
+
+    name: str
+    cluster: Cluster | None = None
+    """None for a fabric without a spec."""
+    fabrics: tuple[Fabric, ...] = ()
+    """Subnets."""
+    source: str = ""
+    """What was read, as messages name it."""
+    fabric_sha256: str | None = None
+    """Digest of the file of a fabric without a spec; None where it cannot be read twice."""
+    wishes: Wishes = field(default_factory=Wishes)
+    routed: tuple[Routed, ...] = ()
+    """Subnet by subnet, as the next two."""
+    proofs: tuple[Proof, ...] = ()
+    qualities: tuple[Quality, ...] = ()
+    layout: Layout | None = None
+    """None where the spec gives no floor plan, as `cablings`."""
+    cablings: tuple[Cabling, ...] | None = None
+    counts: Counts | None = None
+    bill: Bill | None = None
+    quote: Quote | None = None
+    advice: str | None = None
+    """What would free tables of their credit loops."""
+    failures: FailureStudy | None = None
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether each subnet is complete and free of credit loops, and no budget is exceeded."""
-        return all(subnet.proof.holds for subnet in self.subnets) and not self.pricing.exceeded
+        return not self.refusals
+
+    def lost(self, proof: Proof) -> int:
+        """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""
+        return proof.missing - (0 if self.cluster else proof.disconnected)
+
+    def refused(self, kind: str) -> list[str]:
+        """Return why the plan is refused, of one kind."""
+        return [refusal.text for refusal in self.refusals if refusal.kind == kind]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``plan.json`` holds: figures over all subnets, then each subnet's own; None is unknown."""
+        proofs, qualities, cluster = self.proofs, self.qualities, self.cluster
+        owning = self.quote and self.quote.owning
+        return {
+            "name": self.name,
+            "holds": self.holds,
+            "exceeded": self.refused("over budget"),
+            "counts": self.counts and self.counts.to_dict(),
+            "proof": {
+                "pairs": sum(proof.pairs for proof in proofs),
+                "missing": sum(proof.missing for proof in proofs),
+                "credit_loops": sum(proof.credit_loops for proof in proofs),
+                "max_hops": max(proof.max_hops for proof in proofs),
+                "lanes": max(proof.lanes for proof in proofs),
+            },
+            "quality": {
+                "max_load": max(quality.max_load for quality in qualities),
+                "ebb": min(quality.ebb for quality in qualities),
+                "balance": max(quality.balance for quality in qualities),
+            },
+            "subnets": [subnet_document(*subnet) for subnet in zip(self.routed, proofs, qualities, strict=True)],
+            "disconnected": sum(proof.disconnected for proof in proofs),
+            "endpoints": self.wishes.endpoints,
+            "advice": self.advice,
+            "failures": self.failures and self.failures.to_dict(),
+            "cost": self.quote and self.quote.cost.to_dict(),
+            "power": self.quote and self.quote.power.to_dict(),
+            "owning": owning and owning.to_dict(),
+            "inputs": {
+                "spec_sha256": cluster and cluster.sha256,
+                "catalog_sha256": cluster and catalog_sha256(cluster.catalog),
+                "fabric_sha256": self.fabric_sha256,
+                "seed": self.wishes.seed,
+            },
+            "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy", "scipy")},
+        }
+
+    def of(self, fabric: Fabric) -> str:
+        """Return which subnet is meant, for messages: nothing where there is one."""
+        return f" {fabric.name}" if len(self.fabrics) > 1 else ""
 
 
-def make_plan(cluster: Cluster, seed: int = 0, step: Step = lambda text: None) -> Plan:
-    """Compile, route, prove, measure, count and price a cluster.
+Pass = Callable[[Plan, Step], Plan]
+
+
+def run(plan: Plan, passes: Sequence[Pass], step: Step = lambda text: None) -> Plan:
+    """Let each pass add what it finds.
 
     Parameters
     ----------
-    cluster : Cluster
-        The spec with its catalog.
-    seed : int
-        Seed of the random permutations that quality is measured with.
+    plan : Plan
+        With a cluster, or with fabrics.
+    passes : sequence of callable
+        Such as `PASSES`.
     step : callable
-        Is told what is going on, for a progress display.
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a pass cannot do its work: a design that cannot be built, a fabric that an engine does not take.
     """
+    for make in passes:
+        plan = make(plan, step)
+    return plan
+
+
+def compile_fabrics(plan: Plan, step: Step) -> Plan:
+    """Compile the spec: one fabric a subnet."""
     step("compiling")
-    fabrics = cluster.cabled
+    assert plan.cluster is not None
+    return replace(plan, fabrics=plan.cluster.fabrics)
 
-    def route(fabric: Fabric) -> Subnet:
-        where = f" {fabric.name}" if len(fabrics) > 1 else ""
-        return route_subnet(
-            fabric, fabric.engine, "as the spec says", seed=seed, step=lambda text: step(f"{text}{where}")
-        )
 
-    subnets = tuple(route(fabric) for fabric in fabrics)
-    if cluster.spec.floor is not None:
+def route_subnets(plan: Plan, step: Step) -> Plan:
+    """Make the forwarding tables of each subnet."""
+    wishes, found = plan.wishes, []
+    for fabric in plan.fabrics:
+        step(f"routing{plan.of(fabric)}")
+        routed = routing.route(fabric, fabric.engine if wishes.engine is None else wishes.engine, lanes=wishes.lanes)
+        of_spec = wishes.engine is None and routed.why == "as asked"
+        found.append(replace(routed, why="as the spec says") if of_spec else routed)
+    return replace(plan, routed=tuple(found))
+
+
+def prove_tables(plan: Plan, step: Step) -> Plan:
+    """Prove that the tables are complete and free of credit loops; what is not is a reason to refuse the plan."""
+    proofs: list[Proof] = []
+    refusals: list[Refusal] = []
+    for routed in plan.routed:
+        step(f"proving{plan.of(routed.fabric)}")
+        proof = routing.prove(routed, plan.wishes.endpoints)
+        if not proof.pairs and plan.cluster is None:
+            ends = f"{len(proof.ends):,} end ports ({plan.wishes.endpoints})"
+            raise HeddleError(f"{plan.source}: found {ends}; expected two at least")
+        proofs.append(proof)
+        if plan.lost(proof):
+            examples = [example.describe(routed.fabric) for example in proof.examples[:3]]
+            refusals += [Refusal("missing", text) for text in examples or [f"{plan.lost(proof):,} pairs"]]
+        if proof.credit_loops:
+            loop = " => ".join(routed.fabric.channel_label(channel) for channel in proof.loop)
+            refusals.append(Refusal("credit loop", loop))
+    return replace(plan, proofs=tuple(proofs), refusals=(*plan.refusals, *refusals))
+
+
+def measure_quality(plan: Plan, step: Step) -> Plan:
+    """Measure how evenly the tables spread traffic."""
+    wishes, found = plan.wishes, []
+    for routed in plan.routed:
+        step(f"measuring{plan.of(routed.fabric)}")
+        found.append(routing.measure(routed, wishes.endpoints, in_tree_order=wishes.in_tree_order, seed=wishes.seed))
+    return replace(plan, qualities=tuple(found))
+
+
+def place_racks(plan: Plan, step: Step) -> Plan:
+    """Find a place in the room for every device."""
+    assert plan.cluster is not None
+    if plan.cluster.spec.floor is not None:
         step("placing")
-    _ = cluster.cablings
+    return replace(plan, layout=plan.cluster.layout)
+
+
+def choose_cables(plan: Plan, step: Step) -> Plan:
+    """Choose a cable for every link, by the length of its route through the room; fabrics then know the lengths."""
+    assert plan.cluster is not None
+    fabrics = plan.cluster.cabled
+    routed = tuple(replace(old, fabric=fabric) for old, fabric in zip(plan.routed, fabrics, strict=False))
+    return replace(plan, cablings=plan.cluster.cablings, fabrics=fabrics, routed=routed)
+
+
+def count_parts(plan: Plan, step: Step) -> Plan:
+    """Count what there is, and of a spec what to buy."""
+    step("counting")
+    if plan.cluster is None:
+        return replace(plan, counts=count(plan.fabrics, load_catalog()))
+    return replace(plan, counts=plan.cluster.counts, bill=costmodel.bill(plan.cluster))
+
+
+def price_parts(plan: Plan, step: Step) -> Plan:
+    """Price what is bought, count what it draws, and hold both against the budget."""
     step("pricing")
-    return Plan(
-        spec=cluster.spec,
-        spec_sha256=cluster.sha256,
-        seed=seed,
-        subnets=subnets,
-        catalog=cluster.catalog,
-        pricing=quote(cluster),
+    assert plan.cluster is not None
+    assert plan.bill is not None
+    owning = costmodel.own(plan.cluster) if plan.cluster.spec.owning else None
+    quote = Quote(plan.cluster, plan.bill, plan.bill.price(plan.wishes.currency), owning)
+    exceeded = (Refusal("over budget", text) for text in quote.exceeded)
+    return replace(plan, quote=quote, refusals=(*plan.refusals, *exceeded))
+
+
+def advise_lanes(plan: Plan, step: Step) -> Plan:
+    """Say how many lanes would free the tables of their credit loops, or that no number does."""
+    looping = [pair for pair in zip(plan.routed, plan.proofs, strict=True) if pair[1].credit_loops]
+    if not looping:
+        return plan
+    step("counting the lanes that would free the tables")
+    routed, proof = looping[0]
+    now = proof.lanes
+    try:
+        freed = routing.fit_lanes(routed.fabric, routing.fit_lanes(routed.fabric, routed.tables, 1), 8)
+    except RoutingError as error:
+        return replace(plan, advice=str(error))
+    return replace(
+        plan,
+        advice=f"credit loops on {now} lane{'s' if now > 1 else ''}; --lanes {max(freed.sl2vl) + 1} would do, if all "
+        "hosts ask OpenSM for their paths, and the engine `balanced` needs one lane",
     )
+
+
+def fail_links(plan: Plan, step: Step) -> Plan:
+    """Let links fail at random, and route what is left of the first subnet, if the user asks for it."""
+    wishes = plan.wishes
+    if not wishes.failures:
+        return plan
+    step("failing links")
+
+    fabric = plan.fabrics[0]
+    engine = fabric.engine if wishes.engine is None else wishes.engine
+    study = routing.study_failures(
+        fabric, wishes.failures, engine=engine, lanes=wishes.lanes, endpoints=wishes.endpoints, seed=wishes.seed
+    )
+    return replace(plan, failures=study)
+
+
+DESIGN: tuple[Pass, ...] = (compile_fabrics, place_racks, choose_cables, count_parts, price_parts)
+PASSES: tuple[Pass, ...] = (
+    compile_fabrics,
+    route_subnets,
+    prove_tables,
+    measure_quality,
+    place_racks,
+    choose_cables,
+    count_parts,
+    price_parts,
+)
+ROUTE: tuple[Pass, ...] = (route_subnets, prove_tables, measure_quality, count_parts, advise_lanes, fail_links)

@@ -13,9 +13,15 @@ import numpy as np
 
 from plan.files import Content
 from plan.render.charts import draw_link_load, draw_timeline
+from plan.render.tables import print_text, show_table
 from simulate.outcome.link_loads import lane_bytes, peak_utilisation
 from simulate.outcome.outcome import Outcome
 from simulate.workload.play import Simulation
+from topo import Column, Table
+from topo.table import format_seconds
+
+SHOWN = 12
+"""Classes of links that are shown to a person; ``--json`` has all."""
 
 
 def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,10 +39,10 @@ def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> di
     }
 
 
-def simulation_files(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Content]:
-    """Return the files of the output folder, by path relative to it."""
+def simulation_files(simulation: Simulation, document: Mapping[str, Any]) -> dict[str, Content]:
+    """Return the files of the output folder, by path relative to it; ``simulation.json`` holds ``document``."""
     return {
-        "simulation.json": json.dumps(simulation_document(simulation, inputs), indent=2) + "\n",
+        "simulation.json": json.dumps(document, indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
         "timeline.npz": _format_timeline(simulation.outcome),
         "timeline.svg": draw_timeline(simulation.jobs, simulation.outcome),
@@ -79,3 +85,39 @@ def _format_timeline(outcome: Outcome) -> bytes:
             load_bytes_s=outcome.timeline.lane_bytes_s[:, used],
         )
     return out.getvalue()
+
+
+def show_simulation(simulation: Simulation) -> None:
+    """Print what a person wants to know of a simulation."""
+    outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
+    engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
+    ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
+    print_text(f"{len(outcome.flows):,} flows on {fabric.name or 'the fabric'}{engine}: {ends}")
+    for table in (simulation.job_table, simulation.flow_table, _link_table(simulation)):
+        show_table(table)
+    print_text(
+        "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
+        "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
+    )
+    if len(simulation.links) > SHOWN:
+        print_text(f"{len(simulation.links) - SHOWN} cooler classes of links are not shown")
+
+
+def _link_table(simulation: Simulation) -> Table:
+    """Return the load of the hottest classes of links."""
+    fabric, links = simulation.outcome.network.fabric, simulation.links[:SHOWN]
+    return Table(
+        "links by what they join and lane, hottest first",
+        (
+            Column("from", [item.sender.name.lower() for item in links]),
+            Column("to", [item.receiver.name.lower() for item in links]),
+            Column("lane", [item.lane for item in links]),
+            Column("links used", [item.used for item in links]),
+            Column("links in class", [item.channels for item in links]),
+            Column("mean", [item.mean for item in links], digits=".1%"),
+            Column("hottest", [item.max for item in links], digits=".1%"),
+            Column("as hot", [item.as_hot for item in links]),
+            Column("peak", [item.peak for item in links], digits=".0%"),
+            Column("hottest link", [fabric.channel_label(item.hottest) for item in links]),
+        ),
+    )

@@ -24,37 +24,26 @@ SHOWN = 12
 @as_json
 def cost(spec: Path, currency: str, as_json: bool) -> None:
     """Price a cluster part by part, without routing it."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    import topo
     from costmodel import quote
-    from plan.render.terminal import console
-    from topo.cluster import read
 
-    cluster = read(spec)
+    cluster = topo.read(spec)
     known = sorted({name for prices in cluster.catalog.prices.values() for name in prices})
     if currency not in known:
         raise HeddleError(
             f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
         )
-    pricing = quote(cluster, currency)
-    priced, power, owning = pricing.cost, pricing.power, pricing.owning
+    quoted = quote(cluster, currency)
+    priced, owning = quoted.cost, quoted.owning
     if as_json:
         lines = [row.to_dict() for row in priced.lines]
         owned = owning and owning.to_dict()
-        print_json({"cost": priced.to_dict(), "power": power.to_dict(), "owning": owned, "lines": lines})
+        print_json({"cost": priced.to_dict(), "power": quoted.power.to_dict(), "owning": owned, "lines": lines})
         return
-    table = Table(title=f"{cluster.spec.name} in {currency}", title_justify="left", title_style="bold")
-    for name in ("part", "item", "place", "count", "each", "all"):
-        table.add_column(name, justify="right" if name in ("count", "each", "all") else "left")
-    for row in priced.lines:
-        without = f"with the {row.included}" if row.included else "[yellow]no price[/]"
-        each, whole = (str(row.unit_price), str(row.amount)) if row.unit_price else (without, "")
-        table.add_row(row.line.kind, escape(row.line.item), escape(row.line.place), f"{row.line.count:,}", each, whole)
-    table.add_section()
-    for name in ("network", "servers", "total"):
-        table.add_row(name, "", "", "", "", str(getattr(priced, name)))
-    console().print(table)
+    from plan.render.tables import show_table
+
+    show_table(priced.table, cluster.name, hide=("source",))
+    click.echo(f"network {priced.network} + servers {priced.servers} = {priced.total} {priced.unit}")
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:
@@ -77,37 +66,22 @@ def compare(spec: Path, as_json: bool) -> None:
 
     The three levels hold the same nodes.
     """
-    from rich.table import Table
-
     import costmodel
-    from plan.render.terminal import console
-    from topo.cluster import read
+    import topo
 
-    cluster = read(spec)
+    cluster = topo.read(spec)
     comparison, baselines = costmodel.compare(cluster), costmodel.baselines(cluster.catalog)
-    systems, cells = comparison.systems, baselines.cells
     if as_json:
         print_json({"systems": comparison.to_dict(), "published": baselines.to_dict()})
         return
-    beside = Table(title=f"{cluster.spec.name}, GPU for GPU", title_justify="left", title_style="bold")
-    for name in ("", "GPUs", "switches", "network", "servers", "total", "of DGX", "node power"):
-        beside.add_column(name, justify="right" if name else "left")
-    dgx = systems[-1].total
-    for system in systems:
-        share = f"{system.total / dgx:.1%}" if system.total is not None and dgx else "unknown"
-        megawatts = "unknown" if system.node_power_w is None else f"{system.node_power_w / 1e6:.3f} MW"
-        amounts = ("unknown" if x is None else f"{x:,.0f}" for x in (system.network, system.servers, system.total))
-        switches = "does not fit" if system.switches is None else f"{system.switches:,}"
-        beside.add_row(system.name, f"{system.gpus:,}", switches, *amounts, share, megawatts)
-    console().print(beside)
+    from plan.render.tables import show_table
+
+    show_table(comparison.table)
+    own, dgx = comparison.systems[0].total, comparison.systems[-1].total
+    if own is not None and dgx:
+        click.echo(f"{comparison.systems[0].name} costs {own / dgx:.1%} of DGX A100, GPU for GPU")
     click.echo("prices in the units of Table III; storage, which has none, is left out")
-    printed = Table(title="as published (SC'24, Tables II and III)", title_justify="left", title_style="bold")
-    for name in ("table", "system", "figure", "computed", "published", "difference", "note"):
-        printed.add_column(name, justify="right" if name in ("computed", "published", "difference") else "left")
-    for cell in cells:
-        values = (f"{cell.computed:,.4g}" if cell.computed < 1000 else f"{cell.computed:,.0f}", f"{cell.published:,g}")
-        printed.add_row(cell.table, cell.system, cell.figure, *values, f"{cell.difference:+.1%}", cell.note)
-    console().print(printed)
+    show_table(baselines.table)
 
 
 @click.command()
@@ -115,7 +89,7 @@ def compare(spec: Path, as_json: bool) -> None:
 @click.option("-o", "--output", type=FILE, help="File to write the winner's spec to.")
 @as_json
 def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
-    """Find the cheapest network that does what NEEDS states.
+    """Find the cheapest network that meets the requirements in NEEDS.
 
     Tries two levels, zones, three levels, planes and frames at several taperings, and says why each that lost did.
     """
@@ -131,7 +105,7 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        _show_search(found)
+        show(found)
     if winner is None:
         raise click.exceptions.Exit(1)
     if output is not None:
@@ -140,28 +114,16 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
 
 
-def _show_search(found: Search) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+def show(found: Search) -> None:
+    """Print the designs that meet the needs, and examples of those that do not."""
+    from plan.render.tables import show_table
 
-    from plan.render.terminal import console
-
-    unit, front, winner = found.needs.currency, found.front, found.winner
-    table = Table(title=f"{found.needs.name}: designs that meet the needs", title_justify="left", title_style="bold")
-    for name in ("design", f"price ({unit})", "switches", "network power", "bisection", "why not"):
-        table.add_column(name, justify="left" if name in ("design", "why not") else "right")
-    able = [design for design in found.designs if design.meets_needs]
-    others = [design for design in found.designs if not design.meets_needs]
-    for design in able:
-        price = "unknown" if design.price is None else f"{design.price:,.0f}"
-        why = "[green]the cheapest[/]" if design is winner else found.why_not(design)
-        mark = " *" if design in front else ""
-        watts = f"{design.power_w / 1e3:,.1f} kW"
-        table.add_row(escape(design.name) + mark, price, f"{design.switches:,}", watts, f"{design.bisection:.1%}", why)
-    console().print(table)
+    unit, winner = found.needs.currency, found.winner
+    show_table(found.table)
     click.echo("* on the front: no other is as good in price, power and bisection at once")
     if found.bound is not None and winner is not None and winner.price:
         click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
+    others = [design for design in found.designs if not design.meets_needs]
     click.echo(f"{len(others):,} designs miss a requirement, {len(found.refused):,} cannot be built; examples:")
     for design in others[-SHOWN:]:
         price = "unknown price" if design.price is None else f"{design.price:,.0f} {unit}"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from topo.fabric import Fabric
+    from routing import Routed
+    from topo import Fabric
 
 MAX_LINKS_BYTES = 100_000_000
 """Of a simulation's links.csv: twelve times what the largest subnet has."""
@@ -47,25 +48,27 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
     from plan.files import check_writable, write_file
-    from topo.counts import count
+    from plan.inputs import read_plan
+    from routing import prove
+    from topo import count
     from topo.drawing import draw as draw_fabrics
 
     with progress(quiet=as_json) as step:
         step("reading")
-        name, fabrics = read_cluster(spec)
-        output = output or Path(f"{name}.svg")
-        if spec.is_dir() and simulation is None:
-            tables = tables or spec
+        plan = read_plan(spec)
+        fabrics = plan.fabrics
+        output = output or Path(f"{plan.name}.svg")
         check_writable(output, kind="SVG", magic=b"<svg")
         loads = None
-        if tables is not None:
-            step("tracing loads")
-            loads = [load_of(fabric, find_tables(tables, fabric, len(fabrics))) for fabric in fabrics]
         if simulation is not None:
             step("reading the simulation")
             loads = read_simulated_loads(simulation, fabrics)
+        elif tables is not None or plan.routed:
+            step("tracing loads")
+            routed = plan.routed if tables is None else read_tables(tables, fabrics)
+            loads = [prove(subnet).load for subnet in routed]
         step("drawing")
-        drawing = draw_fabrics(fabrics, loads, title=name, unit="bytes" if simulation else "pairs").svg
+        drawing = draw_fabrics(fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs").svg
     write_file(output, drawing)
     if as_json:
         print_json(
@@ -76,36 +79,24 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         click.echo(f"wrote {output}; open it in a browser", err=True)
 
 
-def read_cluster(path: Path) -> tuple[str, Sequence[Fabric]]:
-    """Read a spec, a real fabric or a folder of ours: its name and its subnets."""
-    from plan.inputs import SPEC_SUFFIXES, read_fabric_argument, subnet_folders
+def read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:
+    """Read the forwarding tables of each subnet: of one out of their file, else out of an output folder."""
+    from routing import Routed
+    from routing.opensm import read_lfts
 
-    if path.is_dir():
-        subnets = [read_fabric_argument(path, name or None) for name in subnet_folders(path)]
-        name = path.absolute().name
-        return name, subnets
-    if path.suffix not in SPEC_SUFFIXES:
-        from topo.formats.fabric_file import read_fabric
-
-        return path.name.partition(".")[0], [read_fabric(path)]
-    from topo.cluster import read
-
-    cluster = read(path)
-    return cluster.name, cluster.fabrics
-
-
-def find_tables(path: Path, fabric: Fabric, subnets: int) -> Path:
-    """Return the file of a subnet's forwarding tables: the path itself, or the one in an output folder."""
-    if path.is_dir():
-        found = path / ("" if subnets == 1 else fabric.name) / "opensm" / "lfts"
-        if found.is_file():
-            return found
-        raise HeddleError(f"{path}: found no {found.relative_to(path)}; expected the output folder of a plan build")
-    if subnets > 1:
-        raise HeddleError(
-            f"{path}: found one file; expected the folder of a plan build, since there are {subnets} subnets"
-        )
-    return path
+    routed = []
+    for fabric in fabrics:
+        file = path
+        if path.is_dir():
+            file = path / ("" if len(fabrics) == 1 else fabric.name) / "opensm" / "lfts"
+            if not file.is_file():
+                name = file.relative_to(path)
+                raise HeddleError(f"{path}: found no {name}; expected the output folder of a plan build")
+        elif len(fabrics) > 1:
+            expected = f"the folder of a plan build, since there are {len(fabrics)} subnets"
+            raise HeddleError(f"{path}: found one file; expected {expected}")
+        routed.append(Routed(fabric, read_lfts(file, fabric).tables))
+    return routed
 
 
 def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArray[np.int64]]:
@@ -134,12 +125,3 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise FormatError(f"found {error}; expected channels of this cluster and their bytes", str(path)) from None
     return loads
-
-
-def load_of(fabric: Fabric, tables: Path) -> NDArray[np.int64]:
-    """Return (P,) pairs of HCAs over each channel, as the tables route them."""
-    from routing.opensm.lfts import read_lfts
-    from routing.proof import prove
-    from routing.routed import Routed
-
-    return prove(Routed(fabric, read_lfts(tables, fabric).tables)).load

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +16,7 @@ from plan.commands.options import FILE, as_json, fabric_argument, print_json, pr
 from plan.render.progress import progress
 
 if TYPE_CHECKING:
-    from plan.operation import Operation
+    from plan.inputs import RoutingFiles
 
 STOPPED = 130
 """As the shell counts an interrupt."""
@@ -40,11 +45,7 @@ def operate(
     hours: float,
     anywhere: bool,
     state: Path | None,
-    tables: Path | None,
-    lanes: Path | None,
-    policy: Path | None,
-    roles: Path | None,
-    subnet: str | None,
+    given: RoutingFiles,
     seed: int,
     as_json: bool,
 ) -> int:
@@ -59,7 +60,6 @@ def operate(
     with progress(quiet=as_json) as step:
         from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument
-        from plan.operation import operate_until
         from simulate.cluster.queue import read_queue
         from simulate.cluster.run import ClusterRun
         from simulate.cluster.saved_run import format_saved_run, read_saved_run
@@ -70,37 +70,47 @@ def operate(
         jobs = read_queue(find_preset("queues", queue, "--queue"), seed)
         if anywhere:
             jobs = jobs.under(cross_zone_jobs=None)
-        source = read_routed_argument(fabric, subnet, tables, lanes, roles, policy, step=step)
+        routed = read_routed_argument(fabric, given, step)
         saved = read_saved_run(state) if state is not None and state.exists() else None
-        run = ClusterRun(Network.of(source.routed), jobs, saved)
-        operation = operate_until(run, hours * 3600.0, step)
+        run = ClusterRun(Network.of(routed), jobs, saved)
+        until_s = hours * 3600.0
+
+        def progress_of(now_s: float) -> None:
+            replaying = run.env.replaying
+            step("catching up" if replaying else "playing", run.env.replayed if replaying else now_s / until_s)
+
+        with stopping() as stopped:
+            finished = run.play(until_s, progress=progress_of, stop=lambda: bool(stopped))
+        all_ended = all(job.end_s is not None for job in run.records)
+        now_s = until_s if finished and not all_ended else run.env.now
         if state is not None and not run.env.replaying:  # else the file has gone further
             step("writing")
             write_file(state, format_saved_run(run.save()))
-    print_notes(source.notes)
+    print_notes(routed.fabric.notes)
     if as_json:
-        print_json(operation.document())
+        print_json({"time_s": now_s, "stopped": not finished, "jobs": [job.to_dict() for job in run.records]})
     else:
-        show(operation)
-    if operation.stopped:
+        from plan.render.tables import show_table
+
+        show_table(replace(run.table, title=f"after {now_s / 3600:.2f} h"))
+    if not finished:
         where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
-        click.echo(f"plan: stopped after {operation.now_s / 3600:.2f} h; {where}", err=True)
-    return STOPPED if operation.stopped else 0
+        click.echo(f"plan: stopped after {now_s / 3600:.2f} h; {where}", err=True)
+    return 0 if finished else STOPPED
 
 
-def show(operation: Operation) -> None:
-    """Print what has become of each job."""
-    from rich.table import Table
+@contextmanager
+def stopping() -> Iterator[list[int]]:
+    """Give a list that gets the first signal of each kind to stop; the second one does what it always does."""
+    caught: list[int] = []
 
-    from plan.render.terminal import console
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(number, before[signal.Signals(number)])
 
-    table = Table(title=f"after {operation.now_s / 3600:.2f} h", title_justify="left")
-    for name in ("job", "nodes", "began h", "ended h", "steps", "step s", "of computation", "failures", "checkpoints"):
-        table.add_column(name, justify="left" if name == "job" else "right")
-    for job in operation.jobs:
-        began, ended = ("" if time_s is None else f"{time_s / 3600:.2f}" for time_s in (job.begin_s, job.end_s))
-        trained = [f"{job.step_s:.3f}", f"{job.step_s / job.compute_s:.2f}"] if job.trained_steps else ["", ""]
-        counts = [str(job.failures), str(job.checkpoints)]
-        name = f"{job.name} (over zones)" if job.spanned_zones else job.name
-        table.add_row(name, str(job.nodes), began, ended, f"{job.steps:,}", *trained, *counts)
-    console().print(table)
+    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import TypeVar
 
 import click
+
+from plan.inputs import RoutingFiles
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -33,17 +37,32 @@ def seed_option(what: str) -> Callable[[Command], Command]:
     return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=what)
 
 
-def routing_options(command: Command) -> Command:
-    """Add the options that say how FABRIC is routed: those of `plan.inputs.read_routed_argument`."""
-    for option in (  # click shows first what is added last
-        subnet_option,
-        roles_option,
-        click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path."),
-        click.option("--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights."),
-        click.option("--tables", type=FILE, help="Forwarding tables, as `plan verify` takes them."),
-    ):
-        command = option(command)
-    return command
+def bundle(name: str, kind: type, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options and gives their values to the command as one dataclass of this kind."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(**values: object) -> object:
+            bundled = {item.name: values.pop(item.name) for item in fields(kind)}
+            return command(**values, **{name: kind(**bundled)})
+
+        for option in reversed(options):  # click shows first what is added last
+            called = option(called)
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+routing_options = bundle(
+    "given",
+    RoutingFiles,
+    click.option("--tables", type=FILE, help="Forwarding tables, as `plan verify` takes them."),
+    click.option("--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights."),
+    click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path."),
+    roles_option,
+    subnet_option,
+)
+"""The options that say how FABRIC is routed."""
 
 
 def print_json(value: object) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,13 +19,7 @@ from plan.commands.options import (
     subnet_option,
 )
 from plan.render.progress import progress
-from plan.render.route_view import show_comparison, show_failures, show_rehearsal, show_subnet
-from topo.errors import HeddleError, RoutingError, did_you_mean
-
-if TYPE_CHECKING:
-    from plan.opensm_lab.comparison import Contender
-    from plan.subnet import Subnet
-    from routing.endpoints import EndpointSet
+from topo.errors import HeddleError, did_you_mean
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -82,83 +74,57 @@ def route(
     planned; OUT is written all the same. It is 1 and nothing is written when paths need more lanes than --lanes.
     """
     from plan.folder import check_replaceable, write_folder
-    from plan.inputs import give_roles, read_fabric_argument
 
     check_replaceable(output)
     with progress(quiet=as_json) as step:
         step("reading the fabric")
-        source = read_fabric_argument(fabric, subnet)
-        known, more = give_roles(source, roles, cn_guids, io_guids)
+        from plan.inputs import digest, give_roles, read_fabric_argument
+
+        known = give_roles(read_fabric_argument(fabric, subnet), roles, cn_guids, io_guids)
+        from plan.export.registry import OF_ROUTE, plan_files
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
-        from plan.render.route_output import route_document, route_files
-        from plan.subnet import route_subnet
-        from routing.diversity import study_failures
-        from routing.engines.base import ENGINES
+        from plan.pipeline import ROUTE, Plan, Wishes, run
+        from routing import ENGINES
 
         if compare or rehearse:
             check_tools()
-        wanted = source.engine if engine is None else engine
-        if wanted not in ("auto", *ENGINES):
-            hint = did_you_mean(wanted, ENGINES)
+        if (known.engine if engine is None else engine) not in ("auto", *ENGINES):
+            hint = did_you_mean(engine or "", ENGINES)
             raise HeddleError(
-                f"--engine: found {wanted!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
+                f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
-        why = "as asked" if engine is not None else "as the spec says"
-        ends: EndpointSet = endpoints  # type: ignore[assignment]  # click has checked it
-        routed = route_subnet(known, wanted, why, lanes=lanes, endpoints=ends, in_tree_order=True, seed=seed, step=step)
-        if not routed.proof.pairs:
-            raise HeddleError(
-                f"{fabric}: found {len(routed.proof.ends):,} end ports ({endpoints}); expected two at least"
-            )
-        document = route_document(routed, fabric, seed)
-        if routed.proof.credit_loops:
-            step("counting the lanes that would do")
-            document["advice"] = advice(routed)
-        if failures:
-            step("failing links")
-            study = study_failures(known, failures, engine=wanted, lanes=lanes, endpoints=ends, seed=seed)
-            document["failures"] = study.to_dict()
+        wishes = Wishes(engine, lanes, endpoints, True, seed, failures or 0)  # type: ignore[arg-type]  # click checks it
+        given = Plan(known.name, None, (known,), str(fabric), digest(fabric), wishes)
+        plan = run(given, ROUTE, step)
+        document = plan.to_dict()
         step("writing")
-        write_folder(output, route_files(routed, document))
-        rehearsal = rehearse_subnet(routed, step) if rehearse else None
-        contenders: Sequence[Contender] = ()
+        write_folder(output, plan_files(plan, document, OF_ROUTE))
+        rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
+        contenders = []
         if compare:
-            contenders = compare_with_opensm(routed, ends, in_tree_order=True, seed=seed, step=step)
-    print_notes((*source.notes, *more))
+            ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
+            contenders = compare_with_opensm(
+                *ours, endpoints=wishes.endpoints, in_tree_order=True, seed=seed, step=step
+            )
+    print_notes(known.notes)
     if as_json:
-        judged = {"rehearsal": rehearsal.summary()} if rehearsal else {}
-        print_json(document | judged | ({"opensm": [row.summary() for row in contenders]} if compare else {}))
+        judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}
+        print_json(document | judged | ({"opensm": [row.to_dict() for row in contenders]} if compare else {}))
     else:
-        show_subnet(routed)
-        if failures:
-            show_failures(document["failures"])
+        from plan.render.views import show_comparison, show_failures, show_faults, show_plan, show_rehearsal
+
+        show_plan(plan)
+        show_faults(known, plan.proofs[0])
+        if plan.failures:
+            show_failures(plan.failures)
         if rehearsal:
             show_rehearsal(rehearsal)
         if contenders:
             show_comparison(contenders)
-        if routed.tables.path_sl is not None:
-            lanes_taken = max(routed.tables.sl2vl) + 1
-            click.echo(f"{lanes_taken} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
-        if "advice" in document:
-            click.echo(f"REFUSED: {document['advice']}", err=True)
+        tables = plan.routed[0].tables
+        if tables.path_sl is not None:
+            click.echo(f"{max(tables.sl2vl) + 1} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
-    if not document["holds"] or (rehearsal and not rehearsal.holds):
+    if not plan.holds or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)
-
-
-def advice(subnet: Subnet) -> str:
-    """Say what would free tables of their credit loops: how many lanes, or that no number does."""
-    from routing.lanes.classes import DATA_LANES
-    from routing.lanes.fit import fit_lanes
-
-    tables = fit_lanes(subnet.fabric, subnet.tables, 1)
-    try:
-        freed = fit_lanes(subnet.fabric, tables, DATA_LANES)
-    except RoutingError as error:
-        return str(error)
-    now, then = subnet.proof.lanes, max(freed.sl2vl) + 1
-    return (
-        f"credit loops on {now} lane{'s' if now > 1 else ''}; --lanes {then} would do, if all hosts ask OpenSM for "
-        "their paths, and the engine `balanced` needs one lane"
-    )

@@ -61,11 +61,10 @@ def check(spec: Path, as_json: bool) -> int:
     expected. Exit status 1: the spec asks for more than its own budget allows.
     """
     from costmodel import quote
-    from routing.engines.base import ENGINES
-    from topo.cluster import read
-    from topo.counts import count
+    from plan.inputs import read_cluster
+    from topo import count
 
-    cluster = read(spec, tuple(ENGINES))
+    cluster = read_cluster(spec)
     exceeded = quote(cluster).exceeded
     subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
     if as_json:

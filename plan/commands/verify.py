@@ -10,12 +10,10 @@ import click
 
 from plan.commands.options import FILE, as_json, endpoints_option, fabric_argument, print_json, print_notes
 from plan.render.progress import progress
-from plan.render.terminal import console, printable
-from plan.render.verdict import faults_document, load_table, print_faults
+from plan.render.terminal import printable
 from topo.errors import HeddleError
 
 if TYPE_CHECKING:
-    from routing.proof import Proof
     from routing.tables import RoutingTables
     from topo.fabric import Fabric
 
@@ -60,13 +58,9 @@ def verify(
         source = read_fabric_argument(fabric, subnet)
         if lids is not None:
             source = give_lids(source, lids)
+        import routing
         from routing.lanes.policy import apply_policy
-        from routing.opensm.conf import read_lanes
-        from routing.opensm.lfts import read_lfts
-        from routing.opensm.qos_policy import read_qos_policy
-        from routing.proof import prove
-        from routing.routed import Routed
-        from routing.tables import differing_entries
+        from routing.opensm import read_lanes, read_lfts, read_qos_policy
 
         step("reading the tables")
         read = read_lfts(lfts, source)
@@ -79,11 +73,12 @@ def verify(
         if expect is not None:
             step("comparing")
             wanted = read_lfts(expect, source).tables
-            entries = differing_entries(source, wanted, tables)
+            entries = routing.differing_entries(source, wanted, tables)
             count = len(entries)
             odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
-        proof = prove(Routed(source, tables), endpoints)  # type: ignore[arg-type]
+        routed = routing.Routed(source, tables)
+        proof = routing.prove(routed, endpoints)  # type: ignore[arg-type]  # click checks it
     print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
@@ -91,10 +86,14 @@ def verify(
             "to prove. Is the file whole?"
         )
     if as_json:
+        from plan.render.documents import proof_document
+
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(proof.to_dict() | faults_document(source, proof) | compared)
+        print_json(proof_document(source, proof) | compared)
     else:
-        show(source, proof)
+        from plan.render.views import show_proof
+
+        show_proof(routed, proof)
         if expect is not None:
             click.echo(f"{count:,} entries are not as in {expect}")
         for text in odd:
@@ -105,8 +104,7 @@ def verify(
 
 def describe_entry(fabric: Fabric, wanted: RoutingTables, found: RoutingTables, switch: int, end: int) -> str:
     """Return one line for an entry that is not as expected."""
-    from routing.paths import end_label
-    from routing.tables import NO_PATH
+    from routing import NO_PATH, end_label
 
     ports = []
     for tables in (wanted, found):
@@ -114,23 +112,3 @@ def describe_entry(fabric: Fabric, wanted: RoutingTables, found: RoutingTables, 
         port = int(tables.lft[switch, lid]) if 0 < lid < tables.lft.shape[1] else NO_PATH
         ports.append("nothing" if port == NO_PATH else f"port {port}")
     return f"{fabric.label(switch)} to {end_label(fabric, end)}: {ports[1]}; expected {ports[0]}"
-
-
-def show(fabric: Fabric, proof: Proof) -> None:
-    """Print a proof for a person."""
-    from rich.markup import escape
-
-    out = console()
-    verdict = "[green]holds[/]: every pair arrives, and no lane has a credit loop" if proof.holds else "[red]FAILS[/]"
-    out.print(f"{escape(printable(fabric.name)) or 'the fabric'} {verdict}")
-    apart = f", {proof.disconnected:,} of them have no path of cables" if proof.missing else ""
-    out.print(
-        f"{proof.pairs:,} pairs of {len(proof.ends):,} end ports ({proof.endpoints}); "
-        f"{proof.missing:,} missing{apart}; {proof.credit_loops:,} channels in credit loops on "
-        f"{proof.lanes} lane{'s' if proof.lanes != 1 else ''}"
-    )
-    hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
-    out.print(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
-    if proof.classes:
-        out.print(load_table(proof))
-    print_faults(out, fabric, proof)

@@ -12,11 +12,8 @@ from typing import Any
 
 import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
-from plan.subnet import Subnet
-from routing.endpoints import EndpointSet
-from routing.opensm.files import opensm_files
-from routing.proof import Proof
-from routing.quality import Quality
+from routing import EndpointSet, Proof, Quality, Routed
+from routing.opensm import opensm_files
 from topo.errors import ToolError
 
 PEERS = {
@@ -50,7 +47,7 @@ class Contender:
     failure: str = ""
     """Why there are no tables."""
 
-    def summary(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         if self.proof is None or self.quality is None:
             return {"engine": self.engine, "failure": self.failure}
@@ -85,9 +82,11 @@ def check_tools() -> None:
 
 
 def compare_with_opensm(
-    subnet: Subnet,
-    endpoints: EndpointSet = "hca",
+    routed: Routed,
+    proof: Proof,
+    quality: Quality,
     *,
+    endpoints: EndpointSet = "hca",
     in_tree_order: bool = False,
     seed: int = 0,
     step: Callable[[str], None] = lambda text: None,
@@ -96,15 +95,19 @@ def compare_with_opensm(
 
     Parameters
     ----------
-    subnet, endpoints, in_tree_order, seed, step
-        As `plan.subnet.route_subnet` had them.
+    routed, proof, quality
+        Our own tables, and what they are worth.
+    endpoints, in_tree_order, seed
+        With which they were proven and measured, as `routing.prove` and `routing.measure` take them.
+    step
+        Progress callback, called as ``step(message)``.
     """
-    fabric, tables = subnet.fabric, subnet.tables
+    fabric, tables = routed.fabric, routed.tables
     step("timing our own")
     start = time.perf_counter()
     routing.route(fabric, tables.engine)
     seconds = time.perf_counter() - start
-    rows = [Contender(f"{tables.engine}, ours", seconds, subnet.proof.lanes, subnet.proof, subnet.quality)]
+    rows = [Contender(f"{tables.engine}, ours", seconds, proof.lanes, proof, quality)]
 
     def judge(run: OpensmRun) -> Contender:
         needed = re.search(r"Virtual Lanes needed: (\d+)", run.log)

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
-from plan.subnet import Subnet
-from routing.opensm.files import opensm_files
-from routing.opensm.ibdmchk import IbdmchkReport
-from routing.routed import Routed
-from routing.tables import differing_entries
+from routing import Proof, Routed, differing_entries
+from routing.opensm import IbdmchkReport, opensm_files
 
 
 @dataclass(frozen=True)
@@ -41,12 +38,12 @@ class Rehearsal:
         as_planned = not (self.differing or self.lids or self.errors or self.ibdmchk.missing)
         return as_planned and (self.lanes > 1 or self.ibdmchk.loops is False)
 
-    def summary(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         return {"holds": self.holds, **asdict(self)}
 
 
-def rehearse(subnet: Subnet, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
+def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
     """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
 
     Raises
@@ -54,7 +51,7 @@ def rehearse(subnet: Subnet, step: Callable[[str], None] = lambda text: None) ->
     ToolError
         When the fabric cannot be simulated, or OpenSM does not take the files at all.
     """
-    fabric, tables = subnet.fabric, subnet.tables
+    fabric, tables = routed.fabric, routed.tables
     with TemporaryDirectory(prefix="heddle-") as name:
         folder = Path(name)
         files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(folder / "files"))
@@ -70,5 +67,5 @@ def rehearse(subnet: Subnet, step: Callable[[str], None] = lambda text: None) ->
         lids=int(np.count_nonzero(tables.lid[plugged] != run.tables.lid[plugged])),
         errors=run.errors,
         ibdmchk=verdict,
-        lanes=subnet.proof.lanes,
+        lanes=proof.lanes,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from plan.render.terminal import printable
 
 if TYPE_CHECKING:
-    import rich.table
     from rich.text import Text
     from xlsxwriter import Workbook
     from xlsxwriter.worksheet import Worksheet
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
 COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
            "red": ("REFUSED", "FAILS", "NOT AS PLANNED")}  # fmt: skip
 """Words of verdicts that are coloured on a terminal."""
+
+LONGEST_NAME = 40
+"""Characters of a name, which is not wrapped in a column."""
 
 NUMBERS = {",": "#,##0", ",.2f": "#,##0.00"}
 """Formats of Python, and the same in a workbook."""
@@ -33,28 +35,51 @@ def text(words: str) -> Text:
     return found
 
 
-def terminal_table(table: Table) -> rich.table.Table:
-    """Return a table for a terminal: numbers to the right, units behind the headings."""
+def print_text(words: str, *, wrap: bool = True) -> None:
+    """Print a line; one that is not wrapped can be searched and copied whole."""
+    from plan.render.terminal import console
+
+    console().print(text(words), soft_wrap=not wrap)
+
+
+def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
+    """Print a table: numbers to the right, units behind the headings.
+
+    Parameters
+    ----------
+    name : str
+        What stands before its title.
+    hide : sequence of str
+        Names of columns that are too long for a terminal.
+    """
     from rich.table import Table as TerminalTable
 
-    shown = TerminalTable(title=text(table.title), title_justify="left", title_style="bold")
-    for column in table.columns:
-        shown.add_column(column.heading, justify="right" if column.is_number else "left")
-    for row in table.rows():
-        shown.add_row(*map(text, row))
-    return shown
+    from plan.render.terminal import console
+
+    title = text(f"{name}, {table.title}" if name else table.title)
+    shown = TerminalTable(title=title, title_justify="left", title_style="bold")
+    columns = [column for column in table.columns if column.name not in hide]
+    for column in columns:
+        longest = max((len(column.text(row)) for row in range(len(table))), default=0)
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        shown.add_column(column.heading, justify=justify, no_wrap=justify == "left" and longest <= LONGEST_NAME)
+    for row in range(len(table)):
+        shown.add_row(*(text(column.text(row)) for column in columns))
+    console().print(shown)
 
 
-def facts(title: str, rows: Iterable[tuple[str, str]]) -> rich.table.Table:
-    """Return names with what there is to say of each, as the top of a result."""
+def show_facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print names with what there is to say of each, as the top of a result."""
     from rich.table import Table as TerminalTable
+
+    from plan.render.terminal import console
 
     shown = TerminalTable(title=text(title), show_header=False, title_justify="left", title_style="bold")
     shown.add_column(style="dim")
     shown.add_column()
     for name, words in rows:
         shown.add_row(text(name), text(words))
-    return shown
+    console().print(shown)
 
 
 class Formula(NamedTuple):

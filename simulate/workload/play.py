@@ -133,7 +133,7 @@ class Simulation:
             Column("job", [job.name for job in jobs]),
             Column("what", [f"{job.collective} by {job.algorithm}" if job.collective else job.kind for job in jobs]),
             Column("ranks", [job.ranks for job in jobs]),
-            Column("time", [job.time_s for job in jobs], "s", ".4g"),
+            Column("time", [job.time_s for job in jobs], "s", "time"),
             Column("algbw", [job.algorithm_gbytes_per_s for job in jobs], "GB/s", ".2f"),
             Column("busbw", [job.bus_gbytes_per_s for job in jobs], "GB/s", ".2f"),
         ]
@@ -151,7 +151,7 @@ class Simulation:
             (
                 Column("job", [job.name for job in self.jobs]),
                 Column("flows", [job.flows for job in self.jobs]),
-                *(Column(name, [row[at] for row in times], "s", ".4g") for at, name in enumerate(names)),
+                *(Column(name, [row[at] for row in times], "s", "time") for at, name in enumerate(names)),
             ),
         )
 

@@ -77,7 +77,7 @@ def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
     lists = folder / "opensm"
     (lists / "io_guids").write_text("")
     dump = read_fabric_argument(folder / "fabric.ibnetdiscover")
-    fabric, _ = give_roles(dump, compute=lists / "cn_guids", storage=lists / "io_guids")
+    fabric = give_roles(dump, compute=lists / "cn_guids", storage=lists / "io_guids")
     roles = {fabric.names[node]: Role(fabric.role[node]) for node in range(fabric.n_switches, fabric.n_nodes)}
 
     assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}
@@ -99,5 +99,5 @@ def test_a_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
 def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:
     rules = tmp_path / "roles"
     rules.write_text("storage storage*\nmanagement mgnt*\n")
-    notes = give_roles(read_fabric_argument(LAB), rules)[1]
+    notes = give_roles(read_fabric_argument(LAB), rules).notes
     assert notes == (f"{rules}: no adapter has its role from the pattern 'mgnt*'",)

@@ -377,7 +377,8 @@ def test_what_cannot_be_is_refused_at_its_place(case: str, tmp_path: Path, capsy
 def test_a_flow_that_the_tables_do_not_connect_is_refused_at_its_place(
     lab: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    fabric, tables, *_ = read_routed_argument(lab)
+    routed = read_routed_argument(lab)
+    fabric, tables = routed.fabric, routed.tables
     lft = tables.lft.copy()
     end = next(
         e for e in range(fabric.n_switches, fabric.n_end_ports) if fabric.names[fabric.end_node[e]] == "gpu15 mlx5_0"

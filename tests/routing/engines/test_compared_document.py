@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plan.subnet import route_subnet
+import routing
 from topo.formats.fabric_file import read_fabric
 
 ROOT = Path(__file__).parents[3]
@@ -29,11 +29,11 @@ def test_every_fabric_has_its_section() -> None:
 @pytest.mark.parametrize("name", [*benchmark.REAL, *benchmark.OWN])
 def test_our_row_is_what_we_make_of_it_now(name: str, originals: Path) -> None:
     make = benchmark.OWN.get(name) or (lambda: read_fabric(originals / benchmark.REAL[name]))
-    subnet = route_subnet(make(), in_tree_order=True)
-    proof, quality = subnet.proof, subnet.quality
+    routed = routing.route(make())
+    proof, quality = routing.prove(routed), routing.measure(routed, in_tree_order=True)
     row = [cell.strip() for cell in re.findall(r"^\| (\S+, ours \|.*)\|$", SECTIONS[name], re.MULTILINE)[0].split("|")]
     assert row[:8] == [
-        f"{subnet.tables.engine}, ours",
+        f"{routed.tables.engine}, ours",
         f"{proof.missing:,}",
         f"{proof.credit_loops:,}",
         str(proof.lanes),

@@ -1,0 +1,64 @@
+"""``plan export``: one of the formats that `plan build` writes, alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from plan.commands.options import FILE, as_json, print_json
+from plan.render.progress import progress
+from topo.errors import HeddleError, did_you_mean
+
+
+@click.command(short_help="Write one of the formats that `plan build` writes.")
+@click.argument("fabric", type=FILE, required=False)
+@click.argument("format", required=False)
+@click.option("-o", "--output", type=FILE, help="File to write, or folder where a format has several files.")
+@click.option("--list", "only_list", is_flag=True, help="List the formats.")
+@as_json
+def export(fabric: Path | None, format: str | None, output: Path | None, only_list: bool, as_json: bool) -> None:
+    """Write one of the formats that `plan build` writes, such as `slurm` or `netbox`.
+
+    FABRIC is a spec; a folder that `plan build` or `plan route` wrote, whose files are taken as they are; or a real
+    fabric as ibnetdiscover prints it. A single file goes to standard output when -o is left out.
+    """
+    from plan.export.registry import EXPORTS
+
+    if only_list:
+        listed = {entry.name: {"files": entry.files, "purpose": entry.purpose} for entry in EXPORTS.values()}
+        if as_json:
+            print_json({"formats": listed})
+        else:
+            width = max(map(len, EXPORTS))
+            click.echo("\n".join(f"{entry.name:{width}}  {entry.purpose}" for entry in EXPORTS.values()))
+        return
+    if fabric is None or format is None:
+        raise click.UsageError("expected FABRIC and FORMAT, or --list")
+    if format not in EXPORTS:
+        hint = did_you_mean(format, EXPORTS)
+        raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
+    from plan.files import check_writable, chunks, write_file
+    from plan.folder import check_replaceable, write_folder
+
+    with progress(quiet=as_json or not sys.stderr.isatty()) as step:
+        step("reading")
+        files = EXPORTS[format].files_of(fabric, step)
+        if output is None and (as_json or len(files) > 1):
+            raise HeddleError(f"{format}: found {len(files)} files to write; name a place for them with -o")
+        if output is not None and len(files) > 1:
+            check_replaceable(output, keep_plan=True)
+            top = os.path.commonpath([Path(name).parent for name in files])
+            write_folder(output, {os.path.relpath(name, top): content for name, content in files.items()})
+        elif output is not None:
+            check_writable(output, [fabric])
+            write_file(output, *files.values())
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(chunks(*files.values()))
+    elif as_json:
+        print_json({"format": format, "output": str(output), "files": sorted(files)})
+    else:
+        click.echo(f"wrote {output}", err=True)

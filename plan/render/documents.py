@@ -1,0 +1,47 @@
+"""What results are as plain values, ready for JSON, where they join several: a subnet, a proof with its faults."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from routing import end_label
+
+if TYPE_CHECKING:
+    from routing import Proof, Quality, Routed
+    from topo import Catalog, Fabric
+
+
+def subnet_document(routed: Routed, proof: Proof, quality: Quality) -> dict[str, Any]:
+    """Return what ``plan.json`` holds of one subnet."""
+    return {**routed.to_dict(), "proof": proof_document(routed.fabric, proof), "quality": quality.to_dict()}
+
+
+def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
+    """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why.
+
+    ``switch`` is where a path ends early, and ``port`` what its entry says there; both are None where there is none.
+    """
+    return {
+        **proof.to_dict(),
+        "examples": [
+            {
+                "source": end_label(fabric, example.source),
+                "destination": end_label(fabric, example.destination),
+                "fault": example.fault.name.lower() if example.fault is not None else None,
+                "switch": fabric.label(example.switches[-1]) if example.switches else None,
+                "port": example.port if example.port >= 0 else None,
+                "path": [fabric.label(switch) for switch in example.switches],
+                "text": example.describe(fabric),
+            }
+            for example in proof.examples
+        ],
+        "credit_loop": [fabric.channel_label(channel) for channel in proof.loop],
+    }
+
+
+def catalog_sha256(catalog: Catalog) -> str:
+    """Digest of every figure of the catalog, the user's own rows included."""
+    tables = (catalog.switches, catalog.nodes, catalog.hcas, catalog.cables, catalog.prices)
+    rows = [sorted((name, repr(row)) for name, row in table.items()) for table in tables]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""What a person sees of a plan, a proof, failures and a comparison with OpenSM: facts, tables, lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.render.tables import print_text, show_facts, show_table
+from plan.render.terminal import printable
+from topo import Column, Table
+
+if TYPE_CHECKING:
+    from plan.opensm_lab.comparison import Contender
+    from plan.opensm_lab.rehearsal import Rehearsal
+    from plan.pipeline import Plan
+    from routing import FailureStudy, Proof, Quality, Routed
+    from topo import Counts, Fabric
+
+
+def show_plan(plan: Plan) -> None:
+    """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
+    show_facts(plan.name or "the fabric", _facts(plan))
+    if plan.cluster is None:
+        for proof, quality in zip(plan.proofs, plan.qualities, strict=True):
+            if proof.classes:
+                show_table(proof.load_table)
+            if any(share.uplinks for share in quality.uplinks):
+                show_table(quality.uplink_table)
+    for gap in (*plan.quote.cost.gaps, *plan.quote.power.gaps) if plan.quote else ():
+        click.echo(f"not in the figures above: {gap}")
+    for kind in ("over budget", "missing", "credit loop"):
+        for words in plan.refused(kind):
+            click.echo(printable(f"REFUSED, {kind}: {words}"), err=True)
+    if plan.advice:
+        click.echo(f"REFUSED: {plan.advice}", err=True)
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    assert plan.counts is not None
+    yield from _counted(plan.counts, len(plan.fabrics))
+    for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
+        name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
+        yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
+        lost = plan.lost(proof)
+        verdict = "REFUSED" if lost or proof.credit_loops else "proven"
+        yield (
+            f"proof{name}",
+            f"{verdict}: {_proof_figures(proof, lost)}, at most {proof.max_hops} switches on a path",
+        )
+        yield (
+            f"load{name}",
+            f"{quality.max_load:,} pairs over the most loaded link, {quality.balance:.2f} times the mean of those used"
+            f"; effective bisection {quality.ebb:.3f}",
+        )
+        if plan.cluster is None and proof.classes:
+            yield from _contention(quality)
+    if plan.quote is not None:
+        cost, power = plan.quote.cost, plan.quote.power
+        money = {name: f"{getattr(cost, name).middle:,.0f}" for name in ("network", "servers", "total")}
+        unit = f"relative {cost.unit}"
+        yield "cost", f"network {money['network']} + servers {money['servers']} = {money['total']} {unit}"
+        yield "power", f"{power.total_w / 1e3:,.1f} kW (network {power.network_w / 1e3:,.1f} kW)"
+
+
+def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:
+    """Yield what there is; every figure that is zero is left out."""
+
+    def listed(**numbers: int) -> str:
+        return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+
+    tiers = listed(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
+    zones = f" in {counts.zones} zones" if counts.zones > subnets else ""
+    yield "switches", f"{counts.switches:,} ({tiers or 'no tree'}){zones}"
+    others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
+    if counts.gpus:
+        computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"
+        yield "servers", ", ".join(filter(None, (computing, listed(**others))))
+    else:
+        yield "servers", listed(compute=counts.gpu_nodes, **others) or "none"
+    sharp = f", {counts.aggregation_nodes:,} aggregation nodes" if counts.aggregation_nodes else ""
+    yield "ports and links", f"{counts.host_ports:,} host ports, {counts.links:,} links{sharp}"
+
+
+def _proof_figures(proof: Proof, missing: int) -> str:
+    of_them = "of them " if missing == proof.missing else ""
+    apart = f", {proof.disconnected:,} {of_them}have no path of cables" if proof.disconnected else ""
+    lanes = f"{proof.lanes} lane{'s' if proof.lanes != 1 else ''}"
+    return (
+        f"{proof.pairs:,} pairs ({proof.endpoints}), {missing:,} missing{apart}"
+        f", {proof.credit_loops:,} channels in credit loops on {lanes}"
+    )
+
+
+def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
+    """Yield how flows meet on links between switches."""
+    yield "permutations", f"random permutations get {quality.permutation.bandwidth:.3f} of a link for each flow"
+    for name, phases in (("shifts", quality.shift), ("halving-doubling", quality.halving_doubling)):
+        yield (
+            name,
+            f"flows at one time on the fullest link: {phases.max_load_median:g} in the median, "
+            f"{phases.max_load_worst} in the worst of {phases.phases:,} phases",
+        )
+
+
+def show_proof(routed: Routed, proof: Proof) -> None:
+    """Print a proof of anybody's tables."""
+    fabric = routed.fabric
+    verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
+    print_text(f"{fabric.name or 'the fabric'} {verdict}")
+    print_text(f"{len(proof.ends):,} end ports, {_proof_figures(proof, proof.missing)}")
+    hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
+    print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
+    if proof.classes:
+        show_table(proof.load_table)
+    show_faults(fabric, proof)
+
+
+def show_faults(fabric: Fabric, proof: Proof) -> None:
+    """Print examples of missing pairs, and a credit loop channel by channel."""
+    for example in proof.examples:
+        print_text(f"missing: {example.describe(fabric)}", wrap=False)
+    if proof.loop:
+        print_text("credit loop, each channel waiting for the next and the last for the first:")
+        for channel in proof.loop:
+            print_text(f"  {fabric.channel_label(channel)}", wrap=False)
+
+
+def show_failures(study: FailureStudy) -> None:
+    """Print what random failures leave of a fabric."""
+    figures = study.to_dict()
+    before, after = figures["before"], figures["after"]
+    print_text(
+        f"when {figures['links']:,} links fail (plan.json names them), cables connect {figures['connected']:,} of "
+        f"{figures['pairs']:,} pairs, and tables made anew deliver {figures['delivered']:,}: "
+        f"{figures['credit_loops']:,} channels in credit loops, at most {figures['max_hops']} switches on a path, "
+        f"{figures['max_load']:,} pairs over the most loaded link"
+    )
+    print_text(
+        f"shortest paths without a common cable, over {before['pairs']:,} pairs of leaves: {before['mean']:.2f} in the "
+        f"mean and {before['least']} at least; after the failures {after['mean']:.2f} and {after['least']}"
+    )
+
+
+def show_rehearsal(rehearsal: Rehearsal) -> None:
+    """Print whether a real OpenSM loads what was written."""
+    verdict = rehearsal.ibdmchk
+    held = "NOT AS PLANNED" if rehearsal.differing or rehearsal.lids else "as planned"
+    loops = {True: "credit loops", False: "no credit loop", None: "loops not looked for"}[verdict.loops]
+    print_text(
+        f"rehearsed with OpenSM over ibsim: {held}, {rehearsal.differing:,} of {rehearsal.entries:,} entries and "
+        f"{rehearsal.lids:,} LIDs differ"
+    )
+    print_text(f"ibdmchk: {verdict.pairs:,} pairs, {verdict.missing:,} missing, {loops} on one lane")
+    for error in rehearsal.errors:
+        print_text(f"OpenSM: {error}")
+
+
+def show_comparison(contenders: Sequence[Contender]) -> None:
+    """Print engines side by side."""
+    rows = contenders
+    columns = {name: [row.to_dict().get(key) for row in rows] for name, key in {
+        "missing": "missing", "loops": "credit_loops_on_one_lane", "lanes": "lanes", "switches": "max_hops",
+        "max load": "max_load", "balance": "balance", "bisection": "ebb", "random": "permutation",
+        "shift": "shift_worst", "s": "seconds"}.items()}  # fmt: skip
+    digits = {"balance": ".2f", "bisection": ".3f", "random": ".3f", "s": ".2f"}
+    table = Table(
+        "beside the engines of OpenSM, all judged on one lane",
+        (
+            Column("engine", [row.engine for row in rows]),
+            *(Column(name, values, digits=digits.get(name, "")) for name, values in columns.items()),
+        ),
+    )
+    show_table(table)
+    print_text(
+        "loops: channels in credit loops on one lane; lanes: how many the engine needs to have none; switches: on the "
+        "longest path; max load: pairs over one link; balance: that divided by the mean; bisection: effective, 1 is "
+        "full; random: bandwidth of random permutations; shift: flows on the fullest link of the worst shift; s: "
+        "seconds of routing"
+    )
+    for row in rows:
+        if row.failure:
+            print_text(f"{row.engine} fails: {row.failure}")
+    if any(row.proof and row.proof.missing for row in rows):
+        print_text("where pairs are missing, bisection and random count the flows that are lost as 0")

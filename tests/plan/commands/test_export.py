@@ -1,0 +1,122 @@
+"""`plan export`: each format alone is what `plan build` writes, from a spec and from a folder."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from plan.export.registry import EXPORTS, OF_ROUTE
+from topo.hardware.catalog import config_root
+
+LAB = config_root() / "lab-20.yaml"
+PLANES = """
+name: pair
+nodes: {gpu: {model: hgx-h800, count: 4}}
+network: {shape: planes, planes: 8, tree: {switch: QM9700, leaves: 2, spines: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """Of one subnet with a floor, and of several: the spec, and the folder that is built of it."""
+    folder = tmp_path_factory.mktemp("exports")
+    (folder / "pair.yaml").write_text(PLANES, encoding="utf-8")
+    (folder / "lab.yaml").write_text(LAB.read_text(encoding="utf-8") + "floor: {}\n", encoding="utf-8")
+    for name in ("lab", "pair"):
+        assert run(["build", str(folder / f"{name}.yaml"), "-o", str(folder / name)]) == 0
+    return {name: (folder / f"{name}.yaml", folder / name) for name in ("lab", "pair")}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["lab", "pair"])
+@pytest.mark.parametrize("format", EXPORTS)
+def test_every_format_alone_is_what_the_build_has(format: str, name: str, specs: dict[str, tuple[Path, Path]]) -> None:
+    spec, folder = specs[name]
+    built, export = contents(folder), EXPORTS[format]
+    of_spec, of_folder = export.files_of(spec), export.files_of(folder)
+
+    assert of_spec
+    assert set(of_spec) == set(of_folder) <= set(built)
+    for path, content in of_spec.items():
+        whole = (
+            content.encode()
+            if isinstance(content, str)
+            else b"".join([content] if isinstance(content, bytes) else content)
+        )
+        assert whole == built[path] == of_folder[path], path
+
+
+@pytest.mark.parametrize("name", ["lab", "pair"])
+def test_the_formats_together_are_the_folder(name: str, specs: dict[str, tuple[Path, Path]]) -> None:
+    folder = specs[name][1]
+    made = [path for export in EXPORTS.values() for path in export.files_of(folder)]
+    assert sorted([*made, "plan.json", "SHA256SUMS"]) == sorted(contents(folder))
+
+
+def test_one_file_goes_to_standard_output_or_where_it_is_told(
+    specs: dict[str, tuple[Path, Path]], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    spec, folder = specs["lab"]
+    assert run(["export", str(spec), "cables"]) == 0
+    assert capfdbinary.readouterr().out == (folder / "cables.csv").read_bytes()
+    assert run(["export", str(folder), "cables", "-o", str(tmp_path / "c.csv")]) == 0
+    assert (tmp_path / "c.csv").read_bytes() == (folder / "cables.csv").read_bytes()
+    assert run(["export", str(folder), "slurm"]) == 2, "two files"
+    assert run(["export", str(folder), "slurm", "-o", str(tmp_path / "slurm"), "--json"]) == 0
+    assert sorted(path.name for path in (tmp_path / "slurm").iterdir()) == [
+        "SHA256SUMS", "topology.conf", "topology.yaml"
+    ]  # fmt: skip
+
+
+def test_a_real_fabric_gives_what_needs_no_spec(
+    specs: dict[str, tuple[Path, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump, routed = specs["lab"][1] / "fabric.ibnetdiscover", tmp_path / "routed"
+    assert run(["route", str(dump), "-o", str(routed)]) == 0
+    for source in (dump, routed):
+        assert run(["export", str(source), "graphml", "-o", str(tmp_path / "g")]) == 0
+        assert b'attr.name="load"' in (tmp_path / "g").read_bytes()
+        capsys.readouterr()
+        assert run(["export", str(source), "bom-csv"]) == 2
+        assert "expected a spec" in capsys.readouterr().err
+    for format in OF_ROUTE:
+        for path, content in EXPORTS[format].files_of(routed).items():
+            assert content == (routed / path).read_bytes()
+
+
+def test_refuses_what_it_does_not_know(
+    specs: dict[str, tuple[Path, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, folder = specs["lab"]
+    for arguments, says in (
+        ([str(spec), "slrum"], "Did you mean `slurm`?"),
+        ([str(spec)], "--list"),
+        ([str(tmp_path), "slurm"], "without plan.json"),
+        ([str(spec), "cables", "-o", str(spec)], "an input"),
+        ([str(folder), "opensm", "-o", str(folder)], "found a plan"),
+    ):
+        assert run(["export", *arguments]) == 2, arguments
+        assert says in capsys.readouterr().err
+    assert (folder / "plan.json").is_file()
+
+
+def test_lists_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPORTS)
+    assert run(["export", "--list", "--json"]) == 0
+    assert list(json.load(io.StringIO(capsys.readouterr().out))["formats"]) == list(EXPORTS)
+
+
+def test_a_file_that_was_changed_is_not_handed_on(
+    specs: dict[str, tuple[Path, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["build", str(LAB), "-o", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "cables.csv").open("a") as file:
+        file.write("C99\n")
+    assert run(["export", str(tmp_path / "out"), "cables"]) == 2
+    assert "changed after it was written" in capsys.readouterr().err
