@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.hardware.devices import AGGREGATION_DEVICE, CHIPS
+from topo.hardware.speeds import LinkSpeed, parse_link_speed
 
 MAX_NODES = 100_000
 """Nodes of one dump: a subnet has 49,151 unicast LIDs, and a node needs at least one."""
@@ -139,6 +141,13 @@ class Records:
             raise self.refuse(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", node.line)
         return known is node
 
+    def rate(self, text: str, line: int) -> tuple[int, int]:
+        """Return width and index of the generation of a link speed; a word that is none is counted, as 4xSDR."""
+        speed = _link_speed(text)
+        if speed is None:
+            self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as 4xSDR")
+        return (speed.width, speed.index) if speed else (4, 0)
+
     def cable(self, cable: CableEnd) -> None:
         """Add one end of a cable."""
         self.cables.append(cable)
@@ -158,6 +167,14 @@ class Records:
         if sum(node.ports for node in self.nodes.values()) > MAX_TOTAL_PORTS:
             raise self.refuse(f"more than {MAX_TOTAL_PORTS:,} ports; a subnet has 49,151 LIDs")
         return _assemble(name, self)
+
+
+@lru_cache(maxsize=256)
+def _link_speed(text: str) -> LinkSpeed | None:
+    try:
+        return parse_link_speed(text)
+    except ValueError:
+        return None
 
 
 def _assemble(name: str, records: Records) -> Discovery:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
     rows: list[Row] = []
     try:
         header = [name.strip() for name in next(reader, [])]
-        _check_header(header, path, columns)
+        if wrong := _wrong_header(header, f"{path}:1", columns):
+            raise SpecError(wrong)
         for values in reader:
             where = f"{path}:{reader.line_num}"
             if not any(value.strip() for value in values):
@@ -64,70 +65,52 @@ def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
             if len(rows) == MAX_ROWS:
                 findings.append(Finding(where, f"more than {MAX_ROWS:,} rows", f"at most {MAX_ROWS:,}"))
                 break
-            row = _row(values, header, where, findings)
-            if row is not None:
-                rows.append(row)
+            if len(values) != len(header):
+                expected = f"{len(header)}, as many as the header has"
+                findings.append(Finding(where, f"{len(values)} cells", expected))
+                continue
+            cells = {name: value.strip() for name, value in zip(header, values, strict=True) if value.strip()}
+            if wrong := list(_wrong_cells(cells, where)):
+                findings += wrong
+                continue
+            model, source, date, confidence = (cells.pop(name) for name in ("model", *CITATION))
+            rows.append(Row(model, cells, Source(source, date, confidence, where)))
     except csv.Error as error:
-        findings.append(
-            Finding(f"{path}:{reader.line_num}", f"a row that is not CSV ({error})", "comma-separated text")
-        )
+        where = f"{path}:{reader.line_num}"
+        findings.append(Finding(where, f"a row that is not CSV ({error})", "comma-separated text"))
     if findings:
         raise SpecError(findings)
     return rows
 
 
-def _check_header(header: list[str], path: str, columns: Sequence[str]) -> None:
+def _wrong_header(header: list[str], where: str, columns: Sequence[str]) -> list[Finding]:
     known = ["model", *columns, *CITATION]
     findings = [
-        Finding(
-            f"{path}:1",
-            f"the column `{name[:60]}`",
-            "one of " + ", ".join(known),
-            did_you_mean(name, known),
-        )
+        Finding(where, f"the column `{name[:60]}`", "one of " + ", ".join(known), did_you_mean(name, known))
         for name in header
         if name not in known
     ]
     if missing := [name for name in ("model", *CITATION) if name not in header]:
         expected = f"a header with model, {', '.join(CITATION)}"
-        findings.append(Finding(f"{path}:1", f"no column {', '.join(missing)}", expected))
-    findings += [
-        Finding(f"{path}:1", f"the column `{name[:60]}` twice", "each column once")
-        for name in sorted({name for name in header if header.count(name) > 1})
-    ]
-    if findings:
-        raise SpecError(findings)
+        findings.append(Finding(where, f"no column {', '.join(missing)}", expected))
+    twice = sorted({name for name in header if header.count(name) > 1})
+    return findings + [Finding(where, f"the column `{name[:60]}` twice", "each column once") for name in twice]
 
 
-def _row(values: list[str], header: list[str], where: str, findings: list[Finding]) -> Row | None:
-    """Return a row, or None after adding what is wrong with it to ``findings``."""
-    before = len(findings)
-    if len(values) != len(header):
-        findings.append(Finding(where, f"{len(values)} cells", f"{len(header)}, as many as the header has"))
-        return None
-    cells = {name: value.strip() for name, value in zip(header, values, strict=True) if value.strip()}
+def _wrong_cells(cells: Mapping[str, str], where: str) -> Iterator[Finding]:
+    """Yield what is wrong with the cells of a row whatever they mean, and with its model and citation."""
     for name, value in cells.items():
         if len(value) > MAX_CELL or not value.isprintable():
-            what = f"{len(value):,} characters" if len(value) > MAX_CELL else "control characters"
-            findings.append(Finding(f"{where}, column {name}", what, f"at most {MAX_CELL} printable characters"))
-    model = cells.pop("model", "")
+            found = f"{len(value):,} characters" if len(value) > MAX_CELL else "control characters"
+            yield Finding(f"{where}, column {name}", found, f"at most {MAX_CELL} printable characters")
+    model, source, date, confidence = (cells.get(name, "") for name in ("model", *CITATION))
     if not NAME.fullmatch(model):
         found = f'the model "{model[:60]}"' if model else "no model"
-        findings.append(
-            Finding(f"{where}, column model", found, "a name of at most 40 letters, digits, dots and dashes")
-        )
-    cited = {name: cells.pop(name, "") for name in CITATION}
-    if not cited["source"]:
-        findings.append(
-            Finding(f"{where}, column source", f"no source for {model[:60]}", "where its figures come from")
-        )
-    if not DATE.fullmatch(cited["date"]):
-        findings.append(Finding(f"{where}, column date", f'"{cited["date"][:60]}"', "a date like 2024-08-31 or 2024"))
-    if cited["confidence"] not in CONFIDENCE:
+        yield Finding(f"{where}, column model", found, "a name of at most 40 letters, digits, dots and dashes")
+    if not source:
+        yield Finding(f"{where}, column source", f"no source for {model[:60]}", "where its figures come from")
+    if not DATE.fullmatch(date):
+        yield Finding(f"{where}, column date", f'"{date[:60]}"', "a date like 2024-08-31 or 2024")
+    if confidence not in CONFIDENCE:
         marks = ", ".join(f"{mark} ({meaning})" for mark, meaning in CONFIDENCE.items())
-        findings.append(
-            Finding(f"{where}, column confidence", f'"{cited["confidence"][:60]}"', f"one of the marks {marks}")
-        )
-    if len(findings) > before:
-        return None
-    return Row(model, cells, Source(cited["source"], cited["date"], cited["confidence"], where))
+        yield Finding(f"{where}, column confidence", f'"{confidence[:60]}"', f"one of the marks {marks}")

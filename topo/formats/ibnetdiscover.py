@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.formats.text import lines_of
 from topo.hardware.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
-from topo.hardware.speeds import SPEEDS, parse_link_speed
+from topo.hardware.speeds import SPEEDS
 
 MAX_DESCRIPTION = 63
 """Characters that a NodeDescription can hold (64 bytes, of which infiniband-diags and ibsim keep one for a zero)."""
@@ -237,10 +236,7 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
         if parts is None:
             raise records.refuse(f'cannot read {tail[:100]!r}; expected "description" lid 7 4xHDR', number)
         lid, far_lid, rate = parts.groups() if adapter else ("", *parts.groups())
-    speed = _speed(rate)
-    if speed is None:
-        records.skip(number, f"link speed {rate[:20]!r}, which is not known: taken as 4xSDR")
-    width, generation = speed or (4, 0)
+    width, generation = records.rate(rate, number)
     records.cable(
         CableEnd(
             line=number,
@@ -260,13 +256,3 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
 
 def _lid(text: str) -> int:
     return int(text) if text.isdigit() and len(text) <= 5 else 0
-
-
-@lru_cache(maxsize=256)
-def _speed(text: str) -> tuple[int, int] | None:
-    """Width and index of the generation, None for a word that is no link speed."""
-    try:
-        speed = parse_link_speed(text)
-    except ValueError:
-        return None
-    return speed.width, speed.index

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.formats.text import lines_of
-from topo.hardware.speeds import SPEEDS, WIDTHS
 
 END = (
     r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"
@@ -59,7 +58,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
         if int(fields[8], 16) == 0 or int(fields[17], 16) == 0:
             records.skip(number, "port 0, which is a switch's own and holds no cable")
             continue
-        width, speed = _rate(records, fields[18], fields[19], number)
+        width, speed = records.rate(fields[18] + SPEED.get(fields[19], fields[19]), number)
         records.cable(
             CableEnd(
                 line=number,
@@ -90,12 +89,3 @@ def _node(fields: tuple[str, ...], number: int) -> FoundNode:
         system=int(system, 16),
         lid=int(lid, 16),
     )
-
-
-def _rate(records: Records, width: str, speed: str, number: int) -> tuple[int, int]:
-    lanes = int(width[:-1]) if re.fullmatch(r"[0-9]{1,2}x", width) else 0
-    generation = SPEED.get(speed, speed)
-    if lanes not in WIDTHS or generation not in SPEEDS:
-        records.skip(number, f"link speed {width[:20]} {speed[:20]!r}, which is not known: taken as 4xSDR")
-        return 4, 0
-    return lanes, SPEEDS.index(generation)
