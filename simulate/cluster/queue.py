@@ -138,18 +138,18 @@ class Queue:
             When there are too many jobs, or two of one name: with the place of the second.
         """
         jobs: dict[str, QueuedJob] = {}
-        places: list[str] = []
-        for entry, place in zip(spec.jobs, where or [f"job {job.name}" for job in spec.jobs], strict=True):
+        located: list[str] = []
+        for entry, at in zip(spec.jobs, where or [f"job {job.name}" for job in spec.jobs], strict=True):
             for number in range(entry.copies):
                 name = entry.name if entry.copies == 1 else f"{entry.name}-{number}"
                 if name in jobs:
-                    raise SpecError([Finding(place, f"a second job with the name {name}", "a name for each job")])
+                    raise SpecError([Finding(at, f"a second job with the name {name}", "a name for each job")])
                 own = {"name": name, "submit": entry.submit + number * entry.apart, "copies": 1}
                 jobs[name] = entry.model_copy(update=own)
-                places.append(place)
+                located.append(at)
             if len(jobs) > MAX_JOBS:
-                raise SpecError([Finding(place, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
-        return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(places))
+                raise SpecError([Finding(at, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
+        return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(located))
 
     @property
     def jobs(self) -> tuple[QueuedJob, ...]:

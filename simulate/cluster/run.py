@@ -61,8 +61,8 @@ class ClusterRun:
         )
         most = self.scheduler.most_nodes
         findings = [
-            Finding(place, f"{job.nodes:,} nodes", f"at most {most:,}, as many as a job can have")
-            for job, place in zip(queue.jobs, queue.where, strict=True)
+            Finding(where, f"{job.nodes:,} nodes", f"at most {most:,}, as many as a job can have")
+            for job, where in zip(queue.jobs, queue.where, strict=True)
             if job.nodes > most
         ]
         if findings:

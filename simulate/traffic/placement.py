@@ -97,9 +97,9 @@ def halving_doubling(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) 
     word = rank & (s * m - 1)
     odd = np.array([int(value).bit_count() & 1 for value in rank.tolist()], bool)
     switch = np.where(odd, second[word % s], first[word // m])
-    place = np.where(odd, word // s, word % m)
+    seat = np.where(odd, word // s, word % m)
     members = {int(number): end[leaf_of(fabric, end) == number] for number in switches}
-    return np.array([members[at][slot] for at, slot in zip(switch.tolist(), place.tolist(), strict=True)], np.int32)
+    return np.array([members[at][slot] for at, slot in zip(switch.tolist(), seat.tolist(), strict=True)], np.int32)
 
 
 def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:

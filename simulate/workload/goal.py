@@ -176,8 +176,8 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
         ]
     )
     order = np.argsort(rank, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
     none = np.zeros(len(order), np.int64)
     return Goal(
         n_ranks=n_ranks,
@@ -188,7 +188,7 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
         tag=tag[order].astype(np.int64),
         cpu=none,
         nic=none,
-        requires=place[requires].astype(np.int32).reshape(-1, 2),
+        requires=position[requires].astype(np.int32).reshape(-1, 2),
         irequires=np.zeros((0, 2), np.int32),
         line=none.astype(np.int32),
     )

@@ -274,7 +274,7 @@ def play(
         text = "playing" if traffic.acts else f"playing {len(traffic.flows):,} flows"
         played, outcome = jobs(traffic, text, n_bins)
     except FlowError as error:
-        raise _placed(traffic, error) from None
+        raise _located(traffic, error) from None
     ends = None
     if alone and len(traffic.jobs) == 1:
         ends = [outcome.makespan_s]
@@ -374,15 +374,15 @@ def _clients(
     return reads + [save(client, files[at % len(files)]) for at, client in enumerate(clients) if spec.checkpoint]
 
 
-def _placed(workload: Workload, error: FlowError) -> HeddleError:
+def _located(workload: Workload, error: FlowError) -> HeddleError:
     """Return the error with the place of the flow."""
     number = int(workload.job[error.flow])
     job = workload.jobs[number]
     if isinstance(job.spec, FlowsJob):
         flow = error.flow - workload.span(number).start
         # A pipe cannot be read again to count its lines.
-        place = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"
-        return HeddleError(f"{job.where}:{place} that {error.reason}")
+        where = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"
+        return HeddleError(f"{job.where}:{where} that {error.reason}")
     return HeddleError(f"{job.where}: job {job.spec.name} has a flow that {error.reason}")
 
 

@@ -96,9 +96,9 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     arrays = {name: pa.array(column) for name, column in columns.items()}
     for name, texts in (("job", dict(enumerate(jobs))), ("src", ends), ("dst", ends), ("bottleneck", channels)):
         keys = np.array(sorted(texts), np.int64)
-        place = np.searchsorted(keys, columns[name])
+        found = np.searchsorted(keys, columns[name])
         known = columns[name] >= 0
-        index = pa.array(np.where(known, place, 0).astype(np.int32), mask=~known)
+        index = pa.array(np.where(known, found, 0).astype(np.int32), mask=~known)
         values = pa.array([texts[key] for key in keys.tolist()], pa.string())
         arrays[name] = pa.DictionaryArray.from_arrays(index, values)
     sink = io.BytesIO()

@@ -85,12 +85,12 @@ def format_goal(goal: Goal) -> str:
         for at, op, size, peer, tag, cpu, nic in zip(
             label[mine], *(column[mine].tolist() for column in columns), strict=True
         ):
-            place = (f" cpu {cpu}" if cpu else "") + (f" nic {nic}" if nic else "")
+            cores = (f" cpu {cpu}" if cpu else "") + (f" nic {nic}" if nic else "")
             if op == Op.CALC:
-                out.append(f"l{at}: calc {size}{place}")
+                out.append(f"l{at}: calc {size}{cores}")
             else:
                 out.append(
-                    f"l{at}: {'recv' if op else 'send'} {size}b {'from' if op else 'to'} {peer} tag {tag}{place}"
+                    f"l{at}: {'recv' if op else 'send'} {size}b {'from' if op else 'to'} {peer} tag {tag}{cores}"
                 )
         out += [*waits[rank], "}"]
     return "\n".join(out) + "\n"
@@ -248,9 +248,9 @@ class _Parser:
             raise FormatError(f"found rank {self.rank} without }} at its end", self.path, self.opened)
         column = {name: np.array(values, np.int64) for name, values in self.columns.items()}
         order = np.argsort(column["rank"], kind="stable")
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        pairs = {name: place[np.array(values, np.int64)].reshape(-1, 2) for name, values in self.pairs.items()}
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        pairs = {name: position[np.array(values, np.int64)].reshape(-1, 2) for name, values in self.pairs.items()}
         return Goal(
             n_ranks=self.n_ranks,
             op=np.array(self.op, np.uint8)[order],
