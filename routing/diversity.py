@@ -44,7 +44,7 @@ class Diversity:
 
 @dataclass(frozen=True)
 class FailureStudy:
-    """A fabric before and after links between its switches failed, and its tables made anew."""
+    """A fabric before and after links between its switches failed, and its tables after that."""
 
     failed: tuple[str, ...]
     """The links, as ``leaf01:21 -> spine01:1``."""
@@ -95,7 +95,7 @@ def fail_links(fabric: Fabric, count: int, rng: np.random.Generator) -> tuple[Fa
     Raises
     ------
     HeddleError
-        When it has not so many.
+        When it has fewer.
     """
     links = fabric.inner_links
     if count > len(links):
@@ -107,7 +107,7 @@ def fail_links(fabric: Fabric, count: int, rng: np.random.Generator) -> tuple[Fa
 
 
 def leaf_pairs(fabric: Fabric, rng: np.random.Generator, most: int = MOST_PAIRS) -> NDArray[np.int64]:
-    """Return (n, 2) pairs of different switches that hold HCAs, the first of lower id; so many at most, at random."""
+    """Return (n, 2) pairs of different switches that hold HCAs, the first of lower id, at most ``most``."""
     leaves = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int64)
     n = len(leaves)
     total = n * (n - 1) // 2

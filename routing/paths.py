@@ -55,7 +55,7 @@ class Trace:
         return self.switches[self.switches.index(self.switches[-1]) : -1]
 
     def describe(self, fabric: Fabric) -> str:
-        """Return one line for people: the pair, the place and the reason."""
+        """Return one line for messages: the pair, the switch and the reason."""
         ends = f"{end_label(fabric, self.source)} to {end_label(fabric, self.destination)}"
         if self.fault is None:
             return f"{ends}: arrives over {len(self.switches)} switches"
@@ -119,9 +119,9 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
     lid = int(tables.lid[destination])
     if node < 0 or home < 0:
         return end(Fault.DETACHED)
-    goal = -1
+    last = -1
     if destination >= fabric.n_switches:
-        goal = int(fabric.peer[fabric.first_adapter_port + destination - fabric.n_switches])
+        last = int(fabric.peer[fabric.first_adapter_port + destination - fabric.n_switches])
     if source >= fabric.n_switches:
         channels.append(fabric.first_adapter_port + source - fabric.n_switches)
     passed: set[int] = set()
@@ -134,7 +134,7 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
         if number == NO_PATH:
             return end(Fault.NO_ENTRY)
         if number == 0:
-            arrived = node == home and goal < 0
+            arrived = node == home and last < 0
             break
         if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
             return end(Fault.NO_SUCH_PORT, number)
@@ -144,7 +144,7 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
             return end(Fault.UNPLUGGED, number)
         channels.append(port)
         if following >= fabric.n_switches:
-            arrived = port == goal
+            arrived = port == last
             break
         node = following
     if not arrived:

@@ -301,7 +301,7 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     for start in range(0, len(dests), 256):
         block = dests[start : start + 256]
         lid = tables.lid[block].astype(np.int64)
-        goal, dest_home = delivery_channels(fabric, block), fabric.end_switch[block]
+        last_channel, dest_home = delivery_channels(fabric, block), fabric.end_switch[block]
         node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
         lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
         node, to, row = node[lane < MAX_DATA_VLS], to[lane < MAX_DATA_VLS], row_of_lane[lane[lane < MAX_DATA_VLS]]
@@ -310,10 +310,10 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
         walker = np.arange(len(node))
         for _ in range(n_switches):
             number = tables.lft[node, lid[to[walker]]].astype(np.int64)
-            arrives[walker[(number == 0) & (node == dest_home[to[walker]]) & (goal[to[walker]] < 0)]] = True
+            arrives[walker[(number == 0) & (node == dest_home[to[walker]]) & (last_channel[to[walker]] < 0)]] = True
             goes = (number > 0) & (number <= radix[node])
             walker, port = walker[goes], fabric.port_offset[node[goes]] + number[goes] - 1
-            arrives[walker[port == goal[to[walker]]]] = True
+            arrives[walker[port == last_channel[to[walker]]]] = True
             goes = inner[port]
             walker, port = walker[goes], port[goes]
             position = order[row[walker], port]

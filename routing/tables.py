@@ -102,7 +102,7 @@ def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDA
     found = [np.zeros((0, 2), np.int64)]
     for start in range(0, len(owners), 4096):
         ends = owners[start : start + 4096]
-        switch, place = np.nonzero(entries(a, ends) != entries(b, ends))
-        found.append(np.stack([switch, ends[place]], axis=1))
+        switch, index = np.nonzero(entries(a, ends) != entries(b, ends))
+        found.append(np.stack([switch, ends[index]], axis=1))
     every = np.concatenate(found)
     return every[np.lexsort((every[:, 1], every[:, 0]))]

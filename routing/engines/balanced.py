@@ -8,7 +8,7 @@
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
    fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
-4. What is left of peaks is worn off (`routing.kernels.relieve`).
+4. A final pass reduces the load of the fullest channels (`routing.kernels.relieve`).
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `dfsssp` are taken instead if their
 fullest link is less full.
@@ -109,7 +109,7 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
         return tables
     try:
         shortest = dfsssp.route(fabric, tables.lid, lanes=lanes)
-    except RoutingError:  # so many lanes would not do
+    except RoutingError:  # more lanes would be needed
         return tables
     if prove(Routed(fabric, shortest)).load[inner].max() >= proof.load[inner].max():
         return tables
@@ -136,7 +136,7 @@ def _place(
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
         closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
     )
-    placed = _dests(dests, hosts, receiving, AGGREGATION)
+    weighted = _dests(dests, hosts, receiving, AGGREGATION)
     results: list[tuple[int, float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
     # What crosses from zone to zone is no choice of a climb within one.
     climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
@@ -148,7 +148,7 @@ def _place(
         net = _net(one, sending, nodes, AGGREGATION)
         rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
         stride = 1 + work // MOST_EFFORT
-        squares = reroute(net, placed, rounds, stride, next_hop)
+        squares = reroute(net, weighted, rounds, stride, next_hop)
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
         results.append((lost, squares, len(results), net, one, next_hop))
         if lost == 0 and one is joined:
@@ -157,7 +157,7 @@ def _place(
     moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), moves, next_hop)
-    relieve_peaks(net, placed, moves, next_hop)
+    relieve_peaks(net, weighted, moves, next_hop)
     return one, next_hop
 
 

@@ -260,11 +260,11 @@ def _flaw(fabric: Fabric) -> str:
     if len(np.unique(fabric.rate_gbps[ports[links]])) > 1:
         return "links of unequal speed"
     top = int(level.max(initial=1))
-    for way, step, heights in (("up", 1, range(1, top)), ("down", -1, range(2, top + 1))):
+    for direction, step, heights in (("up", 1, range(1, top)), ("down", -1, range(2, top + 1))):
         count = np.bincount(here[links & (rise == step)], minlength=n)
         for height in heights:
             if len(np.unique(count[level == height])) > 1:
-                return f"not a whole tree: switches of level {height} have unequal numbers of links {way}"
+                return f"not a whole tree: switches of level {height} have unequal numbers of links {direction}"
     if len(np.unique(fabric.role[there[hosts]])) > 1:
         return "hosts of several roles"
     return ""

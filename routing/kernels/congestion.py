@@ -48,15 +48,15 @@ def _lay_flows(
         to = partners[rank]
         if to < 0:
             continue
-        goal = delivery[to]
+        last = delivery[to]
         node = switch[rank]
         step = 0
         port = -2
-        if goal != NOWHERE and node >= 0:
+        if last != NOWHERE and node >= 0:
             while True:
                 number = out[np.uint32(to), np.uint32(node)]
                 if number == 0:
-                    port = -1 if goal == -1 and node == switch[to] else -2
+                    port = -1 if last == -1 and node == switch[to] else -2
                     break
                 port = int(before_first[np.uint32(node)]) + int(number)
                 node = following[np.uint32(port)]
@@ -70,7 +70,7 @@ def _lay_flows(
                 load[np.uint32(port)] += 1
                 trail[rank, step] = port
                 step += 1
-        if port != goal:
+        if port != last:
             for i in range(step):
                 load[trail[rank, i]] -= 1
             step = -1

@@ -13,7 +13,7 @@ OK, BAD_HEADER, NO_SWITCH, BAD_ENTRY, BAD_LID, BAD_PORT, TWO_OWNERS = range(7)
 not read ``0x<lid> <port>``, or has a LID or port that cannot be; a LID has two port GUIDs."""
 
 UNKNOWN_SWITCH, UNKNOWN_ENTRY, UNKNOWN_PORT, DUPLICATE, OTHER, N_NOTES = range(6)
-"""What a scan passed over: sections and entries of switches that the fabric does not have, entries towards port GUIDs
+"""What a scan skips: sections and entries of switches that the fabric does not have, entries towards port GUIDs
 that it does not have, entries given before, lines that no tool prints."""
 
 
@@ -26,7 +26,7 @@ class LftScan(NamedTuple):
     """(LIDs,) end port that the text names by GUID, -1 none, -2 one that the fabric does not have."""
     section: NDArray[np.int64]
     """(S,) sections that each switch has."""
-    passed_over: NDArray[np.int64]
+    skipped: NDArray[np.int64]
     """(N_NOTES,) how often each kind of note came up."""
     lines: NDArray[np.int64]
     """(N_NOTES, 3) the first lines where it did, 0 for none."""
@@ -100,10 +100,10 @@ def _index(guids, order, guid):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _note(passed_over, lines, code, line):  # type: ignore[no-untyped-def]
-    if passed_over[code] < lines.shape[1]:
-        lines[code, passed_over[code]] = line
-    passed_over[code] += 1
+def _note(skipped, lines, code, line):  # type: ignore[no-untyped-def]
+    if skipped[code] < lines.shape[1]:
+        lines[code, skipped[code]] = line
+    skipped[code] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -132,10 +132,10 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
     owner_guid = np.zeros(n_lids, np.uint64)
     owner_line = np.zeros(n_lids, np.int64)
     section = np.zeros(radix.size, np.int64)
-    passed_over = np.zeros(N_NOTES, np.int64)
+    skipped = np.zeros(N_NOTES, np.int64)
     lines = np.zeros((N_NOTES, 3), np.int64)
     top, line, error, value = OK, 0, 0, 0
-    switch = -3  # -3 none yet, -2 a section to pass over, -1 a switch that the fabric does not have
+    switch = -3  # -3 none yet, -2 a section to skip, -1 a switch that the fabric does not have
     stop = text.size
     byte_order_mark = stop >= 3 and text[0] == 0xEF and text[1] == 0xBB and text[2] == 0xBF
     end = 2 if byte_order_mark else -1
@@ -161,7 +161,7 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
                     # Titles of columns, counts at the end of a section, warnings: all tools print some.
                     c = text[i]
                     if not (c == 76 or c == 80 or c == 42 or 48 <= c <= 57):
-                        _note(passed_over, lines, OTHER, line)
+                        _note(skipped, lines, OTHER, line)
                     continue
                 at = _find(text, i, end, FDBS_SWITCH) + FDBS_SWITCH.size
                 found = at >= FDBS_SWITCH.size
@@ -175,12 +175,12 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
             if switch >= 0:
                 section[switch] += 1
             else:
-                _note(passed_over, lines, UNKNOWN_SWITCH, line)
+                _note(skipped, lines, UNKNOWN_SWITCH, line)
             continue
         if switch == -2:
             continue
         if switch == -1:
-            _note(passed_over, lines, UNKNOWN_ENTRY, line)
+            _note(skipped, lines, UNKNOWN_ENTRY, line)
             continue
         if switch == -3:
             error = NO_SWITCH
@@ -210,7 +210,7 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
         dest = np.int64(lid)
         top = max(top, int(dest))
         if lft[switch, dest] != 255:
-            _note(passed_over, lines, DUPLICATE, line)
+            _note(skipped, lines, DUPLICATE, line)
         lft[switch, dest] = port
         at = _find(text, at, end, PORT_GUID)
         if at < 0:
@@ -225,5 +225,5 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
             error, value = TWO_OWNERS, owner_line[dest]
             break
         if owner[dest] == -2:
-            _note(passed_over, lines, UNKNOWN_PORT, line)
-    return lft, owner, section, passed_over, lines, top, error, line, value
+            _note(skipped, lines, UNKNOWN_PORT, line)
+    return lft, owner, section, skipped, lines, top, error, line, value

@@ -72,7 +72,7 @@ def weigh_paths(
     counts: NDArray[np.bool_],
     lft: NDArray[np.uint8],
 ) -> None:
-    """Give each destination the shortest paths of least weight; weights are the paths placed so far (SSSP).
+    """Give each destination the shortest paths of least weight; weights count the paths chosen so far (SSSP).
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
     rank between the two are looked at.
     """
-    place = y - turns.order.indptr[turns.order.sender[y]]
-    if turns.state[x, place] != UNKNOWN:
-        return bool(turns.state[x, place] == ALLOWED)
+    index = y - turns.order.indptr[turns.order.sender[y]]
+    if turns.state[x, index] != UNKNOWN:
+        return bool(turns.state[x, index] == ALLOWED)
     if turns.rank[x] > turns.rank[y]:
         after = _collect_after(turns, y, turns.rank[x])
         total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
@@ -50,7 +50,7 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
         members = turns.queue[:total].copy()
         turns.seen[members] = False
         if loop:
-            turns.state[x, place] = CLOSED
+            turns.state[x, index] = CLOSED
             return False
         # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
         slots = np.sort(turns.rank[members])
@@ -59,7 +59,7 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
         later = later[np.argsort(turns.rank[later])]
         turns.rank[earlier] = slots[: len(earlier)]
         turns.rank[later] = slots[len(earlier) :]
-    turns.state[x, place] = ALLOWED
+    turns.state[x, index] = ALLOWED
     return True
 
 

@@ -57,7 +57,7 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
     DesignError
         When switches do not have the lanes that are asked for.
     RoutingError
-        When OpenSM could not load the tables, or could not be told their service levels.
+        When OpenSM could not load the tables, or no policy can state their service levels.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
     """Return the policy that answers every query with the level that the tables need.
 
     Switches whose hosts have the same levels towards everything are one group of sources, with a rule for each level
-    but 0: its destinations. Or the other way round, where destinations that have the same levels from everywhere make
+    but 0: its destinations. Or conversely, where destinations that have the same levels from everywhere make
     fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it.
 
     Raises

@@ -47,7 +47,7 @@ class LftsRead(NamedTuple):
 
     tables: RoutingTables
     notes: tuple[str, ...]
-    """What was passed over: how much, why, and on which lines it began."""
+    """What was skipped: how much, why, and on which lines it began."""
 
 
 def format_lfts(fabric: Fabric, tables: RoutingTables) -> bytes:
@@ -186,7 +186,7 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     notes: list[str] = []
 
     def note(code: int, what: str) -> None:
-        if count := int(scan.passed_over[code]):
+        if count := int(scan.skipped[code]):
             lines = ", ".join(f"{line:,}" for line in scan.lines[code] if line)
             notes.append(f"{count:,} {what} (from line {lines})")
 

@@ -114,10 +114,10 @@ def _parse(lines: Iterable[str], path: str) -> QosPolicy:
     names, rules = {group.name for group in groups}, []
     for number, item in found["qos-match-rules"]:
         level, *ends = _values(number, item, path, "qos-level-name", "source", "destination")
-        source, goal = (tuple(filter(None, end.split(", "))) for end in ends)
-        if unknown := ({*source, *goal} - names) | ({level} - set(levels)):
+        source, destination = (tuple(filter(None, end.split(", "))) for end in ends)
+        if unknown := ({*source, *destination} - names) | ({level} - set(levels)):
             raise FormatError(f"a rule uses {min(unknown)[:40]!r}, which nothing defines", path, number)
-        rules.append(MatchRule(level, source, goal))
+        rules.append(MatchRule(level, source, destination))
     if levels.pop("DEFAULT", None) != 0:
         raise FormatError("has no level DEFAULT with the SL 0; expected one", path)
     return QosPolicy(tuple(levels.items()), tuple(groups), tuple(rules))

@@ -67,11 +67,11 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     sizes = np.bincount(side, minlength=2)
     if sizes.min() < 2 or len(links) < 2 * sizes.prod():
         return None
-    place = np.empty(n, np.int64)  # among the switches of its side
+    position = np.empty(n, np.int64)  # among the switches of its side
     for which in (0, 1):
-        place[side == which] = np.arange(sizes[which])
+        position[side == which] = np.arange(sizes[which])
     cables = np.diff(order.indptr)[order.sender]
-    turn = np.arange(len(order.sender)) - order.indptr[order.sender] - place[order.sender] * cables // sizes[1]
+    turn = np.arange(len(order.sender)) - order.indptr[order.sender] - position[order.sender] * cables // sizes[1]
     early = turn % cables < cables // 2
     rank = np.where(side[order.sender] == 1, 1, np.where(early, 0, 2)).astype(np.int32)
     return with_ranks(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))

@@ -35,7 +35,7 @@ What that costs
 Border leaves without hosts (placement ``border``): nothing; every channel into them is ``DEP``, with no host behind.
 Border leaves with hosts (``spread``): each link to a joint needs one spine whose channel to that leaf is closed to
 arrivals. The spines of compute hosts are turned a little from leaf to leaf (`compute_pattern`) until each border leaf
-has a spine that none of its own hosts uses, and these are dealt over the spines by an assignment problem; then the
+has a spine that none of its own hosts uses, and these are spread over the spines by an assignment problem; then the
 rule costs no balance at all, only the freedom of choice: departures to one border leaf hang on one spine, and losing
 it or its cable moves them all. Where leaves hold more hosts than there are spines to spare, hosts on such a spine are
 reached from border leaves over another one, and that is the cost (`docs/zoned.md` has figures).
@@ -44,9 +44,9 @@ How it is balanced
 ------------------
 In a zone, host i of the role with most hosts is reached over uplink i modulo the uplinks of a leaf (destination-
 modulo as Zahavi 2010). Hosts of a leaf are consecutive, so a shift permutation of the compute hosts never puts two
-flows on a link. The other roles are dealt one by one, each evenly over all uplinks (the aim of Gliksberg et al. 2018)
-and, within that, over those that no other host of the same leaf is reached over (`within._deal_role`). Departures are
-dealt over the exits and spines in the same way; joints deal arrivals over their links so that each carries the same
+flows on a link. The other roles are spread one by one, each evenly over all uplinks (the aim of Gliksberg et al. 2018)
+and, within that, over those that no other host of the same leaf is reached over (`within._spread_role`). Departures are
+spread over the exits and spines in the same way; joints spread arrivals over their links so that each carries the same
 number of pairs, and enter at the destination's own leaf where they can.
 """
 
@@ -56,7 +56,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.zoned.between import fill_arrivals, fill_departures, fill_joints
-from routing.engines.zoned.within import compute_pattern, fill_zone, place_targets, widen
+from routing.engines.zoned.within import choose_spines, compute_pattern, fill_zone, widen
 from routing.order.zones import Zone, zones_of
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.errors import RoutingError
@@ -94,17 +94,17 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     for number, zone in enumerate(zones):
         restricted = number > 0
         pattern, channels = compute_pattern(zone, restricted=restricted)
-        goal = place_targets(zone, pattern, channels if restricted else None, lids)
-        channels = widen(zone, goal, channels)
-        targets.append(goal)
+        target = choose_spines(zone, pattern, channels if restricted else None, lids)
+        channels = widen(zone, target, channels)
+        targets.append(target)
         departing.append(channels)
-        climbs.append(fill_zone(fabric, lft, zone, goal, channels, restricted=restricted))
-    for far, goal in enumerate(targets):
-        pairs = np.zeros((len(joints), len(goal.lid)), np.int64)
+        climbs.append(fill_zone(fabric, lft, zone, target, channels, restricted=restricted))
+    for far, target in enumerate(targets):
+        pairs = np.zeros((len(joints), len(target.lid)), np.int64)
         for near, zone in enumerate(zones):
             if near != far:
-                pairs += fill_departures(lft, zone, goal, departing[near], onward[:, far], restricted=near > 0)
-        fill_arrivals(lft, zones[far], goal, joints, pairs, *climbs[far])
+                pairs += fill_departures(lft, zone, target, departing[near], onward[:, far], restricted=near > 0)
+        fill_arrivals(lft, zones[far], target, joints, pairs, *climbs[far])
     fill_joints(lft, zones, joints, departing, lids)
     _fill_odd_hosts(fabric, lft, lids)
     switches = np.arange(fabric.n_switches)

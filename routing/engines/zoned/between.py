@@ -1,4 +1,4 @@
-"""Between zones: how what leaves a zone is dealt over its exits, and what arrives over the links of the joints."""
+"""Between zones: how what leaves a zone is spread over its exits, and what arrives over the links of the joints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fill_departures(
     joint_of = np.array([exit_.joint for exit_ in exits], np.int64)
     # A joint that lost links to the other zone gets less: its links there shall not carry more than those that lead in.
     share = np.minimum(1.0, onward[joint_of] / np.bincount(joint_of, minlength=len(onward))[joint_of])
-    chosen, spine = _deal_exits(targets.role, exit_leaf, share, departing)
+    chosen, spine = _spread_exits(targets.role, exit_leaf, share, departing)
     at_border = np.full((n_leaves, n_targets), -1, np.int64)  # exit that a border leaf takes
     nth = nth_of_its_kind(targets.role)
     for leaf in np.unique(exit_leaf).tolist():
@@ -61,8 +61,8 @@ def fill_departures(
             last = at_border[leaf]
             write(lft, switch, targets.lid, port_of[last])
         else:
-            open_ways = leads_out & zone.linked[leaf]
-            up = least_used(spine, open_ways, np.zeros(n_targets, bool), np.full(n_targets, hosts[leaf]), carried)
+            usable = leads_out & zone.linked[leaf]
+            up = least_used(spine, usable, np.zeros(n_targets, bool), np.full(n_targets, hosts[leaf]), carried)
             if (up < 0).any():
                 raise RoutingError("a leaf has no spine left that leads out of its zone: take the engine `balanced`")
             write(lft, switch, targets.lid, zone.up.pick(np.full(n_targets, leaf), up, nth // n_spines))
@@ -71,8 +71,8 @@ def fill_departures(
     return pairs
 
 
-def _deal_exits(role: Ints, exit_leaf: Ints, share: NDArray[np.float64], departing: Bools) -> tuple[Ints, Ints]:
-    """Deal targets over exits by their shares, role by role, each to the least used spine that departs to its leaf.
+def _spread_exits(role: Ints, exit_leaf: Ints, share: NDArray[np.float64], departing: Bools) -> tuple[Ints, Ints]:
+    """Spread targets over exits by their shares, role by role, each to the least used spine that departs to its leaf.
 
     Returns the exit and the spine of each target.
     """
@@ -125,12 +125,12 @@ def fill_arrivals(
         alike = np.stack([targets.role, -pairs[joint]], axis=1)
         for kind in np.unique(alike, axis=0):
             members = np.flatnonzero((alike == kind).all(axis=1) & may.any(axis=0))
-            link = _deal_entries(home[:, members], may[:, members], carried)
+            link = _spread_entries(home[:, members], may[:, members], carried)
             carried += np.bincount(link, minlength=len(entries)) * -kind[1]
             lft[switch, targets.lid[members]] = port[link]
 
 
-def _deal_entries(home: Bools, may: Bools, carried: Ints) -> Ints:
+def _spread_entries(home: Bools, may: Bools, carried: Ints) -> Ints:
     """Give each entry as many members, the least loaded ones one more; at home first. Return the entry of each.
 
     Parameters
@@ -151,7 +151,7 @@ def _deal_entries(home: Bools, may: Bools, carried: Ints) -> Ints:
         own = np.flatnonzero(home[entry] & (link < 0))[: max(quota[entry], 0)]
         link[own] = entry
         quota[entry] -= len(own)
-    for member in np.flatnonzero(link < 0).tolist():  # the entry with most room left: neighbours go different ways
+    for member in np.flatnonzero(link < 0).tolist():  # the entry with most room left: neighbours take different links
         link[member] = np.argmax(np.where(may[:, member], quota, np.iinfo(np.int64).min))
         quota[link[member]] -= 1
     return link
@@ -171,10 +171,12 @@ def fill_joints(
             direct = {exit_.leaf: exit_ for exit_ in zone.exits if exit_.joint == joint}
             own: dict[int, Exit] = {exit_.leaf: exit_ for exit_ in zone.exits}
             for spine in range(len(zone.spines)):
-                ways = [leaf for leaf in sorted(direct) if departing[number][leaf, spine]]
-                ways = ways or [leaf for leaf in sorted(own) if departing[number][leaf, spine] and number > 0]
-                if ways:
-                    lft[zone.spines[spine], lid] = zone.down.port[spine, ways[joint % len(ways)], 0]
+                departures = [leaf for leaf in sorted(direct) if departing[number][leaf, spine]]
+                departures = departures or [
+                    leaf for leaf in sorted(own) if departing[number][leaf, spine] and number > 0
+                ]
+                if departures:
+                    lft[zone.spines[spine], lid] = zone.down.port[spine, departures[joint % len(departures)], 0]
             for leaf in range(len(zone.leaves)):
                 if leaf in direct:
                     lft[zone.leaves[leaf], lid] = direct[leaf].leaf_port

@@ -50,6 +50,8 @@ def compute_pattern(zone: Zone, *, restricted: bool) -> tuple[Ints, Bools]:
         Channels from spines into border leaves that carry departures.
     """
     n_leaves, n_spines = zone.linked.shape
+    if not n_spines and len(zone.hosts):
+        raise RoutingError("a zone has no spine: the engine `zoned` takes zones of two levels; take `balanced`")
     parallel = max(int(zone.up.count.max(initial=1)), 1)
     uplinks = n_spines * parallel
     uplink = np.full(len(zone.hosts), -1, np.int64)
@@ -75,7 +77,7 @@ def compute_pattern(zone: Zone, *, restricted: bool) -> tuple[Ints, Bools]:
 
 
 def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
-    """Deal departure spines to exits: spread over all spines, on channels that no host of the leaf uses.
+    """Assign departure spines to exits: spread over all spines, on channels that no host of the leaf uses.
 
     Returns the (L, K) channels and the cost of the assignment.
     """
@@ -86,7 +88,7 @@ def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
     joints = {exit_.joint for exit_ in zone.exits}
     for leaf in np.flatnonzero(empty).tolist():
         if joints - {exit_.joint for exit_ in zone.exits if exit_.leaf == leaf}:
-            # Its own LID cannot be had over every joint: other border leaves keep one way in.
+            # Its own LID cannot be had over every joint: other border leaves keep one channel in.
             departing[leaf, np.flatnonzero(zone.linked[leaf])[-1:]] = np.count_nonzero(zone.border) == 1
     if not zone.hosts_on_leaf[~zone.border].any():  # every host leaves over its own leaf
         return departing, 0
@@ -105,8 +107,8 @@ def _departing(zone: Zone, used: Bools) -> tuple[Bools, int]:
     return departing, int(cost[leaves[rows], spines].sum() + again[columns].sum())
 
 
-def place_targets(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray[np.uint16]) -> Targets:
-    """Place every target of a zone on a spine, role by role."""
+def choose_spines(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray[np.uint16]) -> Targets:
+    """Choose the spine over which each target of a zone is reached, role by role."""
     n_leaves, n_spines = zone.linked.shape
     parallel = max(int(zone.up.count.max(initial=1)), 1)
     switch_role = int(Role.SWITCH)
@@ -115,7 +117,7 @@ def place_targets(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray
     uplink = np.concatenate([pattern, np.full(n_leaves, -1), np.arange(n_spines)])
     forbidden = np.tile(~zone.linked if closed is None else ~zone.linked | closed, parallel)
     for kind in np.unique(role[uplink < 0]).tolist():
-        _deal_role(uplink, np.flatnonzero((role == kind) & (uplink < 0)), leaf, forbidden)
+        _spread_role(uplink, np.flatnonzero((role == kind) & (uplink < 0)), leaf, forbidden)
     ends = np.concatenate([zone.hosts, zone.leaves, zone.spines])  # the end port of a switch is its id
     return Targets(
         lid=lids[ends].astype(np.int64),
@@ -130,8 +132,8 @@ def place_targets(zone: Zone, pattern: Ints, closed: Bools | None, lids: NDArray
 def widen(zone: Zone, targets: Targets, departing: Bools) -> Bools:
     """Let departures take every channel into a border leaf that none of its own targets is reached over.
 
-    A spine that is left without a way out gets one at the leaf where it closes the channel to the fewest targets, so
-    that the spine's own packets (its LID is an end port) can leave too.
+    A spine that is left without a channel that leads out gets one at the leaf where it closes the channel to the fewest
+    targets, so that the spine's own packets (its LID is an end port) can leave too.
     """
     used = np.zeros(departing.shape, np.int64)
     on_leaf = targets.leaf >= 0
@@ -147,13 +149,13 @@ def widen(zone: Zone, targets: Targets, departing: Bools) -> Bools:
     return wide
 
 
-def _deal_role(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools) -> None:
+def _spread_role(uplink: Ints, members: Ints, leaf: Ints, forbidden: Bools) -> None:
     """Give each member of a role an uplink: all uplinks as many, and hosts of one leaf different ones where they can.
 
-    One member of each leaf at a time is dealt by an assignment problem: no uplink may have more of the role than an
-    even deal so far has at most; within that, members keep off what is forbidden, then off uplinks over which others
-    of their leaf are reached, then off those with most targets. What stays on a forbidden one is sent another way where
-    it must be (`fill_zone`).
+    One member of each leaf at a time is assigned by an assignment problem: no uplink may have more of the role than an
+    even spread so far has at most; within that, members keep off what is forbidden, then off uplinks over which others
+    of their leaf are reached, then off those with most targets. What stays on a forbidden one is sent over another
+    spine where it must be (`fill_zone`).
     """
     n_uplinks = forbidden.shape[1]
     nth = nth_of_its_kind(leaf[members])
@@ -191,20 +193,20 @@ def fill_zone(
     climbs: Bools = np.ones((len(zone.leaves), len(targets.lid)), bool)
     n_spines = len(zone.spines)
     on_leaf = np.flatnonzero(targets.leaf >= 0)
-    goal = targets.leaf[on_leaf]
+    home = targets.leaf[on_leaf]
     turning = _turning_leaf(zone, restricted=restricted)
-    weight = np.where(targets.role[on_leaf] == Role.SWITCH, 1, len(goal))  # what goes to switches is no burden
+    weight = np.where(targets.role[on_leaf] == Role.SWITCH, 1, len(home))  # what goes to switches is no burden
     for leaf, switch in enumerate(zone.leaves.tolist()):
-        enterable = zone.linked[goal] & zone.linked[leaf]  # (targets, spines)
+        enterable = zone.linked[home] & zone.linked[leaf]  # (targets, spines)
         if restricted and zone.border[leaf]:
-            enterable &= ~departing[goal]
-        spine = least_used(targets.spine[on_leaf], enterable, goal == leaf, weight)
+            enterable &= ~departing[home]
+        spine = least_used(targets.spine[on_leaf], enterable, home == leaf, weight)
         ports = zone.up.pick(np.full(len(spine), leaf), spine, targets.turn[on_leaf])
-        stuck = (spine < 0) & (goal != leaf)
+        stuck = (spine < 0) & (home != leaf)
         climbs[leaf, on_leaf[stuck]] = False
-        ports[stuck] = [_around(zone, leaf, int(place)) if restricted else 0 for place in goal[stuck]]
-        ports[goal == leaf] = targets.port[on_leaf][goal == leaf]
-        lost = goal[(ports == 0) & (goal != leaf)]
+        ports[stuck] = [_around(zone, leaf, int(index)) if restricted else 0 for index in home[stuck]]
+        ports[home == leaf] = targets.port[on_leaf][home == leaf]
+        lost = home[(ports == 0) & (home != leaf)]
         if len(lost):
             raise RoutingError(
                 f"{fabric.label(switch)} and {fabric.label(int(zone.leaves[lost[0]]))} share no spine "
@@ -218,7 +220,7 @@ def fill_zone(
         write(lft, switch, targets.lid[-n_spines:], ports)
     nth = nth_of_its_kind(targets.leaf[on_leaf] * n_spines + targets.spine[on_leaf])
     for index, switch in enumerate(zone.spines.tolist()):
-        ports = zone.down.pick(np.full(len(goal), index), goal, nth)
+        ports = zone.down.pick(np.full(len(home), index), home, nth)
         to_turn = zone.down.port[index, turning, 0]
         ports[(ports == 0) & climbs[turning, on_leaf]] = to_turn
         write(lft, switch, targets.lid[-n_spines:], np.full(n_spines, to_turn))
@@ -238,9 +240,9 @@ def _turning_leaf(zone: Zone, *, restricted: bool) -> int:
     return int(may[np.lexsort((~zone.border[may], -spines))[0]])
 
 
-def _around(zone: Zone, leaf: int, goal: int) -> int:
+def _around(zone: Zone, leaf: int, target_leaf: int) -> int:
     """Port to a joint that two border leaves share, 0 if they share none."""
-    joints = {exit_.joint for exit_ in zone.exits if exit_.leaf == goal}
+    joints = {exit_.joint for exit_ in zone.exits if exit_.leaf == target_leaf}
     return next((exit_.leaf_port for exit_ in zone.exits if exit_.leaf == leaf and exit_.joint in joints), 0)
 
 
