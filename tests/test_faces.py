@@ -48,3 +48,13 @@ def test_functions_of_a_face_have_an_example(package: str, name: str) -> None:
     value = getattr(importlib.import_module(package), name)
     if inspect.isfunction(value):
         assert ">>> " in (inspect.getdoc(value) or "")
+
+
+def test_the_front_door_in_the_readme_runs(repository) -> None:
+    """The Python of README.md, from a preset to times, prices and a picture, with no import but those of the faces."""
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
+    assert re.findall(r"^.*\bimport\b.*$", code, re.MULTILINE) == ["import topo, routing, simulate, costmodel"]
+    names: dict = {}
+    exec(code, names)
+    assert names["outcome"].makespan_s > 0
