@@ -123,10 +123,6 @@ def draw(
 def lay_out(fabric: Fabric) -> Scene:
     """Lay a subnet out as its arrangement says."""
     kind, _, sizes = fabric.arrangement.partition(" ")
-    if kind == "sides":  # above each other, hosts outside
-        level = 1 + fabric.zone[: fabric.n_switches].astype(np.int64)
-        names = {1: "lower side", 2: "upper side"}
-        return lay_bands(fabric, level=level, zoned=False, hosts_above={2}, level_names=names)
     if kind == "groups":
         return lay_groups(fabric)
     if sizes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from topo.drawing.scene import (
     Area,
     Caption,
     Cell,
-    HostPort,
     Hosts,
     Scene,
     cable_pairs,
@@ -42,7 +41,7 @@ STACK_LETTERS, STACK_WIDTH = 24, 144.0
 """Letters of their labels, and the room for them."""
 STEM = re.compile(r"[0-9]*(?:/.*| 0x[0-9a-f]{16})?$", re.DOTALL)
 """What tells switches of one kind apart in their labels: a number, the place of a chip in a frame, or a GUID."""
-MOST_KINDS = 4
+MOST_ROWS = 4
 """Rows of a level in one pod; where names tell more apart, they have no system, and are not looked at."""
 NAMED_HOSTS = 48
 """Hosts of a fabric that are drawn with their names."""
@@ -51,19 +50,6 @@ LEFT, TOP = 84.0, 26.0
 LEVEL_GAP, ROW_GAP, POD_GAP, ZONE_PAD, ZONE_GAP = 92.0, 22.0, 26.0, 18.0, 40.0
 
 PLURALS = {Role.LEAF: "leaves", Role.SPINE: "spines", Role.CORE: "cores", Role.JOINT: "joints"}
-
-
-@dataclass
-class Kind:
-    """Switches of one kind in one pod, which stand in one row."""
-
-    zone: int
-    pod: int
-    level: int
-    """0 for joints, which stand below all zones."""
-    switches: list[int]
-    cells: list[Cell] = field(default_factory=list)
-    under: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,79 +63,57 @@ class Style:
     stacked: bool = False
     """Whether a row is one box."""
 
-    def span(self, kinds: Sequence[Kind]) -> float:
+    def span(self, rows: Sequence[Row]) -> float:
         """Width of rows side by side."""
-        boxes = sum(1 if self.stacked else len(kind.switches) for kind in kinds)
-        return boxes * self.width + (boxes - len(kinds)) * self.gap + (len(kinds) - 1) * ROW_GAP
+        boxes = sum(1 if self.stacked else len(row.switches) for row in rows)
+        return boxes * self.width + (boxes - len(rows)) * self.gap + (len(rows) - 1) * ROW_GAP
 
 
-def lay_bands(
-    fabric: Fabric,
-    *,
-    level: NDArray[np.int64] | None = None,
-    zoned: bool = True,
-    hosts_above: Collection[int] = (),
-    level_names: Mapping[int, str] | None = None,
-) -> Scene:
-    """Return a picture of a tree, of several that are joined, or of sides.
-
-    Parameters
-    ----------
-    level : (S,) int64, optional
-        Band of each switch, lowest first, where it is not the level of the fabric.
-    zoned : bool
-        Whether zones stand side by side.
-    hosts_above : collection of int
-        Bands whose hosts are drawn above the switches.
-    level_names : mapping, optional
-        Names of the bands, where they are not those of their switches' roles.
-    """
+def lay_bands(fabric: Fabric) -> Scene:
+    """Return a picture of a tree, of several that are joined, or of two sides, one above the other, hosts outside."""
     n = fabric.n_switches
     if not n:
         return Scene(0.0, 20.0, captions=[Caption(0.0, 10.0, "no switches")])
-    level = fabric.level[:n].astype(np.int64) if level is None else level
-    zone = fabric.zone[:n].astype(np.int64) if zoned else np.zeros(n, np.int64)
-    kinds = _kinds(fabric, level, zone)
-    inside, joints = [kind for kind in kinds if kind.level], [kind for kind in kinds if not kind.level]
-    ports = host_ports(fabric)
+    level, zone = fabric.level[:n].astype(np.int64), fabric.zone[:n].astype(np.int64)
+    sides = fabric.arrangement == "sides"
+    rows = _rows(fabric, 1 + zone, 0 * zone) if sides else _rows(fabric, level, zone)
+    inside, joints = [row for row in rows if row.level], [row for row in rows if not row.level]
     style = _style(fabric, inside)
     scene = Scene()
     right = _columns(scene, fabric, inside, style)
-    bands = _Bands(fabric, ports, style, hosts_above, level_names or {})
-    y = bands.stack(scene, inside) + ZONE_PAD
-    for kind in inside:
-        if kind.level == min(other.level for other in inside):
-            kind.under = y + 6
+    y = _stack(scene, fabric, inside, style, sides=sides) + ZONE_PAD
+    for row in inside:
+        if row.level == min(other.level for other in inside):
+            row.under = y + 6
     if joints:
         joint_style = _style(fabric, joints)
         x = (LEFT + right - joint_style.span(joints)) / 2
-        for kind in joints:
-            kind.cells = [replace(cell, y=y + LEVEL_GAP) for cell in _boxes(fabric, kind, x, joint_style)]
-            x += joint_style.span([kind]) + ROW_GAP
-            scene.cells += kind.cells
+        for row in joints:
+            row.cells = [replace(cell, y=y + LEVEL_GAP) for cell in _boxes(fabric, row, x, joint_style)]
+            x += joint_style.span([row]) + ROW_GAP
+            scene.cells += row.cells
         y += LEVEL_GAP + joint_style.height
         scene.captions.append(Caption(0, y - joint_style.height / 2, PLURALS[Role.JOINT]))
-    rows = [Row(tuple(kind.cells), kind.under) for kind in kinds]
     lane = connect(scene, fabric, rows, y + LANE)
     scene.width, scene.height = right + 8, max(y, lane) + 8
     return scene
 
 
-def _kinds(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[Kind]:
+def _rows(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[Row]:
     """Group the switches by zone, pod, level, and what their names begin with."""
     joint = fabric.role[: fabric.n_switches] == Role.JOINT
     pod = _pods(fabric, level, zone)
-    rows: dict[tuple[int, int, int], dict[str, list[int]]] = {}
+    found: dict[tuple[int, int, int], dict[str, list[int]]] = {}
     for switch in range(fabric.n_switches):
         key = (-1, -1, 0) if joint[switch] else (int(zone[switch]), int(pod[switch]), max(int(level[switch]), 1))
         stem = STEM.sub("", fabric.label(switch))
-        rows.setdefault(key, {}).setdefault(stem, []).append(switch)
-    kinds = []
-    for key, stems in sorted(rows.items()):
-        if len(stems) > MOST_KINDS:
+        found.setdefault(key, {}).setdefault(stem, []).append(switch)
+    rows = []
+    for key, stems in sorted(found.items()):
+        if len(stems) > MOST_ROWS:
             stems = {"": sorted(switch for members in stems.values() for switch in members)}
-        kinds += [Kind(*key, members) for members in stems.values()]
-    return kinds
+        rows += [Row(*key, members) for members in stems.values()]
+    return rows
 
 
 def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -173,40 +137,40 @@ def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> 
     return pod
 
 
-def _style(fabric: Fabric, kinds: Sequence[Kind]) -> Style:
+def _style(fabric: Fabric, rows: Sequence[Row]) -> Style:
     """Choose boxes that are as large as the fullest level allows."""
     boxes: Counter[int] = Counter()
-    for kind in kinds:
-        boxes[kind.level] += len(kind.switches)
+    for row in rows:
+        boxes[row.level] += len(row.switches)
     most = max(boxes.values())
-    longest = longest_label(fabric, (switch for kind in kinds for switch in kind.switches)) + 12
+    longest = longest_label(fabric, (switch for row in rows for switch in row.switches)) + 12
     across = max(longest, 132.0 if most <= 8 else 0.0)
     if most * (across + 10) <= WIDE_PAGE:
         return Style(across, 26.0, 10.0)
     if most <= MOST_BOXES:
         return Style(17.0, min(longest, 140.0), 4.0, upright=True)
-    if max(Counter(kind.level for kind in kinds).values()) <= MOST_STACKS:
+    if max(Counter(row.level for row in rows).values()) <= MOST_STACKS:
         return Style(STACK_WIDTH, 40.0, 12.0, stacked=True)
     return Style(34.0, STACK_WIDTH, 12.0, upright=True, stacked=True)
 
 
-def _columns(scene: Scene, fabric: Fabric, kinds: Sequence[Kind], style: Style) -> float:
+def _columns(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style) -> float:
     """Put all boxes into columns of zones and pods, as high as the page; return where the last column ends."""
     x = LEFT
-    zones = sorted({kind.zone for kind in kinds})
+    zones = sorted({row.zone for row in rows})
     for zone in zones:
-        mine = [kind for kind in kinds if kind.zone == zone]
-        pods = sorted({kind.pod for kind in mine if kind.pod >= 0})
+        mine = [row for row in rows if row.zone == zone]
+        pods = sorted({row.pod for row in mine if row.pod >= 0})
         start, x = x, x + ZONE_PAD
         for pod in pods:
-            bands = _by_level([kind for kind in mine if kind.pod == pod])
+            bands = _by_level([row for row in mine if row.pod == pod])
             width = max(map(style.span, bands))
             for band in bands:
                 _center(fabric, band, x + width / 2, style)
             if len(pods) > 1:
                 scene.areas.append(Area(x - 8, 0.0, width + 16, 0.0, f"pod {pod}", faint=True))
             x += width + POD_GAP
-        bands = _by_level([kind for kind in mine if kind.pod < 0])
+        bands = _by_level([row for row in mine if row.pod < 0])
         x = max([x - POD_GAP if pods else x, *(start + ZONE_PAD + style.span(band) for band in bands)])
         for band in bands:
             _center(fabric, band, (start + ZONE_PAD + x) / 2, style)
@@ -218,25 +182,25 @@ def _columns(scene: Scene, fabric: Fabric, kinds: Sequence[Kind], style: Style) 
     return x - ZONE_GAP
 
 
-def _by_level(kinds: Sequence[Kind]) -> list[list[Kind]]:
-    return [[kind for kind in kinds if kind.level == level] for level in sorted({kind.level for kind in kinds})]
+def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
+    return [[row for row in rows if row.level == level] for level in sorted({row.level for row in rows})]
 
 
-def _center(fabric: Fabric, kinds: Sequence[Kind], middle: float, style: Style) -> None:
-    x = middle - style.span(kinds) / 2
-    for kind in kinds:
-        kind.cells = _boxes(fabric, kind, x, style)
-        x += style.span([kind]) + ROW_GAP
+def _center(fabric: Fabric, rows: Sequence[Row], middle: float, style: Style) -> None:
+    x = middle - style.span(rows) / 2
+    for row in rows:
+        row.cells = _boxes(fabric, row, x, style)
+        x += style.span([row]) + ROW_GAP
 
 
-def _boxes(fabric: Fabric, kind: Kind, x: float, style: Style) -> list[Cell]:
+def _boxes(fabric: Fabric, row: Row, x: float, style: Style) -> list[Cell]:
     """Return the boxes of a row from left to right, at the top of the page."""
     if style.stacked:
-        names = [fabric.label(kind.switches[end]) for end in (0, -1)]
-        what = PLURALS.get(Role(int(fabric.role[kind.switches[0]])), "switches") if len(kind.switches) > 1 else ""
+        names = [fabric.label(row.switches[end]) for end in (0, -1)]
+        what = PLURALS.get(Role(int(fabric.role[row.switches[0]])), "switches") if len(row.switches) > 1 else ""
         span = short(" – ".join(names) if what else names[0], STACK_LETTERS)
-        text = (f"{len(kind.switches)} {what}", span) if what else (span,)
-        return [Cell(tuple(kind.switches), x, 0.0, style.width, style.height, text, style.upright)]
+        text = (f"{len(row.switches)} {what}", span) if what else (span,)
+        return [Cell(tuple(row.switches), x, 0.0, style.width, style.height, text, style.upright)]
     return [
         Cell(
             (switch,),
@@ -247,52 +211,45 @@ def _boxes(fabric: Fabric, kind: Kind, x: float, style: Style) -> list[Cell]:
             (short(fabric.label(switch)),),
             style.upright,
         )
-        for place, switch in enumerate(kind.switches)
+        for place, switch in enumerate(row.switches)
     ]
 
 
-@dataclass(frozen=True)
-class _Bands:
-    """Moves columns of boxes to their heights, and hangs hosts on them."""
+def _stack(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style, *, sides: bool) -> float:
+    """Put the levels below each other, highest first, and hang hosts on them; return where the last one ends."""
+    ports = host_ports(fabric)
+    named = not style.upright and not style.stacked and sum(map(len, ports)) <= NAMED_HOSTS
 
-    fabric: Fabric
-    ports: Sequence[Sequence[HostPort]]
-    style: Style
-    hosts_above: Collection[int]
-    names: Mapping[int, str]
+    def hang(cell: Cell, *, above: bool) -> Hosts:
+        mine = [port for switch in cell.switches for port in ports[switch]]
+        return place_hosts(cell, mine, named=named, above=above)
 
-    def stack(self, scene: Scene, kinds: Sequence[Kind]) -> float:
-        """Put the levels below each other, highest first; return where the last one ends."""
-        y, top_of_pods = TOP, 0.0
-        for band in reversed(_by_level(kinds)):
-            level = band[0].level
-            if not top_of_pods and any(kind.pod >= 0 for kind in band):
-                top_of_pods = y - TOP + 4
-            hosts = [self._hosts(cell, above=False) for kind in band for cell in kind.cells]
-            room = max(item.height for item in hosts)
-            room += 8 if room else 0
-            above = level in self.hosts_above
-            at = y + room if above else y
-            for kind in band:
-                kind.cells = [replace(cell, y=at) for cell in kind.cells]
-                kind.under = at + self.style.height + (0 if above else room)
-                scene.cells += kind.cells
-                scene.hosts += [item for cell in kind.cells if (item := self._hosts(cell, above=above)).ports]
-            scene.captions.append(Caption(0, at + self.style.height / 2, self._name(band)))
-            if room:
-                scene.captions.append(Caption(0, y + room / 2 + (0 if above else self.style.height), "hosts"))
-            y += self.style.height + room + LEVEL_GAP
-        end = y - LEVEL_GAP
-        for place, area in enumerate(scene.areas):
-            top = top_of_pods if area.faint else 0.0
-            scene.areas[place] = replace(area, y=top, height=end + (6 if area.faint else ZONE_PAD) - top)
-        return end
+    y, top_of_pods = TOP, 0.0
+    for band in reversed(_by_level(rows)):
+        if not top_of_pods and any(row.pod >= 0 for row in band):
+            top_of_pods = y - TOP + 4
+        room = max(hang(cell, above=False).height for row in band for cell in row.cells)
+        room += 8 if room else 0
+        above = sides and band[0].level == 2
+        at = y + room if above else y
+        for row in band:
+            row.cells = [replace(cell, y=at) for cell in row.cells]
+            row.under = at + style.height + (0 if above else room)
+            scene.cells += row.cells
+            scene.hosts += [item for cell in row.cells if (item := hang(cell, above=above)).ports]
+        scene.captions.append(Caption(0, at + style.height / 2, _name(fabric, band, sides=sides)))
+        if room:
+            scene.captions.append(Caption(0, y + room / 2 + (0 if above else style.height), "hosts"))
+        y += style.height + room + LEVEL_GAP
+    end = y - LEVEL_GAP
+    for place, area in enumerate(scene.areas):
+        top = top_of_pods if area.faint else 0.0
+        scene.areas[place] = replace(area, y=top, height=end + (6 if area.faint else ZONE_PAD) - top)
+    return end
 
-    def _hosts(self, cell: Cell, *, above: bool) -> Hosts:
-        named = not self.style.upright and not self.style.stacked and sum(map(len, self.ports)) <= NAMED_HOSTS
-        ports = [port for switch in cell.switches for port in self.ports[switch]]
-        return place_hosts(cell, ports, named=named, above=above)
 
-    def _name(self, band: Sequence[Kind]) -> str:
-        roles = Counter(int(self.fabric.role[switch]) for kind in band for switch in kind.switches)
-        return self.names.get(band[0].level) or PLURALS.get(Role(roles.most_common(1)[0][0]), "switches")
+def _name(fabric: Fabric, band: Sequence[Row], *, sides: bool) -> str:
+    if sides:
+        return {1: "lower side", 2: "upper side"}.get(band[0].level, "switches")
+    roles = Counter(int(fabric.role[switch]) for row in band for switch in row.switches)
+    return PLURALS.get(Role(roles.most_common(1)[0][0]), "switches")

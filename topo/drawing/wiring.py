@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
 from topo.fabric import Fabric
@@ -20,12 +20,17 @@ Pairs = dict[tuple[int, int], list[int]]
 """Links between two boxes, each known by its first switch, the lower on the page first."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
-    """Boxes side by side."""
+    """Switches of one kind in one pod, whose boxes stand side by side."""
 
-    cells: tuple[Cell, ...]
-    under: float
+    zone: int
+    pod: int
+    level: int
+    """0 for joints, which stand below all zones."""
+    switches: list[int]
+    cells: list[Cell] = field(default_factory=list)
+    under: float = 0.0
     """Where what hangs below them ends; links go straight down to there."""
 
     @property
