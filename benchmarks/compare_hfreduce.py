@@ -16,7 +16,6 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate import play
 from simulate.network import Network
-from simulate.outcome.critical_path import time_by_bottleneck
 from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree
@@ -89,7 +88,7 @@ def run(cluster: Cluster, system: str, gpus: int, size_bytes: float, chunk_bytes
             return "network"
         return network.resource_label(resource).split(" ", 1)[1].split(" GPU ")[0]
 
-    name, time_s = next(iter(time_by_bottleneck(outcome, kind).items()))
+    name, time_s = next(iter(outcome.time_by_bottleneck(kind).items()))
     return Point(system, gpus, outcome.makespan_s, size_bytes, f"{name}, {time_s / outcome.makespan_s:.0%}")
 
 

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from plan.files import Content
-from plan.render.charts import draw_link_load, draw_timeline
 from plan.render.tables import print_text, show_table
-from simulate.outcome.link_loads import lane_bytes, peak_utilisation
 from simulate.outcome.outcome import Outcome
 from simulate.workload.play import Simulation
 from topo import Column, Table
@@ -45,26 +43,17 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any]) -> dic
         "simulation.json": json.dumps(document, indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
         "timeline.npz": _format_timeline(simulation.outcome),
-        "timeline.svg": draw_timeline(simulation.jobs, simulation.outcome),
-        "link-load.svg": draw_link_load(simulation.outcome),
+        "timeline.svg": simulation.draw().svg,
+        "link-load.svg": simulation.outcome.draw_ports().svg,
     }
 
 
 def _format_links(outcome: Outcome) -> str:
     """Return the load of each channel that carried anything, lane by lane, the hottest first."""
-    fabric, capacity = outcome.network.fabric, outcome.network.capacity_bytes_s
-    carried, peak = lane_bytes(outcome), peak_utilisation(outcome)
-    lane, channel = np.nonzero(carried)
-    mean = carried[lane, channel] / (capacity[channel] * outcome.makespan_s)
-    order = np.lexsort((lane, channel, -mean.round(9)))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation"])
-    for at in order.tolist():
-        port = int(channel[at])
-        shares = [f"{mean[at]:.6f}", "" if peak is None else f"{peak[lane[at], port]:.6f}"]
-        rate = capacity[port] * 8 / 1e9
-        writer.writerow([fabric.channel_label(port), lane[at], f"{rate:g}", f"{carried[lane[at], port]:.0f}", *shares])
+    writer.writerows(outcome.channels.rows())
     return out.getvalue()
 
 
@@ -99,13 +88,13 @@ def show_simulation(simulation: Simulation) -> None:
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
     )
-    if len(simulation.links) > SHOWN:
-        print_text(f"{len(simulation.links) - SHOWN} cooler classes of links are not shown")
+    if len(simulation.outcome.link_classes) > SHOWN:
+        print_text(f"{len(simulation.outcome.link_classes) - SHOWN} cooler classes of links are not shown")
 
 
 def _link_table(simulation: Simulation) -> Table:
     """Return the load of the hottest classes of links."""
-    fabric, links = simulation.outcome.network.fabric, simulation.links[:SHOWN]
+    fabric, links = simulation.outcome.network.fabric, simulation.outcome.link_classes[:SHOWN]
     return Table(
         "links by what they join and lane, hottest first",
         (

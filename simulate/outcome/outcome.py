@@ -1,7 +1,8 @@
-"""What playing flows gives: when each began and ended, and what held it back."""
+"""What playing flows gives: when each began and ended, what held it back, and how full the links were."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,8 +13,11 @@ from numpy.typing import NDArray
 from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
 from topo.drawing import Drawing
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import Role, freeze_arrays, frozen
 from topo.table import Column, Table, format_seconds
+
+AS_HOT = 1e-9
+"""Channels whose load differs by no more than this part are equally hot: sums of bytes in another order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,43 @@ class Timeline:
     def load_bytes_s(self) -> NDArray[np.float64]:
         """(R, B) bytes a second that crossed each resource, on all lanes."""
         return frozen(self.lane_bytes_s.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """Load of the channels from nodes of one role to nodes of another, on one lane."""
+
+    sender: Role
+    receiver: Role
+    lane: int
+    channels: int
+    used: int
+    """Channels on which the lane carried anything."""
+    bytes: float
+    """On all of them."""
+    mean: float
+    """Part of the capacity of all channels of the class that the lane used until the last flow ended."""
+    max: float
+    """The same of the hottest channel."""
+    hottest: int
+    """The hottest channel, by sending port; the first of several."""
+    as_hot: int
+    """Channels as hot as that one, itself included."""
+    peak: float | None
+    """Most that the lane carried on one of the channels in a bin of the timeline, as a part of the channel's capacity;
+    None without a timeline."""
+
+    def to_dict(self, label: str) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON.
+
+        Parameters
+        ----------
+        label
+            Name of the hottest channel.
+        """
+        return {**vars(self), "sender": self.sender.name.lower(), "receiver": self.receiver.name.lower()} | {
+            "hottest": label
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +103,8 @@ class Outcome:
     finish_s: NDArray[np.float64]
     """(F,) when its last byte arrived."""
     bottleneck: NDArray[np.int32]
-    """(F,) the resource that held it back when it ended: full, with no flow on it faster (in its lane). -1 for a
-    flow that crosses none."""
+    """(F,) the engine's certificate: the resource that held the flow back when it ended, -1 for a flow that crosses
+    none. With fluid flows it is full, and no flow on it is faster (in its lane)."""
     n_events: int
     """Instants at which something began or ended."""
     timeline: Timeline | None = None
@@ -113,16 +154,23 @@ class Outcome:
     @property
     def links(self) -> Table:
         """Load of the links by the roles of their ends and by lane, the hottest class first."""
-        from simulate.outcome.link_loads import link_table
-
-        return link_table(self)
+        classes, fabric = self.link_classes, self.network.fabric
+        columns = [
+            Column("links", [f"{item.sender.name} to {item.receiver.name}".lower() for item in classes]),
+            Column("lane", [item.lane for item in classes]),
+            Column("channels", [item.channels for item in classes]),
+            Column("used", [item.used for item in classes]),
+            Column("carried", [item.bytes / 1e9 for item in classes], "GB", ",.4g"),
+            Column("mean load", [100 * item.mean for item in classes], "%", ".1f"),
+            Column("highest load", [100 * item.max for item in classes], "%", ".1f"),
+            Column("hottest", [fabric.channel_label(item.hottest) for item in classes]),
+        ]
+        return Table("load of links", tuple(columns))
 
     @property
     def bottlenecks(self) -> Table:
         """Kinds of resources that held the critical path back, and for how long; the longest first."""
-        from simulate.outcome.critical_path import time_by_bottleneck
-
-        times = time_by_bottleneck(self, self.network.resource_kind)
+        times = self.time_by_bottleneck(self.network.resource_kind)
         share = [100 * time_s / self.makespan_s for time_s in times.values()]
         return Table(
             "bottlenecks of the critical path",
@@ -151,3 +199,150 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         return "".join(table._repr_html_() for table in (self.table, self.links))
+
+    @cached_property
+    def lane_bytes(self) -> NDArray[np.float64]:
+        """(L, P) bytes that crossed each channel of the fabric on each virtual lane."""
+        routes, n = self.routes, self.network.fabric.n_ports
+        n_lanes = len(self.network.lane_weight)
+        on_route = np.bincount(routes.route, self.flows.size_bytes, minlength=routes.n_routes)
+        hops = np.diff(routes.offset)
+        in_fabric = routes.resource < n  # the others belong to devices inside hosts
+        place = np.repeat(routes.lane.astype(np.int64) * n, hops) + routes.resource
+        total = np.bincount(place[in_fabric], np.repeat(on_route, hops)[in_fabric], minlength=n_lanes * n)
+        return frozen(np.asarray(total, np.float64).reshape(n_lanes, n))
+
+    @cached_property
+    def peak_utilisation(self) -> NDArray[np.float64] | None:
+        """(L, P) the part of a channel that a lane used in its fullest bin; None without a timeline."""
+        if self.timeline is None:
+            return None
+        n = self.network.fabric.n_ports
+        most: NDArray[np.float64] = self.timeline.lane_bytes_s[:, :n].max(axis=2, initial=0.0)
+        return frozen(most / self.network.capacity_bytes_s[:n])
+
+    @property
+    def channels(self) -> Table:
+        """Load of each channel that carried anything, lane by lane, the hottest first.
+
+        Utilisations are parts of the capacity: the mean until the last flow ended, the peak in one bin of the timeline.
+        """
+        fabric, capacity, peak = self.network.fabric, self.network.capacity_bytes_s, self.peak_utilisation
+        lane, channel = np.nonzero(self.lane_bytes)
+        carried = self.lane_bytes[lane, channel]
+        mean = carried / (capacity[channel] * self.makespan_s)
+        order = np.lexsort((lane, channel, -mean.round(9)))
+        lane, channel = lane[order], channel[order]
+        peaks = [None] * len(lane) if peak is None else peak[lane, channel].tolist()
+        return Table(
+            "load of channels",
+            (
+                Column("channel", [fabric.channel_label(port) for port in channel.tolist()]),
+                Column("lane", lane.tolist()),
+                Column("rate", (capacity[channel] * 8 / 1e9).tolist(), "Gb/s", "g"),
+                Column("carried", carried[order].tolist(), "bytes", ".0f"),
+                Column("mean utilisation", mean[order].tolist(), digits=".6f"),
+                Column("peak utilisation", peaks, digits=".6f"),
+            ),
+        )
+
+    @property
+    def flow_table(self) -> Table:
+        """Ends, size and times of each flow, and what held it back."""
+        flows, network = self.flows, self.network
+        return Table(
+            "flows",
+            (
+                Column("src", flows.src.tolist()),
+                Column("dst", flows.dst.tolist()),
+                Column("size", flows.size_bytes.tolist(), "bytes"),
+                Column("start", self.start_s.tolist(), "s"),
+                Column("finish", self.finish_s.tolist(), "s"),
+                Column("bottleneck", [network.resource_label(resource) for resource in self.bottleneck.tolist()]),
+            ),
+        )
+
+    @cached_property
+    def link_classes(self) -> tuple[LinkClass, ...]:
+        """Load of each class of channels on each lane that it used, the hottest first."""
+        fabric, capacity = self.network.fabric, self.network.capacity_bytes_s
+        channel = np.flatnonzero(fabric.peer >= 0)
+        sender = fabric.role[fabric.port_node[channel]].astype(np.int64)
+        receiver = fabric.role[fabric.peer_node[channel]].astype(np.int64)
+        kind = sender * len(Role) + receiver
+        carried = self.lane_bytes[:, channel]
+        part = carried / (capacity[channel] * (self.makespan_s or 1.0))
+        peak = self.peak_utilisation
+        found = []
+        for number in np.unique(kind).tolist():
+            mine = np.flatnonzero(kind == number)
+            for lane in np.flatnonzero(carried[:, mine].any(axis=1)).tolist():
+                load = part[lane, mine]
+                most = int(load.argmax())
+                found.append(
+                    LinkClass(
+                        sender=Role(number // len(Role)),
+                        receiver=Role(number % len(Role)),
+                        lane=lane,
+                        channels=len(mine),
+                        used=int(np.count_nonzero(carried[lane, mine])),
+                        bytes=float(carried[lane, mine].sum()),
+                        mean=float(np.average(load, weights=capacity[channel[mine]])),
+                        max=float(load[most]),
+                        hottest=int(channel[mine[most]]),
+                        as_hot=int(np.count_nonzero(load >= load[most] * (1 - AS_HOT))),
+                        peak=None if peak is None else float(peak[lane, channel[mine]].max()),
+                    )
+                )
+        return tuple(sorted(found, key=lambda item: (-round(item.max, 9), item.sender, item.receiver, item.lane)))
+
+    def critical_path(self) -> NDArray[np.int64]:
+        """Return the chain of flows that decided when the last one ended, first to last.
+
+        Before each flow stands the last to end of those that it waited for; of several that end at the same instant,
+        the one with the lowest number.
+        """
+        flows, finish = self.flows, self.finish_s
+        if len(flows) == 0:
+            return np.zeros(0, np.int64)
+        chain = [int(finish.argmax())]
+        while True:
+            first, last = flows.dep_offset[chain[-1] : chain[-1] + 2]
+            if first == last:
+                return np.array(chain[::-1], np.int64)
+            awaited = np.sort(flows.dep[first:last])
+            chain.append(int(awaited[finish[awaited].argmax()]))
+
+    def time_by_bottleneck(self, kind: Callable[[int], str]) -> dict[str, float]:
+        """Return the seconds of the critical path by the kind of resource that held its flows back, longest first.
+
+        The times add up to the makespan, less what flows waited for a start time or a delay.
+
+        Parameters
+        ----------
+        kind
+            Of a resource (-1 for none): resources of one kind are counted together.
+        """
+        path = self.critical_path()
+        seconds: dict[str, float] = {}
+        for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
+            seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
+        return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+
+    def draw_timeline(self, jobs: Sequence[tuple[str, float, float]] = ()) -> Drawing:
+        """Draw the load of the classes of links over time, for which the timeline must have bins.
+
+        Parameters
+        ----------
+        jobs
+            Name, start and duration in seconds of jobs, which are drawn as bars above.
+        """
+        from simulate.outcome.charts import draw_timeline
+
+        return draw_timeline(self, jobs)
+
+    def draw_ports(self) -> Drawing:
+        """Draw a heat map for each role of switches: what each port sent, as a part of what it could."""
+        from simulate.outcome.charts import draw_link_load
+
+        return draw_link_load(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import simpy
@@ -16,7 +16,6 @@ from simulate.engines.base import Engine
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
 from simulate.network import Network
-from simulate.outcome.link_loads import LinkClass, link_classes
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
@@ -29,6 +28,9 @@ from topo.fabric import frozen
 from topo.hardware.catalog import load_catalog
 from topo.hardware.models import NodeModel
 from topo.table import Column, Table
+
+if TYPE_CHECKING:
+    from topo.drawing import Drawing
 
 Step = Callable[[str, float | None], None]
 
@@ -117,8 +119,6 @@ class Simulation:
     workload: Workload
     outcome: Outcome
     jobs: tuple[JobResult, ...]
-    links: tuple[LinkClass, ...]
-    """Load of each class of links, the hottest first."""
 
     @property
     def makespan_s(self) -> float:
@@ -164,11 +164,15 @@ class Simulation:
             "flows": len(outcome.flows),
             "events": outcome.n_events,
             "jobs": [job.to_dict() for job in self.jobs],
-            "links": [item.summary(fabric.channel_label(item.hottest)) for item in self.links],
+            "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
         }
 
+    def draw(self) -> Drawing:
+        """Draw the jobs as bars over time, and below them the load of the classes of links."""
+        return self.outcome.draw_timeline([(job.name, job.start_s, job.time_s) for job in self.jobs])
+
     def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in (self.job_table, self.flow_table))
+        return "".join(table._repr_html_() for table in (self.job_table, self.flow_table, self.outcome.links))
 
 
 @overload
@@ -283,7 +287,7 @@ def play(
             jobs(traffic.alone(number), f"playing {job.spec.name} alone", 0)[1].makespan_s
             for number, job in enumerate(traffic.jobs)
         ]
-    return Simulation(played, outcome, job_results(played, outcome, ends), link_classes(outcome))
+    return Simulation(played, outcome, job_results(played, outcome, ends))
 
 
 def play_with_storage(

@@ -3,7 +3,6 @@
 import pytest
 
 from helpers.servers import PCIE_A100, ends, outcome_of, routed_tree
-from simulate.outcome.critical_path import critical_path, time_by_bottleneck
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
 
@@ -15,14 +14,14 @@ def test_the_slower_dependency_is_on_the_path() -> None:
     flows = Flows.of([FIRST, THIRD, SECOND], [SECOND, FIRST, THIRD], [25e9, 50e9, 25e9], after=([2, 2], [0, 1]))
     outcome = outcome_of(SERVERS, flows)
 
-    assert critical_path(outcome).tolist() == [1, 2]
-    assert sum(time_by_bottleneck(outcome, str).values()) == pytest.approx(outcome.makespan_s) == pytest.approx(3.0)
+    assert outcome.critical_path().tolist() == [1, 2]
+    assert sum(outcome.time_by_bottleneck(str).values()) == pytest.approx(outcome.makespan_s) == pytest.approx(3.0)
 
 
 def test_of_equals_the_lowest_number_counts() -> None:
     flows = Flows.of([FIRST, SECOND], [SECOND, FIRST], 25e9)
 
-    assert critical_path(outcome_of(SERVERS, flows)).tolist() == [0]
+    assert outcome_of(SERVERS, flows).critical_path().tolist() == [0]
 
 
 def test_times_are_told_by_kind_the_longest_first() -> None:
@@ -30,7 +29,7 @@ def test_times_are_told_by_kind_the_longest_first() -> None:
     flows = Flows.of([gpu, memory], [memory, SERVERS.memory(1)[1]], [27e9, 50e9], after=([1], [0]))
     outcome = outcome_of(SERVERS, flows)
     n_ports = outcome.network.fabric.n_ports
-    times = time_by_bottleneck(outcome, lambda resource: "network" if resource < n_ports else "inside")
+    times = outcome.time_by_bottleneck(lambda resource: "network" if resource < n_ports else "inside")
 
     assert list(times.items()) == [("network", pytest.approx(2.0)), ("inside", pytest.approx(1.0))]
 
@@ -38,5 +37,5 @@ def test_times_are_told_by_kind_the_longest_first() -> None:
 def test_no_flows_have_no_path() -> None:
     outcome = outcome_of(SERVERS, Flows.of([], [], []))
 
-    assert len(critical_path(outcome)) == 0
-    assert time_by_bottleneck(outcome, str) == {}
+    assert len(outcome.critical_path()) == 0
+    assert outcome.time_by_bottleneck(str) == {}

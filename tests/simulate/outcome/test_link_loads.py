@@ -8,7 +8,6 @@ from routing.paths import trace
 from routing.routed import Routed
 from simulate import play
 from simulate.network import Network
-from simulate.outcome.link_loads import lane_bytes, link_classes, peak_utilisation
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
@@ -35,13 +34,13 @@ def test_bytes_are_those_of_the_paths(outcome: Outcome) -> None:
         if src != dst:
             np.add.at(expected[LEVELS[sl]], list(trace(Routed(fabric, tables), int(src), int(dst)).channels), size)
 
-    np.testing.assert_allclose(lane_bytes(outcome), expected, rtol=1e-12)
+    np.testing.assert_allclose(outcome.lane_bytes, expected, rtol=1e-12)
     np.testing.assert_allclose(expected.sum(axis=0), outcome.resource_bytes, rtol=1e-12)
 
 
 def test_classes_add_up_and_name_the_hottest(outcome: Outcome) -> None:
     fabric, capacity = outcome.network.fabric, outcome.network.capacity_bytes_s
-    carried, classes = lane_bytes(outcome), link_classes(outcome)
+    carried, classes = outcome.lane_bytes, outcome.link_classes
 
     assert sum(item.bytes for item in classes) == pytest.approx(carried.sum())
     pairs = {(item.sender, item.receiver) for item in classes}
@@ -62,7 +61,7 @@ def test_classes_add_up_and_name_the_hottest(outcome: Outcome) -> None:
 
 
 def test_no_lane_is_ever_fuller_than_its_link(outcome: Outcome) -> None:
-    peak = peak_utilisation(outcome)
+    peak = outcome.peak_utilisation
     assert peak is not None
     assert peak.shape == (3, outcome.network.fabric.n_ports)
     assert peak.max() <= 1 + 1e-9
@@ -74,6 +73,6 @@ def test_no_lane_is_ever_fuller_than_its_link(outcome: Outcome) -> None:
 def test_nothing_moves_without_flows() -> None:
     case = tree(2)
     empty = play(Network.of(Routed(case.fabric, case.tables)), Flows.of([], [], []))
-    assert link_classes(empty) == ()
-    assert peak_utilisation(empty) is None
-    assert not lane_bytes(empty).any()
+    assert empty.link_classes == ()
+    assert empty.peak_utilisation is None
+    assert not empty.lane_bytes.any()

@@ -1,4 +1,4 @@
-"""Charts of a simulation: what ran when, how full the links were over time, and which switch ports carried how much.
+"""Charts of an outcome: what ran when, how full the links were over time, and which switch ports carried how much.
 
 The same simulation gives the same bytes: no date, fixed ids, letters as outlines of matplotlib's own font.
 """
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.outcome.link_loads import link_classes
 from simulate.outcome.outcome import Outcome
-from simulate.workload.play import JobResult
 from topo import palette
+from topo.drawing import Drawing
 from topo.fabric import Fabric, Role
 
 if TYPE_CHECKING:
@@ -28,17 +27,25 @@ MOST_JOBS = 40
 """Jobs in the timeline, the first ones."""
 
 
-def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
-    """Return an SVG, over time: the jobs as bars; of each class of links the mean load, and the fullest link's."""
-    figure = _figure(10, 7)
+def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = ()) -> Drawing:
+    """Draw over time: jobs as bars; of each class of links the mean load, and the fullest link's.
+
+    Parameters
+    ----------
+    jobs
+        Name, start and duration in seconds of each.
+    """
+    figure = _figure(10, 7 if jobs else 5)
     shown = jobs[:MOST_JOBS]
-    above, mean, most = figure.subplots(3, 1, sharex=True, height_ratios=[max(2, min(len(shown), 12)), 8, 8])
+    heights = [max(2, min(len(shown), 12)), 8, 8] if jobs else [8, 8]
+    *above, mean, most = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     unit, scale = _time_unit(outcome.makespan_s)
-    for row, job in enumerate(shown):
-        above.barh(row, job.time_s * scale, left=job.start_s * scale, color=palette.SERIES[row % len(palette.SERIES)])
-    above.set_yticks(range(len(shown)), [job.name for job in shown])
-    above.invert_yaxis()
-    above.set_title("jobs", loc="left")
+    for panel in above:
+        for row, (_, start_s, time_s) in enumerate(shown):
+            panel.barh(row, time_s * scale, left=start_s * scale, color=palette.SERIES[row % len(palette.SERIES)])
+        panel.set_yticks(range(len(shown)), [name for name, _, _ in shown])
+        panel.invert_yaxis()
+        panel.set_title("jobs", loc="left")
     timeline = outcome.timeline
     if timeline is not None and outcome.makespan_s > 0:
         n_bins = min(timeline.load_bytes_s.shape[1], int(np.ceil(outcome.makespan_s / timeline.bin_s)))
@@ -61,11 +68,11 @@ def draw_timeline(jobs: Sequence[JobResult], outcome: Outcome) -> bytes:
         panel.set_title(title, loc="left")
         panel.set_ylim(0, 1.05)
     most.set_xlabel(f"time ({unit})")
-    return _svg(figure)
+    return _drawing(figure)
 
 
-def draw_link_load(outcome: Outcome) -> bytes:
-    """Return an SVG: a heat map for each role of switches, a row a switch, a column a port.
+def draw_link_load(outcome: Outcome) -> Drawing:
+    """Draw a heat map for each role of switches, a row a switch, a column a port.
 
     The colour is the part of what the port could have sent that it did send, until the last flow ended.
     """
@@ -87,7 +94,7 @@ def draw_link_load(outcome: Outcome) -> bytes:
         panel.set_yticks(ticks, [fabric.label(int(switches[at])) for at in ticks], fontsize="small")
     if image is not None:
         figure.colorbar(image, ax=list(panels), label="sent, as a part of what could be; grey: no cable")
-    return _svg(figure)
+    return _drawing(figure)
 
 
 def _sent(fabric: Fabric, utilisation: NDArray[np.float64], switches: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -105,7 +112,7 @@ def _radix(fabric: Fabric, switches: NDArray[np.intp]) -> int:
 
 def _classes(outcome: Outcome) -> list[tuple[str, int, NDArray[np.intp]]]:
     """Return name, lane and channels of the classes that carried most: ``leaf to spine``, with the lane if several."""
-    fabric, classes = outcome.network.fabric, link_classes(outcome)
+    fabric, classes = outcome.network.fabric, outcome.link_classes
     sender, receiver = fabric.role[fabric.port_node], fabric.role[np.maximum(fabric.peer_node, 0)]
     laned = len({item.lane for item in classes}) > 1
     found = []
@@ -126,10 +133,10 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _svg(figure: Figure) -> bytes:
+def _drawing(figure: Figure) -> Drawing:
     import matplotlib
 
     out = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+    return Drawing(out.getvalue().decode())
