@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
-from topo.hardware.models import CableModel, HcaModel, SwitchModel
-from topo.hardware.speeds import SPEEDS, LinkSpeed
+from topo.hardware.models import HcaModel, SwitchModel
+from topo.hardware.speeds import SPEEDS, LinkSpeed, slower
 from topo.room.racks import Layout, route_lengths
 from topo.table import Column, Shown, Table
 
@@ -95,20 +96,27 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     DesignError
         When a link is longer than any cable or transceiver of its speed and connectors reaches; the message names it.
     """
+    offers = cache(partial(_offers, catalog))
     result = []
     for subnet, fabric in enumerate(fabrics):
         route_m = route_lengths(fabric, subnet, layout)
-        legs = cable_legs(fabric, catalog)
-        sort_of_link, offers = _offers(fabric, catalog, {leg for cable in legs if len(cable) > 1 for leg in cable})
+        cage = split_cages(fabric, catalog)
+        connector = [_connector(name, catalog) for name in fabric.models]
         parts: dict[CablePart, int] = {}
         part = np.full(len(fabric.links), -1, np.int32)
         cable = np.full(len(fabric.links), -1, np.int32)
-        for number, links in enumerate(legs):
+        for number, links in enumerate(cable_legs(fabric, catalog)):
             longest = max(links, key=lambda link: float(route_m[link]))
-            chosen = _shortest(offers[sort_of_link[longest]], float(route_m[longest]))
+            a, b = fabric.links[longest].tolist()
+            speed = slower(*(LinkSpeed(int(fabric.width[port]), SPEEDS[fabric.speed[port]]) for port in (a, b)))
+            models = [int(fabric.model[fabric.port_node[port]]) for port in (a, b)]
+            plugs = frozenset(connector[model] for model in models if model >= 0 and connector[model])
+            halves = int(cage[a] >= 0) + int(cage[b] >= 0)
+            # A splitter and a cable of two halves have the width of the cage; a lone half leaves a leg free.
+            whole = LinkSpeed(2 * speed.width, speed.generation) if halves == 1 or len(links) > 1 else speed
+            found = offers(whole, plugs, "-splitter" if halves == 1 else "")
+            chosen = _shortest(found, float(route_m[longest]))
             if chosen is None:
-                a, b = fabric.links[longest].tolist()
-                speed = LinkSpeed(int(fabric.width[a]), SPEEDS[fabric.speed[a]])
                 raise DesignError(
                     f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m[longest]:.1f} m, and no {speed} "
                     "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
@@ -165,65 +173,29 @@ def cable_legs(fabric: Fabric, catalog: Catalog) -> list[list[int]]:
     return list(cables.values())
 
 
-def _offers(fabric: Fabric, catalog: Catalog, halves: set[int]) -> tuple[list[int], list[list[CablePart]]]:
-    """Return, for links of each sort (speed, connectors), what the catalog offers; and the sort of each link.
-
-    ``halves`` are links that share their cable with another one.
-    """
-    connector = [_connector(name, catalog) for name in fabric.models]
-    cage = split_cages(fabric, catalog)
-    sorts: dict[tuple[LinkSpeed, frozenset[str], str], int] = {}
-    sort_of_link: list[int] = []
-    offers: list[list[CablePart]] = []
-    for link, (a, b) in enumerate(fabric.links.tolist()):
-        speed = LinkSpeed(
-            int(min(fabric.width[a], fabric.width[b])), SPEEDS[min(int(fabric.speed[a]), int(fabric.speed[b]))]
-        )
-        models = [int(fabric.model[fabric.port_node[port]]) for port in (a, b)]
-        plugs = frozenset(connector[model] for model in models if model >= 0 and connector[model])
-        split = (cage[a] >= 0) + (cage[b] >= 0)
-        if split == 1 or link in halves:  # the cable is of the whole cage's width; a lone half leaves a leg free
-            speed = LinkSpeed(2 * speed.width, speed.generation)
-        sort = (speed, plugs, "-splitter" if split == 1 else "")
-        if sort not in sorts:
-            sorts[sort] = len(offers)
-            offers.append(_offers_of(*sort, catalog))
-        sort_of_link.append(sorts[sort])
-    return sort_of_link, offers
-
-
 def _connector(model: str, catalog: Catalog) -> str:
     hardware: SwitchModel | HcaModel | None = catalog.switches.get(model) or catalog.hcas.get(model)
     return hardware.connector or "" if hardware else ""
 
 
-def _offers_of(speed: LinkSpeed, plugs: frozenset[str], suffix: str, catalog: Catalog) -> list[CablePart]:
+def _offers(catalog: Catalog, speed: LinkSpeed, plugs: frozenset[str], suffix: str) -> list[CablePart]:
     """List what fits both ends, copper first, each kind by length; one part of unknown reach when nothing does.
 
     ``suffix`` is ``-splitter`` for cables with two legs, else empty.
     """
-    fitting = [
-        cable
-        for cable in catalog.cables.values()
-        if cable.speed == speed and (cable.connector is None or not plugs or plugs == {cable.connector})
-    ]
+    fitting = sorted(
+        (c for c in catalog.cables.values() if c.speed == speed and (not c.connector or plugs <= {c.connector})),
+        key=lambda cable: (cable.length_m or cable.reach_m or 0.0, cable.name),
+    )
     offers = [
         CablePart(kind, cable.name, cable.length_m)
         for kind in (f"DAC{suffix}", f"AOC{suffix}")
-        for cable in sorted(fitting, key=_by_length)
+        for cable in fitting
         if cable.kind == kind and cable.length_m is not None
     ]
-    optics = (
-        []
-        if suffix
-        else sorted((cable for cable in fitting if cable.kind == "optic" and cable.reach_m), key=_by_length)
-    )
+    optics = (cable for cable in fitting if cable.kind == "optic" and cable.reach_m and not suffix)
     offers += [CablePart("fibre", optic.fibre or "fibre", optic.reach_m, optic.name) for optic in optics]
     return offers or [CablePart("unknown", f"{speed}{suffix}", None)]
-
-
-def _by_length(cable: CableModel) -> tuple[float, str]:
-    return (cable.length_m or cable.reach_m or 0.0, cable.name)
 
 
 def _shortest(offers: Sequence[CablePart], route_m: float) -> CablePart | None:
