@@ -1,0 +1,109 @@
+"""Heddle as somebody meets it who has read the README: four imports, and all that they say of themselves is true."""
+
+import doctest
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import costmodel
+import routing
+import routing.opensm
+import simulate
+import topo
+
+FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel)}
+NAMES = [(face, name) for face, module in FACES.items() for name in module.__all__]
+LISTED = re.compile(r"^(?:    )?``(\w+)``  \S", re.MULTILINE)
+
+
+def test_from_a_preset_to_time_bill_and_picture() -> None:
+    cluster = topo.preset("lab-20")
+    fabric = cluster.fabric
+    assert (fabric.counts().switches, len(fabric.ends(role="compute"))) == (4, 16)
+
+    routed = routing.route(fabric)
+    proof = routing.prove(routed)
+    assert proof.holds
+    assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
+    assert routing.check_certificate(routed, proof)
+    assert 0 < routing.measure(routed, seed=0).ebb <= 1
+
+    hosts = fabric.ends(role="compute", zone=0)
+    outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", "ring"))
+    # Each host sends 2 (n - 1) / n of the bytes, and a ring in order of the hosts is alone on its links: 200 Gb/s.
+    least = 2 * (len(hosts) - 1) / len(hosts) * 186 * 2**20 / 25e9
+    assert outcome.makespan_s == pytest.approx(least, rel=0.01)
+    assert outcome.links.to_pandas() is not None
+
+    cost = costmodel.bill(cluster).price("USD")
+    assert cost.currency == "USD"
+    assert "<svg" in routed.draw()._repr_svg_()
+    for shown in (cluster, fabric.counts(), routed, proof, outcome, cost):
+        assert "<" in shown._repr_html_()
+
+
+def test_a_spec_of_ones_own() -> None:
+    spec = topo.preset("lab-20").spec.model_dump(exclude_unset=True, mode="json")
+    assert topo.parse(spec).counts == topo.preset("lab-20").counts
+    with pytest.raises(topo.HeddleError, match="leav"):
+        topo.parse(spec | {"network": {**spec["network"], "leavs": 3}})
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_runs(repository: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (repository / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert "import topo, routing, simulate, costmodel" in blocks[0]
+    for block in blocks:
+        exec(block, {})
+
+
+def test_faces_cost_nothing_until_they_are_used() -> None:
+    """Nothing heavy comes with an import, or with a look at what there is."""
+    code = (
+        "import sys, topo, routing, routing.opensm, simulate, costmodel\n"
+        "names = [dir(face) for face in (topo, routing, routing.opensm, simulate, costmodel)]\n"
+        "heavy = 'numba pydantic scipy numpy networkx simpy pandas pulp ruamel matplotlib'.split()\n"
+        "print(sorted(set(heavy) & set(sys.modules)), min(map(len, names)) > 5)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[] True\n", "")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_lists_exactly_what_it_has(face: str) -> None:
+    module = FACES[face]
+    listed = LISTED.findall(module.__doc__ or "")
+    assert sorted(listed) == sorted(module.__all__)
+    assert sorted(set(listed)) == sorted(listed), "each once"
+    assert set(dir(module)) >= set(module.__all__)
+
+
+def public(face: str, name: str) -> object:
+    return getattr(FACES[face], name)
+
+
+@pytest.mark.parametrize(("face", "name"), NAMES)
+def test_a_name_is_documented_with_an_example_that_runs(face: str, name: str) -> None:
+    thing = public(face, name)
+    if isinstance(thing, ModuleType):
+        assert thing is importlib.import_module(f"{face}.{name}")
+        return
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return  # a table of engines, a constant: its place in the docstring of the face says what it is
+    documentation = inspect.getdoc(thing) or ""
+    assert documentation
+    if inspect.isfunction(thing):
+        assert "Examples\n--------" in documentation
+    finder = doctest.DocTestFinder(recurse=True, exclude_empty=True)
+    module = importlib.import_module(thing.__module__)
+    runner = doctest.DocTestRunner(verbose=False)
+    said: list[str] = []
+    for test in finder.find(thing, name, module=module, globs=dict(vars(module))):
+        runner.run(test, out=said.append)
+    assert runner.failures == 0, "".join(said)
