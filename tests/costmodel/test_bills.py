@@ -1,7 +1,9 @@
 """Every part of the bill, counted again from the links and the cables themselves."""
 
+import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
@@ -17,9 +19,11 @@ from helpers.clusters import CATALOG, gpus, tree
 from topo.builder import FabricBuilder
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import Source
+from topo.hardware.speeds import SPEEDS
 from topo.room.cables import CablePart, Cabling, choose_cables
 from topo.room.racks import FloorPlan, place_devices
 from topo.shapes.fat_tree import FatTree
+from topo.spec.cluster import Spares
 
 OPTIC_W = 5.25
 """Nobody prints what this transceiver draws, so the catalog has no figure; this is one for the laws below."""
@@ -131,3 +135,32 @@ def test_the_parts_of_a_bill_are_the_bill(kinds: list[str]) -> None:
     part, rest = whole.of(*chosen), whole.of(*({*kinds} - chosen))
     assert sorted(part.lines + rest.lines, key=lambda line: line.count) == list(whole.lines)
     assert sum(whole.count(kind) for kind in set(kinds)) == sum(range(1, len(kinds) + 1))
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=4), st.integers(0, 30), st.integers(0, 30))
+def test_spare_parts_are_a_share_of_each_item_rounded_up_and_draw_nothing(
+    counts: list[int], switches: int, cables: int
+) -> None:
+    lines = [Line("switch", "QM8700", count, f"place {index}") for index, count in enumerate(counts)]
+    lines += [Line("cable", "MFS1S00-H015V", count, "leaf - spine") for count in counts[:1]]
+    bare = Bill(tuple(lines), CATALOG)
+    whole = bare.with_spares(Spares(switches=switches / 100, cables=cables / 100))
+    spare = {line.item: line.count for line in whole.lines if line.place == SPARE}
+    wanted = {
+        "QM8700": math.ceil(Fraction(sum(counts) * switches, 100)),
+        "MFS1S00-H015V": math.ceil(Fraction(counts[0] * cables, 100)),
+    }
+    assert spare == {item: count for item, count in wanted.items() if count}
+    assert whole.power == bare.power
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize(("width", "speed", "item"), [(4, "EDR", "4xEDR"), (2, "HDR", "2xHDR")])
+def test_a_cable_without_a_length_is_named_by_its_slower_end(slow: int, width: int, speed: str, item: str) -> None:
+    fabric = tree(10, leaves=2, spines=1, parallel=2)
+    port = int(fabric.inner_links[0, slow])
+    widths, speeds = fabric.width.copy(), fabric.speed.copy()
+    widths[port], speeds[port] = width, SPEEDS.index(speed)
+    parts = make_bill([replace(fabric, width=widths, speed=speeds)], CATALOG)
+    between = {line.item: line.count for line in parts.of("cable").lines if line.place == "leaf - spine"}
+    assert between == {item: 1, "4xHDR": len(fabric.inner_links) - 1}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from costmodel.capacity import bisection, flow_gbps, storage_gbps
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
 from topo.fabric import Fabric, Kind
+from topo.hardware.speeds import SPEEDS
 
 
 @given(fabrics(), st.data())
@@ -81,3 +84,21 @@ def test_jobs_of_any_size_even_and_odd(hosts: int, job: int, ratio: float, leave
         halves_by_networkx(fabric, adapters[start : start + size]) for start in range(0, hosts - size + 1, size)
     )
     assert bisection([fabric], job) == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("slow_end", [0, 1])
+def test_a_link_carries_what_its_slower_end_can(slow_end: int) -> None:
+    fabric = tree(2, leaves=1)
+    speed = fabric.speed.copy()
+    speed[fabric.links[0, slow_end]] = SPEEDS.index("EDR")
+    one, other = (fabric.end_node[end] == np.arange(fabric.n_nodes) for end in fabric.ends())
+    assert flow_gbps(fabric, one, other) == 200.0
+    assert flow_gbps(replace(fabric, speed=speed), one, other) == 100.0
+
+
+def test_the_worst_of_the_jobs_counts() -> None:
+    """Hosts 0 to 15 hang on one leaf; of hosts 16 to 31 four hang there, and a single cable leads to the others."""
+    fabric = tree(40, leaves=2, spines=2)
+    uplinks = fabric.inner[fabric.port_node[fabric.inner] == 1]
+    assert bisection([fabric], 16) == 1.0
+    assert bisection([fabric.without(uplinks[1:])], 16) == (4 + 1) / 8

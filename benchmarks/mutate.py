@@ -1,0 +1,222 @@
+"""Breaks Heddle in forty small ways and runs the tests of the broken module: do they see it?
+
+    python benchmarks/mutate.py            all of them; ends with status 1 when fewer than 38 are seen
+    python benchmarks/mutate.py bill       those of one subject
+
+Each mutation is one edit such as a tired programmer makes: a term forgotten, a bound off by one, operands swapped. It
+is made in a copy of the checkout, where the tests of the same name run until one fails. The checkout stays as it is.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+ENOUGH = 38
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One edit: what it is, and the text before and after."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module, and the tests that must see when it is broken."""
+
+    file: str
+    tests: tuple[str, ...]
+    mutations: tuple[Mutation, ...]
+
+
+M = Mutation
+SUBJECTS = {
+    "bill": Subject(
+        "costmodel/bills.py",
+        ("tests/costmodel/test_bills.py", "tests/costmodel/test_counts.py"),
+        (
+            M("one transceiver a fibre", "part.optic, place] += 2", "part.optic, place] += 1"),
+            M("a frame that is not full is left out", '"frame"] = -(-count //', '"frame"] = (count //'),
+            M("one power distribution unit a rack", "= 2 * layout.n_racks", "= layout.n_racks"),
+            M("spare parts draw power", "if line.place != SPARE)", ")"),
+            M("half a spare part is none", "ceil(round(count * share[kind], 9))", "int(round(count * share[kind], 9))"),
+            M(
+                "the faster end names the cable",
+                "fabric.speed[fabric.links].min(axis=1)",
+                "fabric.speed[fabric.links].max(axis=1)",
+            ),
+            M(
+                "a server of two subnets is two",
+                "servers[fabric.hosts[host]]",
+                'servers[f"{subnet} {fabric.hosts[host]}"]',
+            ),
+            M("both legs of a splitter are cables", "counted.add(cable)", "counted.add(-1)"),
+        ),
+    ),
+    "price": Subject(
+        "costmodel/price.py",
+        ("tests/costmodel/test_price.py",),
+        (
+            M("the high bound adds the low one", "self.high + other.high)", "self.high + other.low)"),
+            M("the middle is the spread", "(self.low + self.high) / 2", "(self.high - self.low) / 2"),
+            M("the price of one piece for all", "self.unit_price * self.line.count", "self.unit_price"),
+            M("adapters are paid twice", "included = unit == UNITS or catalog", "included = unit == UNITS and catalog"),
+            M("what comes with a switch is a gap", "is None and not self.included", "is None"),
+            M("transceivers cost units", '("cable", "fibre", "optic"):', '("cable", "fibre"):'),
+        ),
+    ),
+    "capacity": Subject(
+        "costmodel/capacity.py",
+        ("tests/costmodel/test_capacity.py",),
+        (
+            M("the faster end of a link decides", "rate = np.minimum(", "rate = np.maximum("),
+            M("the odd node of a job receives", "hosts[(len(hosts) + 1) // 2 :]", "hosts[len(hosts) // 2 :]"),
+            M("the last job is left out", "len(hosts) - job + 1, job)", "len(hosts) - job, job)"),
+            M("the best of the jobs counts", "return min(_halves(", "return max(_halves("),
+            M("rates in whole Gb/s", "STEPS_PER_GBPS = 50", "STEPS_PER_GBPS = 1"),
+            M(
+                "ports without a cable could send",
+                "nodes[fabric.port_node] & (fabric.peer >= 0)",
+                "nodes[fabric.port_node]",
+            ),
+        ),
+    ),
+    "shapes": Subject(
+        "topo/shapes/base.py",
+        ("tests/topo/shapes",),
+        (
+            M("those with one more stand together", "open_places[np.flatnonzero(np.diff(step))]", "open_places[:more]"),
+            M("one more than there is room for", "np.flatnonzero(room > level)", "np.flatnonzero(room >= level)"),
+            M("a slow port runs at the adapter's rate", "slower(group.speed, speed)", "group.speed"),
+            M("a port too few is enough", "if wanted > available:", "if wanted > available + 1:"),
+        ),
+    ),
+    "fat-tree": Subject(
+        "topo/shapes/fat_tree.py",
+        ("tests/topo/shapes",),
+        (
+            M("a taper that does not divide rounds down", "radix - int(radix * ratio", "radix - round(radix * ratio"),
+            M(
+                "a last pod that is not full is left out",
+                "return -(-self.leaves // self.leaves_per_pod)",
+                "return self.leaves // self.leaves_per_pod",
+            ),
+            M("cores that are not full are left out", "least = -(-total // core_radix)", "least = total // core_radix"),
+            M("full cores do not fit", "spine_up <= share * radix", "spine_up < share * radix"),
+        ),
+    ),
+    "zones": Subject(
+        "topo/shapes/zones.py",
+        ("tests/topo/shapes",),
+        (
+            M(
+                "a border leaf too few",
+                "borders = -(-between.ports // size.down)",
+                "borders = between.ports // size.down",
+            ),
+            M(
+                "a leaf's cables all go to one joint",
+                "turn, joint = divmod(index, joints.count)",
+                "joint, turn = divmod(index, each)",
+            ),
+        ),
+    ),
+    "zoned": Subject(
+        "routing/engines/zoned/within.py",
+        ("tests/routing/engines/test_zoned.py",),
+        (
+            M("what arrives waits for what leaves", "enterable &= ~departing[goal]", "enterable &= True"),
+            M(
+                "hosts of all leaves begin at one uplink",
+                "(np.arange(len(first)) + skip * leaf) % uplinks",
+                "np.arange(len(first)) % uplinks",
+            ),
+            M("a border leaf departs on cables that it misses", " + np.where(zone.linked, 0, CLOSED * CLOSED)", ""),
+            M("a border leaf may be shut to arrivals", "    wide[shut] = departing[shut]\n", ""),
+        ),
+    ),
+    "proof": Subject(
+        "routing/proof.py",
+        ("tests/routing/test_proof.py",),
+        (
+            M("a host sends to itself", "pairs = len(ends) * (len(ends) - 1)", "pairs = len(ends) * len(ends)"),
+            M("cables join a host to itself", "(together * (together - 1))", "(together * together)"),
+            M("the pair with itself loads the adapter", "[adapter], port] -= 1", "[adapter], port] -= 0"),
+            M("positions that stay the same rise", "position > last[walker]", "position >= last[walker]"),
+            M("one path that rises is enough", "if (arrives & ~rises).any():", "if arrives.any() and not rises.any():"),
+            M("what waits behind a loop is on it", "looping = size[component] > 1", "looping = stuck"),
+        ),
+    ),
+    "max-min": Subject(
+        "simulate/engines/kernels/maxmin.py",
+        ("tests/simulate/engines/test_max_min_as_linear_programs.py",),
+        (
+            M("what is settled weighs one each", "left -= members[at].weight * rate", "left -= rate"),
+            M("a class alone ignores its weight", "capacity / members[first].weight", "capacity"),
+            M("the last settled class speaks for all", "own = min(own, rate)", "own = rate"),
+        ),
+    ),
+}
+
+
+def copy_of_checkout(folder: Path) -> None:
+    """Copy what git knows, as it is on disk."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    for name in listed.split("\0"):
+        if name and (REPOSITORY / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, folder / name)
+
+
+def fails(folder: Path, tests: tuple[str, ...]) -> bool:
+    """Whether a test fails; an error before any test runs is no failure of a test, but of this file."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    environment = os.environ | {"PYTHONPATH": str(folder), "CI": "true"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"pytest {' '.join(tests)} ended with status {done.returncode}:\n{done.stdout[-2000:]}")
+    return done.returncode == 1
+
+
+def main(names: list[str]) -> int:
+    """Print what becomes of each mutation; return the exit status."""
+    killed, survived = 0, []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        copy_of_checkout(folder)
+        for name in names or list(SUBJECTS):
+            subject = SUBJECTS[name]
+            path = folder / subject.file
+            whole = path.read_text(encoding="utf-8")
+            if subject.mutations and fails(folder, subject.tests):
+                raise SystemExit(f"{' '.join(subject.tests)} fails on the code as it is")
+            for mutation in subject.mutations:
+                if whole.count(mutation.old) != 1:
+                    raise SystemExit(
+                        f"{subject.file}: expected {mutation.old!r} once, found {whole.count(mutation.old)}"
+                    )
+                path.write_text(whole.replace(mutation.old, mutation.new), encoding="utf-8")
+                began = time.perf_counter()
+                seen = fails(folder, subject.tests)
+                took = time.perf_counter() - began
+                path.write_text(whole, encoding="utf-8")
+                killed += seen
+                survived += [] if seen else [f"{name}: {mutation.name}"]
+                print(f"{'killed  ' if seen else 'SURVIVED'}  {name}: {mutation.name} ({took:.1f} s)", flush=True)
+    print(f"{killed} of {killed + len(survived)} killed")
+    return int(not names and killed < ENOUGH)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
