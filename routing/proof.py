@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from routing.endpoints import EndpointSet, delivery_channels, select_endpoints
-from routing.kernels.channels import dependency_graph, shortest_cycle, topological_order
+from routing.kernels.channels import dependency_graph, topological_order
 from routing.kernels.pairs import PairDests, PairWalk, PathTables, walk_pairs
 from routing.paths import Trace, trace
 from routing.routed import Routed
@@ -400,20 +400,32 @@ def _examples(
 def _judge(fabric: Fabric, depends: NDArray[np.uint64]) -> tuple[int, tuple[int, ...], NDArray[np.int32]]:
     """Return the channels on credit loops of one lane, one short loop, and the order of all other channels."""
     used = frozen((depends[:, 0] & np.uint64(1)).astype(bool))
-    first, then = (frozen(part) for part in dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node))
-    order = topological_order(first, then, used)
-    stuck = used & (order < 0)
-    if not stuck.any():
+    indptr, then = (frozen(part) for part in dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node))
+    order = topological_order(indptr, then, used)
+    if not (used & (order < 0)).any():
         return 0, (), order
-    graph = csr_matrix((np.ones(len(then), np.uint8), then, first), shape=(len(used), len(used)))
+    graph = csr_matrix((np.ones(len(then), np.uint8), then, indptr), shape=(len(used), len(used)))
     _, component = connected_components(graph, connection="strong")
-    component = frozen(component.astype(np.int32))
     size = np.bincount(component)
     looping = size[component] > 1
     smallest = np.flatnonzero(looping & (size[component] == size[component[looping]].min()))
     starts = smallest[:: max(1, len(smallest) // CYCLE_STARTS)]
-    cycles = [shortest_cycle(first, then, component, start) for start in starts]
-    return int(looping.sum()), tuple(min(cycles, key=len).tolist()), order
+    cycles = [_shortest_cycle(graph, np.flatnonzero(component == component[start]), start) for start in starts]
+    return int(looping.sum()), min(cycles, key=len), order
+
+
+def _shortest_cycle(graph: csr_matrix, members: NDArray[np.intp], start: int) -> tuple[int, ...]:
+    """Return the channels of a shortest cycle through one of the members of a strongly connected component."""
+    inside, root = graph[members][:, members], int(np.searchsorted(members, start))
+    reached, before = breadth_first_order(inside, root)
+    closing = np.zeros(len(members), bool)
+    closing[inside[:, [root]].nonzero()[0]] = True
+    step = int(reached[np.argmax(closing[reached])])
+    cycle = [step]
+    while step != root:
+        step = int(before[step])
+        cycle.append(step)
+    return tuple(int(members[step]) for step in reversed(cycle))
 
 
 def _classes(

@@ -1,4 +1,4 @@
-"""The channel dependency graph: its edges out of bitsets, an order of its channels, and a cycle where it has one."""
+"""The channel dependency graph: its edges out of bitsets, and an order of its channels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 def dependency_graph(
     depends: NDArray[np.uint64], port_offset: NDArray[np.int32], peer_node: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the CSR of the graph: ``first`` (P + 1,) int64 and ``then`` int32, the channels that each waits for.
+    """Return the CSR of the graph: ``indptr`` (P + 1,) int64 and ``then`` int32, the channels that each waits for.
 
     ``depends`` is (P, words) uint64: bit p of a channel says that it waits for output port p of the next switch.
     """
     n_ports, n_words = depends.shape
-    first = np.zeros(n_ports + 1, np.int64)
+    indptr = np.zeros(n_ports + 1, np.int64)
     for port in range(n_ports):
         count = 0
         for word in range(n_words):
@@ -24,8 +24,8 @@ def dependency_graph(
             while bits:
                 bits &= bits - np.uint64(1)
                 count += 1
-        first[port + 1] = first[port] + count - (1 if depends[port, 0] & np.uint64(1) else 0)
-    then = np.empty(first[n_ports], np.int32)
+        indptr[port + 1] = indptr[port] + count - (1 if depends[port, 0] & np.uint64(1) else 0)
+    then = np.empty(indptr[n_ports], np.int32)
     at = 0
     for port in range(n_ports):
         for word in range(n_words):
@@ -38,11 +38,11 @@ def dependency_graph(
                 if number and bits >> np.uint64(bit) & np.uint64(1):
                     then[at] = base + number
                     at += 1
-    return first, then
+    return indptr, then
 
 
 @njit(cache=True, nogil=True)
-def topological_order(first: NDArray[np.int64], then: NDArray[np.int32], used: NDArray[np.bool_]) -> NDArray[np.int32]:
+def topological_order(indptr: NDArray[np.int64], then: NDArray[np.int32], used: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Return (P,) int32: the position of each used channel in an order in which it waits only for later ones.
 
     -1 for unused channels, and for those that lie on or behind a cycle. Kahn, CACM 5(11), 1962.
@@ -62,42 +62,10 @@ def topological_order(first: NDArray[np.int64], then: NDArray[np.int32], used: N
         port = queue[head]
         position[port] = head
         head += 1
-        for i in range(first[port], first[port + 1]):
+        for i in range(indptr[port], indptr[port + 1]):
             target = then[i]
             waiting[target] -= 1
             if waiting[target] == 0:
                 queue[tail] = target
                 tail += 1
     return position
-
-
-@njit(cache=True, nogil=True)
-def shortest_cycle(
-    first: NDArray[np.int64], then: NDArray[np.int32], component: NDArray[np.int32], start: int
-) -> NDArray[np.int32]:
-    """Return the channels of a shortest cycle through ``start`` inside its strongly connected component."""
-    before = np.full(len(component), -1, np.int32)
-    queue = np.empty(len(component), np.int32)
-    queue[0] = start
-    head, tail = 0, 1
-    while head < tail:
-        port = queue[head]
-        head += 1
-        for i in range(first[port], first[port + 1]):
-            target = then[i]
-            if target == start:
-                length = 1
-                step = port
-                while step != start:
-                    length += 1
-                    step = before[step]
-                cycle = np.empty(length, np.int32)
-                for j in range(length - 1, -1, -1):
-                    cycle[j] = port
-                    port = before[port]
-                return cycle
-            if component[target] == component[start] and before[target] < 0:
-                before[target] = port
-                queue[tail] = target
-                tail += 1
-    return np.empty(0, np.int32)
