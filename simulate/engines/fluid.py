@@ -109,7 +109,7 @@ class Fluid:
         """Load of each resource over time, until now; None without bins."""
         if not self._state.bins.shape[1]:
             return None
-        events.draw_all(self._state)
+        events.accumulate_all(self._state)
         return Timeline.of_bins(self._state.bins, float(self._state.now["bin_s"][0]), len(self.network.lane_weight))
 
     def loads(self) -> NDArray[np.float64]:

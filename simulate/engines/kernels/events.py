@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.calendar import ends_until, next_begin, next_end, schedule, set_end, take_begin
-from simulate.engines.kernels.classes import close_class, draw, meld, open_class, serve
 from simulate.engines.kernels.compile import kernel
+from simulate.engines.kernels.event_queue import ends_until, next_begin, next_end, schedule, set_end, take_begin
+from simulate.engines.kernels.flow_classes import accumulate, close_class, merge_heaps, open_class, settle
 from simulate.engines.kernels.lanes import share_lanes
 from simulate.engines.kernels.maxmin import FREE, SETTLED, TIE, solve
 from simulate.engines.kernels.state import Records, State
@@ -19,32 +19,18 @@ CLOCK_TIE = 1e-13
 
 
 @kernel
-def _end_flows(
-    now: Records,
-    rates: Records,
-    classes: Records,
-    moves: Records,
-    waits: Records,
-    next_flow: NDArray[np.int32],
-    end: NDArray[np.float64],
-    limit: NDArray[np.int32],
-    ready: NDArray[np.int32],
-    done: NDArray[np.int32],
-    n_lanes: int,
-    slot: int,
-    until: float,
-    n_ready: int,
-) -> int:
+def _end_flows(state: State, slot: int, until: float, n_ready: int) -> int:
     """End the flows of a class that end at this instant; return how many flows are ready to begin."""
+    now, moves, rates, classes = state.now, state.moves, state.rates, state.classes
     flow = classes[slot].first
     classes[slot].served = moves[flow].due
     classes[slot].since = now[0].time
     goal = moves[flow].due + rates[slot].rate * (until - now[0].time)
     while flow >= 0 and moves[flow].due <= goal:
-        classes[slot].first = meld(moves, moves[flow].left, moves[flow].right)
+        classes[slot].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
         classes[slot].flows -= 1
-        limit[flow] = rates[slot].limit // n_lanes
-        n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
+        state.limit[flow] = rates[slot].limit // len(state.lane_weight)
+        n_ready = _finish(now, state.waits, state.next_flow, state.end, state.ready, state.done, flow, n_ready)
         flow = classes[slot].first
     return n_ready
 
@@ -110,7 +96,7 @@ def _solve(
         if classes[slot].flows == classes[slot].solved:
             continue
         if bins.shape[1] > 0:
-            draw(now, classes, hops, bins, slot, rates[slot].rate)
+            accumulate(now, classes, hops, bins, slot, rates[slot].rate)
         weighs_else = classes[slot].flows > 1 or (classes[slot].flows == 1 and classes[slot].solved > 0)
         classes[slot].solved = classes[slot].flows
         for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
@@ -164,8 +150,8 @@ def _solve(
                 rates[slot].rate = before
                 continue
             if bins.shape[1] > 0:
-                draw(now, classes, hops, bins, slot, before)
-            serve(classes, slot, before, time)
+                accumulate(now, classes, hops, bins, slot, before)
+            settle(classes, slot, before, time)
             if not classes[slot].touched:
                 classes[slot].touched = True
                 touched[n_touched] = slot
@@ -240,12 +226,12 @@ def next_time(state: State) -> float:
 
 
 @kernel
-def draw_all(state: State) -> None:
+def accumulate_all(state: State) -> None:
     """Bring the timeline up to now."""
     for route in range(len(state.routes)):
         slot = state.routes[route].slot
         if slot >= 0 and state.routes[route].hops > 0:
-            draw(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
+            accumulate(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
 
 
 @kernel
@@ -271,7 +257,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     routes, route_link, route_use = state.routes, state.route_link, state.route_use
     flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
     waits, next_flow = state.waits, state.next_flow
-    begin, end, limit, moves = state.begin, state.end, state.limit, state.moves
+    begin, end, moves = state.begin, state.end, state.moves
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
     heap, freed, seeds, bins = state.heap, state.freed, state.seeds, state.bins
@@ -292,22 +278,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         for at in range(n_touched):
             slot = touched[at]
             classes[slot].touched = True
-            n_ready = _end_flows(
-                now,
-                rates,
-                classes,
-                moves,
-                waits,
-                next_flow,
-                end,
-                limit,
-                ready,
-                done,
-                n_lanes,
-                touched[at],
-                tie,
-                n_ready,
-            )
+            n_ready = _end_flows(state, slot, tie, n_ready)
         while True:
             if n_ready > 0:
                 n_ready -= 1
@@ -330,11 +301,11 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                 slot = open_class(
                     now, links, members, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
                 )
-            serve(classes, slot, rates[slot].rate, time)
+            settle(classes, slot, rates[slot].rate, time)
             moves[flow].due = classes[slot].served + size[flow]
             moves[flow].left = -1
             moves[flow].right = -1
-            classes[slot].first = meld(moves, classes[slot].first, flow)
+            classes[slot].first = merge_heaps(moves, classes[slot].first, flow)
             classes[slot].flows += 1
             if not classes[slot].touched:
                 classes[slot].touched = True

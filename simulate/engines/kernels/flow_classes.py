@@ -99,7 +99,7 @@ def close_class(
 
 
 @kernel
-def serve(classes: Records, slot: int, rate: float, time: float) -> None:
+def settle(classes: Records, slot: int, rate: float, time: float) -> None:
     """Bring the account of a class up to a time until which its flows moved at a rate."""
     if classes[slot].since != time:
         classes[slot].served += rate * (time - classes[slot].since)
@@ -107,7 +107,7 @@ def serve(classes: Records, slot: int, rate: float, time: float) -> None:
 
 
 @kernel
-def meld(moves: Records, a: int, b: int) -> int:
+def merge_heaps(moves: Records, a: int, b: int) -> int:
     """Join two skew heaps of flows by what they are due at (Sleator and Tarjan, 1986); return the root."""
     if a < 0 or b < 0:
         return max(a, b)
@@ -127,8 +127,10 @@ def meld(moves: Records, a: int, b: int) -> int:
 
 
 @kernel
-def draw(now: Records, classes: Records, hops: Records, bins: NDArray[np.float64], slot: int, rate: float) -> None:
-    """Add what a class has moved since it was last drawn to the timeline."""
+def accumulate(
+    now: Records, classes: Records, hops: Records, bins: NDArray[np.float64], slot: int, rate: float
+) -> None:
+    """Add what a class has moved since it was last added to the timeline."""
     time = now[0].time
     since = classes[slot].drawn
     classes[slot].drawn = time
