@@ -16,11 +16,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from routing.endpoints import select_endpoints
 from routing.engines.base import ENGINES
 from routing.quality import congestion, permutations, shifts
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, select_endpoints
 from tests.helpers.ibdmchk import write_ibdmchk_inputs
 from tests.helpers.ibdmsh import TIMES, Judgement, format_stages, parse_judgement
 from topo.cluster import parse

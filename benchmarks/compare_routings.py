@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 import routing
 from plan.inputs import read_fabric_argument
 from plan.opensm_lab.ibsim import as_simulated, simulated
-from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, select_endpoints, tree_order
 from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule

@@ -2,9 +2,6 @@ from . import opensm as opensm
 from .diversity import Diversity as Diversity
 from .diversity import FailureStudy as FailureStudy
 from .diversity import study_failures as study_failures
-from .endpoints import EndpointSet as EndpointSet
-from .endpoints import select_endpoints as select_endpoints
-from .endpoints import tree_order as tree_order
 from .engines.base import ENGINES as ENGINES
 from .engines.base import Engine as Engine
 from .engines.base import choose as choose
@@ -33,6 +30,9 @@ from .quality import permutations as permutations
 from .quality import shifts as shifts
 from .routed import Routed as Routed
 from .tables import NO_PATH as NO_PATH
+from .tables import EndpointSet as EndpointSet
 from .tables import RoutingTables as RoutingTables
 from .tables import assign_lids as assign_lids
 from .tables import differing_entries as differing_entries
+from .tables import select_endpoints as select_endpoints
+from .tables import tree_order as tree_order

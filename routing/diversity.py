@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra, maximum_flow
 
-from routing.endpoints import EndpointSet
 from routing.engines.base import route
 from routing.proof import Proof, prove
+from routing.tables import EndpointSet
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 from topo.table import Column, Table

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from routing.endpoints import EndpointSet, delivery_channels, select_endpoints
 from routing.kernels.channels import dependency_graph, topological_order
 from routing.kernels.pairs import PairDests, PairWalk, PathTables, walk_pairs
 from routing.paths import Trace, trace
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, RoutingTables
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Column, Table

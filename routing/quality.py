@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.endpoints import EndpointSet, delivery_channels, select_endpoints, tree_order
 from routing.kernels.congestion import NOWHERE, phase_congestion
 from routing.proof import ChannelClass, load_table, prove, role_name
 from routing.routed import Routed
-from routing.tables import NO_PATH, RoutingTables
+from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Column, Table
 

@@ -12,7 +12,7 @@ from topo.fabric import Fabric
 from topo.table import Column, Table
 
 if TYPE_CHECKING:
-    from routing.endpoints import EndpointSet
+    from routing.tables import EndpointSet
     from topo.drawing import Drawing
 
 OF_TABLES = LanePlan((), ())

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from routing.endpoints import delivery_channels
-from routing.tables import NO_PATH, RoutingTables, assign_lids
+from routing.tables import NO_PATH, RoutingTables, assign_lids, delivery_channels
 from topo.fabric import Fabric, Role, freeze_arrays
 
 Ints = NDArray[np.int32]

@@ -6,8 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from routing.endpoints import select_endpoints, tree_order
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from helpers.opensm_daemon import run_opensm
-from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import measure
 from routing.routed import Routed
+from routing.tables import select_endpoints, tree_order
 from topo.fabric import Fabric, Kind
 from topo.formats.ibnetdiscover import parse_ibnetdiscover
 

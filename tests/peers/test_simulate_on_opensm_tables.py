@@ -9,8 +9,8 @@ import pytest
 from helpers.opensm_daemon import run_opensm
 from helpers.twins import twin
 from plan.cli import run
-from routing.endpoints import select_endpoints
 from routing.routed import Routed
+from routing.tables import select_endpoints
 from simulate import play
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from helpers.clusters import tree, zoned
 from helpers.ibdmchk import write_ibdmchk_inputs
 from helpers.ibdmsh import LOADS, TIMES, format_stages, parse_judgement, parse_loads
-from routing.endpoints import select_endpoints
 from routing.engines.base import ENGINES
 from routing.quality import congestion, permutations, shifts
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, select_endpoints
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Fabric

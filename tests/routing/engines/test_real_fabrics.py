@@ -9,10 +9,10 @@ import pytest
 
 import routing
 from helpers.twins import MACHINES, twin
-from routing.endpoints import select_endpoints, tree_order
 from routing.proof import check_certificate, prove
 from routing.quality import bisections, congestion, measure
 from routing.routed import Routed
+from routing.tables import select_endpoints, tree_order
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import read_fabric

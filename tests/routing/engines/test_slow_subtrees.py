@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import routing
-from routing.endpoints import select_endpoints, tree_order
 from routing.proof import prove
 from routing.quality import bisections, congestion, shifts
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.cluster import parse
 from topo.fabric import Fabric, Kind
 
