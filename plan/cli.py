@@ -22,7 +22,7 @@ from typing import NoReturn
 import click
 
 from plan.render.terminal import printable
-from topo.errors import FormatError, HeddleError, SpecError, did_you_mean
+from topo import FormatError, HeddleError, SpecError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",

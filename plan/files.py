@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from topo.errors import Finding, HeddleError, SpecError
+from topo import Finding, HeddleError, SpecError
 
 Content = bytes | str | Iterable[bytes]
 """Whole, or in chunks where it is large."""

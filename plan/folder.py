@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from plan.files import Content, chunks
-from topo.errors import HeddleError
+from topo import HeddleError
 
 MARK = "SHA256SUMS"
 """The file by which a folder is known as ours, and which of its files are. ``sha256sum -c`` reads it too."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plan.folder import MARK
-from topo.errors import Finding, HeddleError, SpecError, did_you_mean
+from topo import Finding, HeddleError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -37,7 +37,7 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     SpecError
         When it is neither.
     """
-    from topo.hardware.catalog import config_root
+    from topo import config_root
 
     presets = {path.stem: path for path in sorted((config_root() / folder).glob("*.yaml"), key=lambda path: path.stem)}
     if name in presets:
@@ -202,9 +202,7 @@ def give_roles(
     FormatError
         When a file cannot be read.
     """
-    from topo.fabric import Kind, Role
-    from topo.formats.guid_list import read_guid_list
-    from topo.roles import apply_guids, apply_rules, read_role_rules
+    from topo import Kind, Role, apply_guids, apply_rules, read_guid_list, read_role_rules
 
     notes = fabric.notes
     if rules is not None:
@@ -233,7 +231,7 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
     """
     import numpy as np
 
-    from routing.opensm.guid2lid import read_guid2lid
+    from routing.opensm import read_guid2lid
 
     given = read_guid2lid(path)
     lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]

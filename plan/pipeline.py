@@ -16,13 +16,7 @@ import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
 from routing import EndpointSet, FailureStudy, Proof, Quality, Routed
-from topo.cluster import Cluster
-from topo.counts import Counts, count
-from topo.errors import HeddleError, RoutingError
-from topo.fabric import Fabric
-from topo.hardware.catalog import load_catalog
-from topo.room.cables import Cabling
-from topo.room.racks import Layout
+from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog
 
 Step = Callable[[str], None]
 """Progress callback, called as ``step(message)``."""

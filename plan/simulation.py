@@ -13,10 +13,8 @@ import numpy as np
 
 from plan.files import Content
 from plan.render.tables import print_text, show_table
-from simulate.outcome.outcome import Outcome
-from simulate.workload.play import Simulation
-from topo import Column, Table
-from topo.table import format_seconds
+from simulate import Outcome, Simulation
+from topo import Column, Table, format_seconds
 
 SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""

@@ -10,6 +10,8 @@ Clusters
     ``ClusterSpec``  what a spec may say
     ``TrafficClass``  traffic with a service level and a lane of its own
     ``Catalog``  models of hardware with their sources and prices
+    ``load_catalog``  the models that ship, and those of your own tables
+    ``config_root``  the folder of presets and catalogs
 
 Fabrics
     ``Fabric``  one subnet: nodes, ports and links as arrays, and the questions that they answer
@@ -26,16 +28,34 @@ Fabrics
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
     ``palette``  colours of all pictures
+    ``apply_rules``  hosts with the roles that rules over their names give them
+    ``apply_guids``  hosts with the roles that lists of port GUIDs give them
+    ``read_role_rules``  rules for `apply_rules`: lines such as ``storage st*``
+    ``read_guid_list``  port GUIDs from a file, one a line
+    ``format_fabric``  a fabric as the text that `write_fabric` writes
+    ``format_ibnetdiscover``  a fabric as ibnetdiscover prints it
+    ``SPEEDS``  names of link speeds, by their number in a fabric
 
 Results
     ``Table``  what every result shows itself as: in a notebook, as CSV, for pandas
     ``Column``  one column of a table
+
+Names and files
+    ``compress``  names as a host list: ``gpu[08-10]``
+    ``switch_device``  device ID of a switch
+    ``adapter_device``  device ID of an adapter
+    ``did_you_mean``  a hint with the nearest of some names
+    ``read_text``  the text of a file, of bounded size
+    ``format_seconds``  a time in the unit that suits it
 
 Errors
     ``HeddleError``  every error that Heddle raises on purpose
     ``SpecError``  a spec or catalog with its findings, each with its place
     ``DesignError``  a design that cannot be built, with the arithmetic
     ``FormatError``  a file of another format that cannot be read
+    ``RoutingError``  a fabric that an engine does not take
+    ``ToolError``  a program from outside that fails or is missing
+    ``Finding``  one thing that is wrong: where, found, expected
 """
 
 import lazy_loader

@@ -111,6 +111,13 @@ def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | 
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return ``Did you mean `QM8700`?``, or nothing when no name is near."""
+    """Return ``Did you mean `QM8700`?``, or nothing when no name is near.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.did_you_mean("slrum", ["slurm", "netbox"])
+    'Did you mean `slurm`?'
+    """
     near = nearest(word, names)
     return f"Did you mean `{near}`?" if near else ""

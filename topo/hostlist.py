@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 
 def compress(names: Iterable[str]) -> str:
-    """Return names as a hostlist: runs of equal stem and equal zero padding become ranges."""
+    """Return names as a hostlist: runs of equal stem and equal zero padding become ranges.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.compress(["gpu08", "gpu09", "gpu10"])
+    'gpu[08-10]'
+    """
     stems: dict[tuple[str, int], list[int]] = {}
     plain: list[str] = []
     for name in sorted(set(names)):

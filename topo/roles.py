@@ -37,6 +37,15 @@ def apply_rules(fabric: Fabric, rules: Sequence[RoleRule]) -> tuple[Fabric, tupl
 
     An HCA that matches none keeps its role, as do aggregation nodes, routers and switches. A rule is idle when no HCA
     has its role from it: it matches none, or earlier ones match first.
+
+    Examples
+    --------
+    >>> import tempfile, topo
+    >>> path = Path(tempfile.mkdtemp()) / "roles"
+    >>> _ = path.write_text(chr(10).join(["storage gpu0*", "storage none*"]))
+    >>> changed, idle = topo.apply_rules(topo.preset("lab-20").fabric, topo.read_role_rules(path))
+    >>> changed.counts().gpu_nodes, [rule.pattern for rule in idle]
+    (6, ['none*'])
     """
     matchers = [re.compile(translate(rule.pattern)) for rule in rules]
     idle = dict.fromkeys(range(len(rules)))
@@ -54,6 +63,15 @@ def apply_guids(fabric: Fabric, guids: Mapping[Role, Iterable[int]]) -> tuple[Fa
     """Return the fabric with the roles of the HCAs whose port GUIDs are listed, and the GUIDs that it does not hold.
 
     An HCA of several ports has the role that is given to any of them; of two roles, the one that comes last.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> guid = int(fabric.end_guid[fabric.n_switches])
+    >>> changed, unknown = topo.apply_guids(fabric, {topo.Role.STORAGE: [guid, 1]})
+    >>> changed.counts().gpu_nodes, unknown
+    (15, (1,))
     """
     first = fabric.first_adapter_port
     owner = dict(zip(fabric.port_guid[first:].tolist(), fabric.port_node[first:].tolist(), strict=True))
@@ -70,7 +88,16 @@ def apply_guids(fabric: Fabric, guids: Mapping[Role, Iterable[int]]) -> tuple[Fa
 
 
 def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
-    """Read a file as `parse_role_rules` does."""
+    """Read a file as `parse_role_rules` does.
+
+    Examples
+    --------
+    >>> import tempfile, topo
+    >>> path = Path(tempfile.mkdtemp()) / "roles"
+    >>> _ = path.write_text("storage st*")
+    >>> [rule.pattern for rule in topo.read_role_rules(path)]
+    ['st*']
+    """
     return parse_role_rules(read_lines(path), str(path))
 
 

@@ -9,7 +9,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo.errors import Finding, HeddleError, SpecError
+from topo import Finding, HeddleError, SpecError
 
 if TYPE_CHECKING:
     from costmodel import Search

@@ -10,7 +10,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo.errors import FormatError, HeddleError
+from topo import FormatError, HeddleError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     from plan.inputs import read_plan
     from routing import prove
     from topo import count
-    from topo.drawing import draw as draw_fabrics
+    from topo import draw as draw_fabrics
 
     with progress(quiet=as_json) as step:
         step("reading")
@@ -112,7 +112,7 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
 
     import numpy as np
 
-    from topo.formats.text import read_text
+    from topo import read_text
 
     path = folder / "links.csv"
     ports = {fabric.channel_label(port): (number, port) for number, fabric in enumerate(fabrics)

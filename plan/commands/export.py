@@ -10,7 +10,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json
 from plan.render.progress import progress
-from topo.errors import HeddleError, did_you_mean
+from topo import HeddleError, did_you_mean
 
 
 @click.command(short_help="Write one of the formats that `plan build` writes.")

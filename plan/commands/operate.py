@@ -60,10 +60,7 @@ def operate(
     with progress(quiet=as_json) as step:
         from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument
-        from simulate.cluster.queue import read_queue
-        from simulate.cluster.run import ClusterRun
-        from simulate.cluster.saved_run import format_saved_run, read_saved_run
-        from simulate.network import Network
+        from simulate import ClusterRun, Network, format_saved_run, read_queue, read_saved_run
 
         if state is not None and not state.is_dir():
             check_writable(state)

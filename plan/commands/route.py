@@ -19,7 +19,7 @@ from plan.commands.options import (
     subnet_option,
 )
 from plan.render.progress import progress
-from topo.errors import HeddleError, did_you_mean
+from topo import HeddleError, did_you_mean
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")

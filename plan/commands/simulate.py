@@ -19,11 +19,11 @@ from plan.commands.options import (
     seed_option,
 )
 from plan.render.progress import progress
-from topo.errors import HeddleError
+from topo import HeddleError
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-    from simulate.workload.play import Simulation
+    from simulate import Simulation
 
 TRACES = (".csv", ".parquet")
 NANOSECONDS = click.FloatRange(0, 3.6e12)
@@ -91,7 +91,7 @@ def simulate(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
     if trace is not None and trace.suffix == ".parquet":
-        from simulate.workload.formats.flow_trace import check_parquet
+        from simulate import check_parquet
 
         check_parquet()
     from plan.files import check_writable, write_file
@@ -109,11 +109,7 @@ def simulate(
     with progress(quiet=as_json) as step:
         from plan.inputs import find_preset, read_routed_argument
         from plan.simulation import show_simulation, simulation_document, simulation_files
-        from simulate.network import Network
-        from simulate.workload.formats.flows_csv import format_flows_csv, read_flows_csv
-        from simulate.workload.formats.goal import format_as_goal
-        from simulate.workload.play import play
-        from simulate.workload.read import bare_flows, read_workload
+        from simulate import Network, bare_flows, format_as_goal, format_flows_csv, play, read_flows_csv, read_workload
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         routed = read_routed_argument(fabric, given, step)
@@ -160,7 +156,7 @@ def simulate(
 def write_trace(simulation: Simulation, path: Path) -> None:
     """Write every flow, in the format that the file's name asks for."""
     from plan.files import write_file
-    from simulate.workload.formats.flow_trace import format_trace_csv, format_trace_parquet
+    from simulate import format_trace_csv, format_trace_parquet
 
     if path.suffix == ".parquet":
         write_file(path, format_trace_parquet(simulation.workload, simulation.outcome))

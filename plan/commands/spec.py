@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from plan.commands.options import FILE, as_json, print_json, spec_argument
-from topo.errors import Finding, SpecError
+from topo import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
@@ -26,9 +26,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
     PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
     """
     from plan.files import write_file
-    from topo.cluster import presets
-    from topo.errors import did_you_mean
-    from topo.hardware.catalog import config_root
+    from topo import config_root, did_you_mean, presets
 
     about = presets()
     if only_list:
@@ -90,15 +88,15 @@ def schema(kind: str, as_json: bool) -> None:
     the YAML by it. With or without --json it is JSON.
     """
     if kind == "workload":
-        from simulate.workload.spec import WorkloadSpec
+        from simulate import WorkloadSpec
 
         found = WorkloadSpec.model_json_schema()
     elif kind == "queue":
-        from simulate.cluster.queue import QueueSpec
+        from simulate import QueueSpec
 
         found = QueueSpec.model_json_schema()
     else:
-        from topo.spec.cluster import ClusterSpec
+        from topo import ClusterSpec
 
         found = ClusterSpec.model_json_schema()
     title = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"

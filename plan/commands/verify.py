@@ -11,11 +11,11 @@ import click
 from plan.commands.options import FILE, as_json, endpoints_option, fabric_argument, print_json, print_notes
 from plan.render.progress import progress
 from plan.render.terminal import printable
-from topo.errors import HeddleError
+from topo import HeddleError
 
 if TYPE_CHECKING:
-    from routing.tables import RoutingTables
-    from topo.fabric import Fabric
+    from routing import RoutingTables
+    from topo import Fabric
 
 
 @click.command(short_help="Prove anybody's forwarding tables on any fabric.")
@@ -59,7 +59,7 @@ def verify(
         if lids is not None:
             source = give_lids(source, lids)
         import routing
-        from routing.lanes.policy import apply_policy
+        from routing import apply_policy
         from routing.opensm import read_lanes, read_lfts, read_qos_policy
 
         step("reading the tables")

@@ -18,12 +18,9 @@ from xlsxwriter import Workbook
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.worksheet import Worksheet
 
-from costmodel.parts import NETWORK, SERVERS, SPARE, Line
-from costmodel.power import Power
-from costmodel.price import Cost
+from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
 from plan.render.tables import Formula, add_sheet
-from topo import Column, Table
-from topo.room.racks import Layout
+from topo import Column, Layout, Table
 
 CSV = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)

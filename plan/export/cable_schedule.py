@@ -12,10 +12,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.room.cables import Cabling, cable_legs
-from topo.room.racks import Layout
+from topo import Cabling, Catalog, Fabric, Layout, Role, cable_legs
 
 HEADER = (
     "cable_id", "a_rack", "a_u", "a_device", "a_port", "b_rack", "b_u", "b_device", "b_port", "type", "part_number",

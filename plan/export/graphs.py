@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.fabric import Fabric
+from topo import Fabric
 
 FEW_HOSTS = 200
 """Above this many adapters DOT shows switches only."""

@@ -12,11 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
-from topo.fabric import Fabric, Kind, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import SPEEDS
-from topo.room.cables import Cabling, backplane
-from topo.room.racks import Layout
+from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Role, backplane
 
 ORDER = ("manufacturers.csv", "device-types/", "roles.csv", "sites.csv", "racks.csv", "devices.csv", "cables.csv")
 MANUFACTURER = "NVIDIA"

@@ -15,9 +15,7 @@ from xlsxwriter import Workbook
 
 from plan.export.systems import adapter_parts, system_name
 from plan.render.tables import add_sheet
-from topo import Column, Table
-from topo.fabric import Fabric, Kind
-from topo.room.racks import Layout
+from topo import Column, Fabric, Kind, Layout, Table
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""

@@ -21,9 +21,7 @@ from plan.folder import MARK
 from plan.inputs import read_plan, subnet_folders
 from plan.pipeline import DESIGN, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
 from routing.opensm import opensm_files
-from topo.errors import HeddleError
-from topo.formats.fabric_json import format_fabric
-from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo import HeddleError, format_fabric, format_ibnetdiscover
 
 Files = dict[str, Content]
 """By path relative to the output folder."""

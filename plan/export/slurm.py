@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topo.fabric import Fabric, Role
-from topo.hostlist import compress
+from topo import Fabric, Role, compress
 
 ROOT = "fabric"
 

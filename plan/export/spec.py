@@ -6,7 +6,7 @@ import io
 
 from ruamel.yaml import YAML
 
-from topo.spec.cluster import ClusterSpec
+from topo import ClusterSpec
 
 
 def format_spec(spec: ClusterSpec, comment: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topo.fabric import Fabric, Kind
+from topo import Fabric, Kind
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plan.export.systems import host_devices, system_name, system_port, system_type
-from topo.fabric import Fabric, Kind
-from topo.hardware.devices import adapter_device, switch_device
-from topo.hardware.speeds import SPEEDS
+from topo import SPEEDS, Fabric, Kind, adapter_device, switch_device
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
               "NDR": "100G", "XDR": "200G"}  # fmt: skip

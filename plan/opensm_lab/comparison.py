@@ -14,7 +14,7 @@ import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
 from routing import EndpointSet, Proof, Quality, Routed
 from routing.opensm import opensm_files
-from topo.errors import ToolError
+from topo import ToolError
 
 PEERS = {
     "minhop": (),

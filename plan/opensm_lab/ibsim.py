@@ -30,12 +30,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from routing.opensm.ibdmchk import IbdmchkReport, parse_report
-from routing.opensm.lfts import read_lfts
-from routing.tables import RoutingTables
-from topo.errors import ToolError
-from topo.fabric import Fabric, Kind
-from topo.formats.ibnetdiscover import format_ibnetdiscover
+from routing import RoutingTables
+from routing.opensm import IbdmchkReport, parse_report, read_lfts
+from topo import Fabric, Kind, ToolError, format_ibnetdiscover
 
 TOOLS = {
     "opensm": "opensm",

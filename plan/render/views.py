@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -25,9 +26,9 @@ def show_plan(plan: Plan) -> None:
     if plan.cluster is None:
         for proof, quality in zip(plan.proofs, plan.qualities, strict=True):
             if proof.classes:
-                show_table(proof.load_table)
+                show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):
-                show_table(quality.uplink_table)
+                show_table(_telling(quality.uplink_table, "role"))
     for gap in (*plan.quote.cost.gaps, *plan.quote.power.gaps) if plan.quote else ():
         click.echo(f"not in the figures above: {gap}")
     for kind in ("over budget", "missing", "credit loop"):
@@ -113,7 +114,7 @@ def show_proof(routed: Routed, proof: Proof) -> None:
     hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
     print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
     if proof.classes:
-        show_table(proof.load_table)
+        show_table(_telling(proof.load_table, "destinations"))
     show_faults(fabric, proof)
 
 
@@ -125,6 +126,16 @@ def show_faults(fabric: Fabric, proof: Proof) -> None:
         print_text("credit loop, each channel waiting for the next and the last for the first:")
         for channel in proof.loop:
             print_text(f"  {fabric.channel_label(channel)}", wrap=False)
+
+
+def _telling(table: Table, column: str) -> Table:
+    """Return the rows by role that say something: with one role, its rows are those of all again."""
+    roles = next(item.values for item in table.columns if item.name == column)
+    if len(set(roles) - {"all"}) > 1:
+        return table
+    kept = [row for row, role in enumerate(roles) if role == "all"]
+    columns = (replace(item, values=[item.values[row] for row in kept]) for item in table.columns)
+    return Table(table.title, tuple(columns))
 
 
 def show_failures(study: FailureStudy) -> None:

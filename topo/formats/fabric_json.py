@@ -54,7 +54,14 @@ ORDER = (
 
 
 def format_fabric(fabric: Fabric) -> str:
-    """Return the text of the file; `parse_fabric` gives the same fabric back."""
+    """Return the text of the file; `parse_fabric` gives the same fabric back.
+
+    Examples
+    --------
+    >>> import topo
+    >>> "QM8700" in topo.format_fabric(topo.preset("lab-20").fabric)
+    True
+    """
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
         value = getattr(fabric, name)

@@ -31,7 +31,17 @@ def format_guid_list(guids: Iterable[tuple[int, str]]) -> str:
 
 
 def read_guid_list(path: str | Path) -> tuple[int, ...]:
-    """Read a file as `parse_guid_list` does."""
+    """Read a file as `parse_guid_list` does.
+
+    Examples
+    --------
+    >>> import tempfile, topo
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "guids"
+    >>> _ = path.write_text("0x10 # gpu00")
+    >>> topo.read_guid_list(path)
+    (16,)
+    """
     return parse_guid_list(read_lines(path), str(path))
 
 

@@ -51,6 +51,13 @@ def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None)
         Planned or discovered.
     lids : (E,) uint16, optional
         LID of each end port, 0 unknown. By default those that the fabric was discovered with, or 0.
+
+    Examples
+    --------
+    >>> import topo
+    >>> text = topo.format_ibnetdiscover(topo.preset("lab-20").fabric)
+    >>> sum(line.startswith("Switch") for line in text.splitlines())
+    4
     """
     if lids is None:
         lids = fabric.discovered_lid if len(fabric.discovered_lid) else np.zeros(fabric.n_end_ports, np.uint16)

@@ -79,6 +79,12 @@ def read_text(path: Path, max_bytes: int) -> str:
     ------
     SpecError
         When there is no such file, it cannot be opened, is not regular, too large, not UTF-8, or holds NUL bytes.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.read_text(topo.config_root() / "lab-20.yaml", 100_000)[:3]
+    '# A'
     """
     try:
         # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.

@@ -93,6 +93,12 @@ def config_root() -> Path:
     """Return the folder of what ships beside the code: presets, and the catalog in ``catalog/``.
 
     An installed wheel holds it inside this package; a checkout, installed editable or not, beside it.
+
+    Examples
+    --------
+    >>> import topo
+    >>> (topo.config_root() / "lab-20.yaml").is_file()
+    True
     """
     package = Path(__file__).parents[1]
     packaged = package / "configs"
@@ -109,6 +115,12 @@ def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
     ------
     SpecError
         With every finding, at its file, line and column.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.load_catalog().node("pcie-a100").gpus
+    8
     """
     loading = _Loading()
     loading.add_folder(config_root() / "catalog", "configs/catalog")

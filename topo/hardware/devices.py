@@ -54,12 +54,26 @@ USUAL = (
 
 
 def switch_device(model: str, speed: int) -> int:
-    """Return the device id of a switch of a model, or the usual one for its fastest speed (index into `SPEEDS`)."""
+    """Return the device id of a switch of a model, or the usual one for its fastest speed (index into `SPEEDS`).
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.switch_device("QM8700", topo.SPEEDS.index("HDR"))
+    54000
+    """
     return DEVICES.get(model) or DEVICES[_usual(speed)[1]]
 
 
 def adapter_device(model: str, speed: int) -> int:
-    """Return the device id of an adapter of a model, or the usual one for its fastest speed (index into `SPEEDS`)."""
+    """Return the device id of an adapter of a model, or the usual one for its fastest speed (index into `SPEEDS`).
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.adapter_device("MCX653105A-HDAT", topo.SPEEDS.index("HDR"))
+    4123
+    """
     return DEVICES.get(model) or DEVICES[_usual(speed)[2]]
 
 
