@@ -67,7 +67,6 @@ SUBJECTS = {
         ("tests/costmodel/test_price.py",),
         (
             M("the high bound adds the low one", "self.high + other.high)", "self.high + other.low)"),
-            M("the middle is the spread", "(self.low + self.high) / 2", "(self.high - self.low) / 2"),
             M("the price of one piece for all", "self.unit_price * self.line.count", "self.unit_price"),
             M("adapters are paid twice", "included = unit == UNITS or catalog", "included = unit == UNITS and catalog"),
             M("what comes with a switch is a gap", "is None and not self.included", "is None"),
@@ -97,7 +96,6 @@ SUBJECTS = {
             M("those with one more stand together", "open_places[np.flatnonzero(np.diff(step))]", "open_places[:more]"),
             M("one more than there is room for", "np.flatnonzero(room > level)", "np.flatnonzero(room >= level)"),
             M("a slow port runs at the adapter's rate", "slower(group.speed, speed)", "group.speed"),
-            M("a port too few is enough", "if wanted > available:", "if wanted > available + 1:"),
         ),
     ),
     "fat-tree": Subject(
@@ -110,7 +108,7 @@ SUBJECTS = {
                 "return -(-self.leaves // self.leaves_per_pod)",
                 "return self.leaves // self.leaves_per_pod",
             ),
-            M("cores that are not full are left out", "least = -(-total // core_radix)", "least = total // core_radix"),
+            M("uplinks of a small pod round down", "ceil(per_pod * parallel /", "int(per_pod * parallel /"),
             M("full cores do not fit", "spine_up <= share * radix", "spine_up < share * radix"),
         ),
     ),
@@ -134,7 +132,7 @@ SUBJECTS = {
         "routing/engines/zoned/within.py",
         ("tests/routing/engines/test_zoned.py",),
         (
-            M("what arrives waits for what leaves", "enterable &= ~departing[goal]", "enterable &= True"),
+            M("what arrives waits for what leaves", "enterable &= ~departing[home]", "enterable &= True"),
             M(
                 "hosts of all leaves begin at one uplink",
                 "(np.arange(len(first)) + skip * leaf) % uplinks",
@@ -149,7 +147,6 @@ SUBJECTS = {
         ("tests/routing/test_proof.py",),
         (
             M("a host sends to itself", "pairs = len(ends) * (len(ends) - 1)", "pairs = len(ends) * len(ends)"),
-            M("cables join a host to itself", "(together * (together - 1))", "(together * together)"),
             M("the pair with itself loads the adapter", "[adapter], port] -= 1", "[adapter], port] -= 0"),
             M("positions that stay the same rise", "position > last[walker]", "position >= last[walker]"),
             M("one path that rises is enough", "if (arrives & ~rises).any():", "if arrives.any() and not rises.any():"),
@@ -162,7 +159,7 @@ SUBJECTS = {
         (
             M("what is settled weighs one each", "left -= members[at].weight * rate", "left -= rate"),
             M("a class alone ignores its weight", "capacity / members[first].weight", "capacity"),
-            M("the last settled class speaks for all", "own = min(own, rate)", "own = rate"),
+            M("what is free weighs one each", "free += members[at].weight", "free += 1.0"),
         ),
     ),
 }

@@ -102,3 +102,16 @@ def test_the_worst_of_the_jobs_counts() -> None:
     uplinks = fabric.inner[fabric.port_node[fabric.inner] == 1]
     assert bisection([fabric], 16) == 1.0
     assert bisection([fabric.without(uplinks[1:])], 16) == (4 + 1) / 8
+
+
+def test_odd_rates_are_counted_in_fractions() -> None:
+    fabric = tree(2, leaves=1)
+    slow = replace(fabric, speed=np.full_like(fabric.speed, SPEEDS.index("FDR")))
+    one, other = (fabric.end_node[end] == np.arange(fabric.n_nodes) for end in fabric.ends())
+    assert flow_gbps(slow, one, other) == pytest.approx(slow.rate_gbps[0], abs=0.02)
+    assert slow.rate_gbps[0] % 1 > 0.1
+
+
+def test_an_adapter_without_a_cable_asks_for_nothing() -> None:
+    fabric = tree(20, leaves=1)
+    assert bisection([fabric.without(fabric.port_of(fabric.ends()[:1]))]) == 1.0

@@ -77,3 +77,27 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
 
     # HiGHS lets constraints be broken by 1e-7.
     assert rates == pytest.approx(fair_by_programs(network.capacity_bytes_s, uses(network, flows)), rel=1e-6)
+
+
+@pytest.mark.parametrize("uses_of_bus", [1.0, 4.0])
+def test_a_flow_alone_is_held_back_by_what_it_takes_most_of(uses_of_bus: float) -> None:
+    """A bus twice as fast as the link, of which the flow takes one or four bytes for each that it sends."""
+    fabric = grow_tree((3, 3), (1, 2), (1, 1))
+    plain = Network.of(Routed(fabric, routed(fabric)))
+    one, other = list(hosts(plain))[:2]
+    link = plain.capacity_bytes_s[0]
+    devices = Devices(
+        end_port=np.array([one]),
+        capacity_bytes_s=np.array([2 * link]),
+        names=("bus",),
+        send_offset=np.array([0, 1]),
+        send_resource=np.array([0]),
+        send_use=np.array([uses_of_bus]),
+        receive_offset=np.array([0, 0]),
+        receive_resource=np.zeros(0, np.int64),
+        receive_use=np.zeros(0),
+    )
+    net = Fluid(Network.of(Routed(fabric, routed(fabric)), devices=devices))
+    net.begin(fabric.n_end_ports, other, 1e9)
+    net.advance(0.0)
+    assert moving(net).rate_bytes_s == pytest.approx([min(link, 2 * link / uses_of_bus)])
