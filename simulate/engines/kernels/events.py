@@ -60,32 +60,11 @@ def _finish(
 
 
 @kernel
-def _solve(
-    now: Records,
-    links: Records,
-    members: Records,
-    routes: Records,
-    rates: Records,
-    classes: Records,
-    hops: Records,
-    moves: Records,
-    ends: NDArray[np.float64],
-    blocks: NDArray[np.float64],
-    tops: NDArray[np.float64],
-    stale: NDArray[np.int32],
-    is_stale: NDArray[np.bool_],
-    heap: Records,
-    freed: NDArray[np.int32],
-    seeds: NDArray[np.int32],
-    touched: NDArray[np.int32],
-    spare: NDArray[np.int32],
-    capacity: NDArray[np.float64],
-    wants: NDArray[np.float64],
-    lane_weight: NDArray[np.float64],
-    bins: NDArray[np.float64],
-    n_touched: int,
-) -> None:
+def _solve(state: State, n_touched: int) -> None:
     """Solve what the touched classes have changed, and say when the first flow of each class ends now."""
+    now, links, members, hops = state.now, state.links, state.members, state.hops
+    rates, classes, moves, touched = state.rates, state.classes, state.moves, state.touched
+    freed, seeds, heap, bins, lane_weight = state.freed, state.seeds, state.heap, state.bins, state.lane_weight
     time = now[0].time
     shift = now[0].shift
     # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
@@ -106,7 +85,7 @@ def _solve(
                 at_link = links[hops[hop].link].first + hops[hop].place
                 members[at_link].weight = hops[hop].use * classes[slot].flows
         if classes[slot].flows == 0:
-            close_class(now, links, members, routes, classes, hops, spare, slot)
+            close_class(now, links, members, state.routes, classes, hops, state.spare, slot)
         else:
             classes[slot].before = rates[slot].rate
             classes[slot].alone = np.inf
@@ -123,7 +102,7 @@ def _solve(
             now[0].stamp += 1
             n_looked_at = n_seeds
             n_seeds = share_lanes(
-                links, members, rates, capacity, lane_weight, wants, seeds, n_seeds, now[0].stamp, n_rounds
+                links, members, rates, state.capacity, lane_weight, state.wants, seeds, n_seeds, now[0].stamp, n_rounds
             )
             n_changed = n_seeds - n_looked_at
             if n_rounds > 0:
@@ -165,7 +144,7 @@ def _solve(
         if classes[slot].flows > 0:
             left = max(0.0, moves[classes[slot].first].due - classes[slot].served)
             ending = classes[slot].since + left / rates[slot].rate
-        set_end(now, ends, blocks, tops, stale, is_stale, slot, ending)
+        set_end(now, state.ends, state.blocks, state.tops, state.stale, state.is_stale, slot, ending)
 
 
 @kernel
@@ -260,9 +239,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     begin, end, moves = state.begin, state.end, state.moves
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
-    heap, freed, seeds, bins = state.heap, state.freed, state.seeds, state.bins
-    capacity, wants, lane_weight = state.capacity, state.wants, state.lane_weight
-    n_lanes = len(lane_weight)
+    n_lanes = len(state.lane_weight)
     for _ in range(max_events):
         time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
         if time > until or time == np.inf:
@@ -312,31 +289,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                 touched[n_touched] = slot
                 n_touched += 1
 
-        _solve(
-            now,
-            links,
-            members,
-            routes,
-            rates,
-            classes,
-            hops,
-            moves,
-            ends,
-            blocks,
-            tops,
-            stale,
-            is_stale,
-            heap,
-            freed,
-            seeds,
-            touched,
-            spare,
-            capacity,
-            wants,
-            lane_weight,
-            bins,
-            n_touched,
-        )
+        _solve(state, n_touched)
         if stop_at_end and now[0].done > n_done:
             return True
     return True

@@ -5,8 +5,8 @@ A *route* is the list of resources from one place to another on one lane. Flows 
 the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
 *slot* from its first flow to its last. A *hop* is one resource of a class, numbered ``slot << shift | place``.
 
-Kernels take arrays of records one by one, never a tuple of many: Numba passes an array as seven words, and what a tuple
-holds is copied at each call and counted at each use.
+Kernels of the inner loops take arrays of records one by one: Numba passes an array as seven words, and a tuple of many
+arrays is copied at each call. What is called once an event takes the state whole.
 """
 
 from __future__ import annotations

@@ -85,7 +85,9 @@ def test_channels_are_told_lane_by_lane_the_hottest_first_and_drawn(outcome: Out
     assert len(outcome.channels) == np.count_nonzero(carried)
     assert sum(table["carried (bytes)"]) == pytest.approx(carried.sum())
     assert table["mean utilisation"] == sorted(table["mean utilisation"], reverse=True)
-    assert all(mean <= peak + 1e-12 for mean, peak in zip(table["mean utilisation"], table["peak utilisation"], strict=True))
+    assert all(
+        mean <= peak + 1e-12 for mean, peak in zip(table["mean utilisation"], table["peak utilisation"], strict=True)
+    )
     for drawing in (outcome.draw_ports(), outcome.draw_timeline(), outcome.draw_timeline([("job", 0.0, 1e-3)])):
         assert drawing.svg.startswith("<?xml")
     assert outcome.draw_timeline().svg == outcome.draw_timeline().svg
