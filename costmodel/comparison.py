@@ -152,8 +152,9 @@ class Baselines(Shown):
     def table(self) -> Table:
         """The cells as a table."""
         names = ("table", "system", "figure", "computed", "published", "difference", "note")
+        digits = {"computed": ",.4g", "published": ",.4g", "difference": "+.1%"}
         rows = ([getattr(cell, name) for name in names] for cell in self.cells)
-        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows)))
+        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows, digits=digits)))
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:
@@ -326,7 +327,8 @@ class Comparison(Shown):
         headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
         units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
         rows = ([getattr(system, name) for name in names] for system in self.systems)
-        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units)))
+        digits = {**dict.fromkeys(headings[3:7], ",.0f"), headings[7]: ".3f"}
+        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units, digits)))
 
 
 def compare(cluster: Cluster) -> Comparison:

@@ -41,10 +41,18 @@ def line_columns(lines: Sequence[Line]) -> tuple[Column, ...]:
     return tuple(Column(name, [getattr(line, name) for line in lines]) for name in ("kind", "item", "place", "count"))
 
 
-def columns(names: Sequence[str], rows: Iterable[Sequence[Any]], units: dict[str, str] | None = None) -> list[Column]:
-    """Return the columns of rows of values."""
+def columns(
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    units: dict[str, str] | None = None,
+    digits: dict[str, str] | None = None,
+) -> list[Column]:
+    """Return the columns of rows of values, with the units and formats of some."""
     values = list(zip(*rows, strict=True)) or [()] * len(names)
-    return [Column(name, each, (units or {}).get(name, "")) for name, each in zip(names, values, strict=True)]
+    return [
+        Column(name, each, (units or {}).get(name, ""), (digits or {}).get(name, ""))
+        for name, each in zip(names, values, strict=True)
+    ]
 
 
 def cite(source: Source, note: str = "") -> str:

@@ -124,6 +124,7 @@ class Search(Shown):
         """The designs that meet all needs as a table; a star marks those on the front."""
         names = ("design", "price", "switches", "network power", "bisection", "why not")
         front = self.front
+        digits = {"price": ",.0f", "network power": ",.0f", "bisection": ".1%"}
         rows = (
             (
                 design.name + (" *" if design in front else ""),
@@ -137,7 +138,7 @@ class Search(Shown):
             if design.meets_needs
         )
         units = {"price": self.needs.currency, "network power": "W"}
-        return Table(f"{self.needs.name}: designs that meet the needs", tuple(columns(names, rows, units)))
+        return Table(f"{self.needs.name}: designs that meet the needs", tuple(columns(names, rows, units, digits)))
 
 
 def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda name: None) -> Search:
