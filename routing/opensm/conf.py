@@ -109,7 +109,20 @@ def parse_lanes(text: str, path: str = "") -> LanePlan:
 
 
 def read_lanes(path: str | Path) -> LanePlan:
-    """Read a file as `parse_lanes` does."""
+    """Read a file as `parse_lanes` does.
+
+    Examples
+    --------
+    >>> import tempfile, topo, routing
+    >>> from pathlib import Path
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> files = routing.opensm.opensm_files(routed)
+    >>> path = Path(tempfile.mkdtemp(), "file")
+    >>> data = files["opensm.conf"]
+    >>> _ = path.write_bytes(data if isinstance(data, bytes) else b"".join(data))
+    >>> routing.opensm.read_lanes(path).sl2vl == routed.lanes.sl2vl
+    True
+    """
     return _lanes(read_lines(path), str(path))
 
 

@@ -20,7 +20,14 @@ ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", r
 
 
 def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:
-    """Return the file for pairs of port GUID and LID, one LID a port (LMC 0)."""
+    """Return the file for pairs of port GUID and LID, one LID a port (LMC 0).
+
+    Examples
+    --------
+    >>> from routing import opensm
+    >>> opensm.format_guid2lid([(0x2C90300A1B2C0, 7)])
+    '0x0002c90300a1b2c0 0x0007 0x0007\\n\\n'
+    """
     return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n" for guid, lid in lids)
 
 
@@ -37,7 +44,21 @@ def parse_guid2lid(text: str, path: str = "") -> dict[int, range]:
 
 
 def read_guid2lid(path: str | Path) -> dict[int, range]:
-    """Read a file as `parse_guid2lid` does."""
+    """Read a file as `parse_guid2lid` does.
+
+    Examples
+    --------
+    >>> import tempfile, topo, routing
+    >>> from pathlib import Path
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> files = routing.opensm.opensm_files(routed)
+    >>> path = Path(tempfile.mkdtemp(), "file")
+    >>> data = files["guid2lid"]
+    >>> _ = path.write_bytes(data if isinstance(data, bytes) else b"".join(data))
+    >>> lids = routing.opensm.read_guid2lid(path)
+    >>> lids[int(routed.fabric.end_guid[0])]
+    range(1, 2)
+    """
     return _entries(read_lines(path), str(path))
 
 

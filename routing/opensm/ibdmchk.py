@@ -30,6 +30,13 @@ def parse_report(text: str) -> IbdmchkReport:
     ------
     ValueError
         When it stopped before its verdict on the paths.
+
+    Examples
+    --------
+    >>> from routing import opensm
+    >>> report = opensm.parse_report("-I- Scanned:380 CA to CA paths\\n-I- no credit loops found\\n")
+    >>> report.pairs, report.missing, report.loops
+    (380, 0, False)
     """
     scanned = re.search(r"-I- Scanned:(\d+) (?:CA to CA )?paths", text)
     lost = re.search(r"-E- Found (\d+) missing paths out of:(\d+) paths", text)

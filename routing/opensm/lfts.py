@@ -51,7 +51,16 @@ class LftsRead(NamedTuple):
 
 
 def format_lfts(fabric: Fabric, tables: RoutingTables) -> bytes:
-    """Return the LFT file of all switches; see `lfts_sections`."""
+    """Return the LFT file of all switches; see `lfts_sections`.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> text = routing.opensm.format_lfts(routed.fabric, routed.tables)
+    >>> text.count(b"Unicast lids")
+    4
+    """
     return b"".join(lfts_sections(fabric, tables))
 
 
@@ -66,6 +75,14 @@ def lfts_sections(fabric: Fabric, tables: RoutingTables) -> Iterator[bytes]:
     RoutingError
         When OpenSM would reject or misread the tables: a switch without a LID, an entry beyond the ports of its
         switch, a switch that does not know its own LID as port 0.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> sections = list(routing.opensm.lfts_sections(routed.fabric, routed.tables))
+    >>> b"".join(sections) == routing.opensm.format_lfts(routed.fabric, routed.tables)
+    True
     """
     owner = lid_owners(tables)
     lids = np.flatnonzero(owner >= 0)
@@ -120,7 +137,21 @@ def _hex_digits(values: NDArray[np.uint64], digits: int) -> NDArray[np.uint8]:
 
 
 def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
-    """Read a file of forwarding tables, or a pipe; see `parse_lfts`."""
+    """Read a file of forwarding tables, or a pipe; see `parse_lfts`.
+
+    Examples
+    --------
+    >>> import tempfile, topo, routing
+    >>> from pathlib import Path
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> files = routing.opensm.opensm_files(routed)
+    >>> path = Path(tempfile.mkdtemp(), "file")
+    >>> data = files["lfts"]
+    >>> _ = path.write_bytes(data if isinstance(data, bytes) else b"".join(data))
+    >>> found = routing.opensm.read_lfts(path, routed.fabric)
+    >>> bool((found.tables.lft == routed.tables.lft).all())
+    True
+    """
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -162,6 +193,15 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     FormatError
         With the line, for an entry that cannot be: no switch above it, a LID outside 0x0001 to 0xbfff, a port that
         the switch does not have, one LID with two port GUIDs; and for tables without any LID that can be placed.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> text = routing.opensm.format_lfts(routed.fabric, routed.tables)
+    >>> found = routing.opensm.parse_lfts(text, routed.fabric)
+    >>> bool((found.tables.lft == routed.tables.lft).all()), found.notes
+    (True, ())
     """
     from routing.kernels import lft_text
 

@@ -89,7 +89,18 @@ def parse_qos_policy(text: str, path: str = "") -> QosPolicy:
 
 
 def read_qos_policy(path: str | Path) -> QosPolicy:
-    """Read a file as `parse_qos_policy` does."""
+    """Read a file as `parse_qos_policy` does.
+
+    Examples
+    --------
+    >>> import tempfile, topo, routing
+    >>> from pathlib import Path
+    >>> files = routing.opensm.opensm_files(routing.route(topo.preset("fire-flyer-2").fabric))
+    >>> path = Path(tempfile.mkdtemp(), "file")
+    >>> _ = path.write_bytes(files["qos-policy.conf"])
+    >>> type(routing.opensm.read_qos_policy(path)).__name__
+    'QosPolicy'
+    """
     return _parse(read_lines(path), str(path))
 
 
