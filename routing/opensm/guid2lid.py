@@ -20,13 +20,13 @@ ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", r
 
 
 def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:
-    """Return the file for pairs of port GUID and LID, one LID a port (LMC 0).
+    r"""Return the file for pairs of port GUID and LID, one LID a port (LMC 0).
 
     Examples
     --------
     >>> from routing import opensm
     >>> opensm.format_guid2lid([(0x2C90300A1B2C0, 7)])
-    '0x0002c90300a1b2c0 0x0007 0x0007\\n\\n'
+    '0x0002c90300a1b2c0 0x0007 0x0007\n\n'
     """
     return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n" for guid, lid in lids)
 

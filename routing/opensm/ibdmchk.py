@@ -24,7 +24,7 @@ class IbdmchkReport:
 
 
 def parse_report(text: str) -> IbdmchkReport:
-    """Read what ibdmchk prints.
+    r"""Read what ibdmchk prints.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def parse_report(text: str) -> IbdmchkReport:
     Examples
     --------
     >>> from routing import opensm
-    >>> report = opensm.parse_report("-I- Scanned:380 CA to CA paths\\n-I- no credit loops found\\n")
+    >>> report = opensm.parse_report("-I- Scanned:380 CA to CA paths\n-I- no credit loops found\n")
     >>> report.pairs, report.missing, report.loops
     (380, 0, False)
     """
