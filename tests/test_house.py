@@ -65,6 +65,7 @@ def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) ->
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
     packages = project["tool"]["importlinter"]["root_packages"]
     assert {path.parent.name for path in site.glob("*/__init__.py")} == set(packages)
+    assert {path.parent.name for path in site.glob("*/py.typed")} == set(packages)
 
     def files_below(folder: Path) -> dict[Path, bytes]:
         return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
