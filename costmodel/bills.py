@@ -20,7 +20,7 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import SPEEDS
 from topo.room.cables import Cabling, backplane
 from topo.room.racks import Layout
-from topo.spec.cluster import Spares
+from topo.schema.cluster import Spares
 from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str]

@@ -13,10 +13,10 @@ from pydantic import Field
 from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.spec.base import GroupKey, Name, SpecModel, SwitchName, spelled
-from topo.spec.cluster import Budget, NodeGroup
-from topo.spec.units import GigabitsPerSecond
-from topo.spec.validation import validate
+from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, spelled
+from topo.schema.cluster import Budget, NodeGroup
+from topo.schema.units import GigabitsPerSecond
+from topo.schema.validation import validate
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 

@@ -13,7 +13,7 @@ from costmodel.price import UNITS, Cost, Range
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError
-from topo.spec.cluster import Owning
+from topo.schema.cluster import Owning
 from topo.table import Shown, Table
 
 HOURS_PER_YEAR = 8_766.0

@@ -24,9 +24,9 @@ from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog, load_catalog
+from topo.schema.cluster import ClusterSpec
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
-from topo.spec.cluster import ClusterSpec
 from topo.table import Shown, Table
 
 Step = Callable[[str], None]

@@ -13,7 +13,7 @@ import numpy as np
 
 from plan.files import Content
 from plan.render.tables import print_text, show_table
-from simulate import Outcome, Simulation
+from simulate import Outcome, Simulation, draw_ports
 from topo import Column, Table, format_seconds
 
 SHOWN = 12
@@ -42,7 +42,7 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any]) -> dic
         "links.csv": _format_links(simulation.outcome),
         "timeline.npz": _format_timeline(simulation.outcome),
         "timeline.svg": simulation.draw().svg,
-        "link-load.svg": simulation.outcome.draw_ports().svg,
+        "link-load.svg": draw_ports(simulation.outcome).svg,
     }
 
 

@@ -5,6 +5,8 @@ The verb, and what it takes and gives
     ``Network``  a routed fabric as flows see it: capacities, routes, latencies, lanes
     ``Outcome``  what became of the flows: their times, and the load of every link
     ``Timeline``  load over time
+    ``draw_timeline``  charts of the load of the classes of links over time
+    ``draw_ports``  heat maps of what each port of the switches sent
     ``Devices``  places inside hosts where flows begin and end
 
 Engines

@@ -12,6 +12,8 @@ from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
 from .network import Devices as Devices
 from .network import Network as Network
+from .outcome.charts import draw_ports as draw_ports
+from .outcome.charts import draw_timeline as draw_timeline
 from .outcome.outcome import Outcome as Outcome
 from .outcome.outcome import Timeline as Timeline
 from .traffic.collectives.algorithms import Collective as Collective

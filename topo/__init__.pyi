@@ -40,8 +40,8 @@ from .room.cables import Cabling as Cabling
 from .room.cables import backplane as backplane
 from .room.cables import cable_legs as cable_legs
 from .room.racks import Layout as Layout
-from .spec.base import TrafficClass as TrafficClass
-from .spec.cluster import ClusterSpec as ClusterSpec
+from .schema.base import TrafficClass as TrafficClass
+from .schema.cluster import ClusterSpec as ClusterSpec
 from .table import Column as Column
 from .table import Table as Table
 from .table import format_seconds as format_seconds

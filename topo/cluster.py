@@ -24,9 +24,9 @@ from topo.formats.yaml import MAX_BYTES, Document, describe, mapping_document, p
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, place_devices
+from topo.schema.cluster import ClusterSpec
+from topo.schema.validation import validate
 from topo.shapes.base import HostGroup
-from topo.spec.cluster import ClusterSpec
-from topo.spec.validation import validate
 
 
 @dataclass(frozen=True, eq=False)

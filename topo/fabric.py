@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import topo  # methods that lead to other rooms go through the front door
 from topo.hardware.speeds import LANE_GBPS
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from topo.counts import Counts
-    from topo.drawing import Drawing
-    from topo.spec.base import TrafficClass
+    from topo.schema.base import TrafficClass
 
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
@@ -314,7 +313,7 @@ class Fabric:
         own = self.n_switches + port - self.first_adapter_port
         return np.where(port < self.first_adapter_port, self.port_node[port], own).astype(np.int32)
 
-    def counts(self) -> Counts:
+    def counts(self) -> topo.Counts:
         """Count switches, servers, ports and links; see `topo.count`, which counts several subnets, GPUs and cables.
 
         Examples
@@ -323,9 +322,7 @@ class Fabric:
         >>> topo.preset("lab-20").fabric.counts().links
         62
         """
-        from topo.counts import count
-
-        return count([self])
+        return topo.count([self])
 
     def without(self, ports: NDArray[np.integer]) -> Fabric:
         """Return the fabric without the cables in some ports; levels, zones and roles stay.
@@ -380,11 +377,11 @@ class Fabric:
         peer = int(self.peer[port])
         return f"{self.port_label(port)} -> {self.port_label(peer) if peer >= 0 else 'nothing'}"
 
-    def draw(self, loads: NDArray[np.int64] | None = None, *, title: str | None = None, unit: str = "pairs") -> Drawing:
+    def draw(
+        self, loads: NDArray[np.int64] | None = None, *, title: str | None = None, unit: str = "pairs"
+    ) -> topo.Drawing:
         """Draw the fabric as SVG, its links coloured by their load where one is given; see `topo.draw`."""
-        from topo.drawing import draw
-
-        return draw(self, loads, title=title, unit=unit)
+        return topo.draw(self, loads, title=title, unit=unit)
 
     def __repr__(self) -> str:
         return f"<Fabric {self.name}: {self.n_switches:,} switches, {len(self.hosts):,} servers>"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-from topo.spec.base import TrafficClass
+from topo.schema.base import TrafficClass
 
 ASK = -1
 """In place of a service level: the one that the subnet manager answers with."""

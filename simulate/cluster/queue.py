@@ -11,9 +11,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from topo.errors import Finding, SpecError
 from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
-from topo.spec.base import Name, SpecModel, mismatch
-from topo.spec.units import Bytes, Seconds
-from topo.spec.validation import validate
+from topo.schema.base import Name, SpecModel, mismatch
+from topo.schema.units import Bytes, Seconds
+from topo.schema.validation import validate
 
 MAX_JOBS = 10_000
 """Jobs of a queue, copies counted."""

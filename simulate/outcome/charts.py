@@ -34,6 +34,14 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
     ----------
     jobs
         Name, start and duration in seconds of each.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"))
+    >>> simulate.draw_timeline(outcome).svg[:5]
+    '<?xml'
     """
     figure = _figure(10, 7 if jobs else 5)
     shown = jobs[:MOST_JOBS]
@@ -71,10 +79,18 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
     return _drawing(figure)
 
 
-def draw_link_load(outcome: Outcome) -> Drawing:
+def draw_ports(outcome: Outcome) -> Drawing:
     """Draw a heat map for each role of switches, a row a switch, a column a port.
 
     The colour is the part of what the port could have sent that it did send, until the last flow ended.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"))
+    >>> simulate.draw_ports(outcome).svg[:5]
+    '<?xml'
     """
     fabric = outcome.network.fabric
     roles = [Role(role) for role in np.unique(fabric.role[: fabric.n_switches]).tolist()]

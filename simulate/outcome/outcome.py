@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -328,21 +328,3 @@ class Outcome:
         for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
             seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
         return dict(sorted(seconds.items(), key=lambda item: -item[1]))
-
-    def draw_timeline(self, jobs: Sequence[tuple[str, float, float]] = ()) -> Drawing:
-        """Draw the load of the classes of links over time, for which the timeline must have bins.
-
-        Parameters
-        ----------
-        jobs
-            Name, start and duration in seconds of jobs, which are drawn as bars above.
-        """
-        from simulate.outcome.charts import draw_timeline
-
-        return draw_timeline(self, jobs)
-
-    def draw_ports(self) -> Drawing:
-        """Draw a heat map for each role of switches: what each port sent, as a part of what it could."""
-        from simulate.outcome.charts import draw_link_load
-
-        return draw_link_load(self)

@@ -16,6 +16,7 @@ from simulate.engines.base import Engine
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
 from simulate.network import Network
+from simulate.outcome.charts import draw_timeline
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
@@ -169,7 +170,7 @@ class Simulation:
 
     def draw(self) -> Drawing:
         """Draw the jobs as bars over time, and below them the load of the classes of links."""
-        return self.outcome.draw_timeline([(job.name, job.start_s, job.time_s) for job in self.jobs])
+        return draw_timeline(self.outcome, [(job.name, job.start_s, job.time_s) for job in self.jobs])
 
     def _repr_html_(self) -> str:
         return "".join(table._repr_html_() for table in (self.job_table, self.flow_table, self.outcome.links))

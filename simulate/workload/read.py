@@ -20,7 +20,7 @@ from topo.errors import did_you_mean, refusal
 from topo.fabric import Fabric, frozen
 from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
 from topo.hardware.catalog import config_root, load_catalog
-from topo.spec.validation import validate
+from topo.schema.validation import validate
 
 
 def read_workload(path: str | Path, fabric: Fabric, seed: int = 0) -> Workload:

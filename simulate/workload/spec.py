@@ -10,8 +10,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from topo.errors import did_you_mean
 from topo.fabric import Role
-from topo.spec.base import Name, ServerRole, SpecModel, mismatch
-from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
+from topo.schema.base import Name, ServerRole, SpecModel, mismatch
+from topo.schema.units import Bytes, GigabitsPerSecond, Seconds
 
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
 

@@ -22,8 +22,8 @@ from topo.hardware.models import Source
 from topo.hardware.speeds import SPEEDS
 from topo.room.cables import CablePart, Cabling, choose_cables
 from topo.room.racks import FloorPlan, place_devices
+from topo.schema.cluster import Spares
 from topo.shapes.fat_tree import FatTree
-from topo.spec.cluster import Spares
 
 OPTIC_W = 5.25
 """Nobody prints what this transceiver draws, so the catalog has no figure; this is one for the laws below."""

@@ -9,7 +9,7 @@ from costmodel.parts import SPARE, Line
 from helpers.clusters import tree, zoned
 from topo.counts import count
 from topo.hardware.catalog import Catalog
-from topo.spec.cluster import Owning, Spares
+from topo.schema.cluster import Owning, Spares
 
 
 def test_energy_by_hand(catalog: Catalog, published: Published) -> None:

@@ -18,7 +18,7 @@ from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts
 from routing.routed import Routed
 from topo.errors import ToolError
 from topo.fabric import Fabric, Role
-from topo.spec.base import TrafficClass
+from topo.schema.base import TrafficClass
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
 

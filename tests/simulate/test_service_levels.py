@@ -15,7 +15,7 @@ from simulate import Fluid
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
-from topo.spec.base import TrafficClass
+from topo.schema.base import TrafficClass
 
 FABRIC = tree(3, storage=1).fabric
 ENDS = np.arange(FABRIC.n_switches, FABRIC.n_end_ports, dtype=np.int32)

@@ -19,7 +19,7 @@ from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.formats.text import read_text
 from topo.hardware.speeds import SPEEDS, WIDTHS
-from topo.spec.base import TrafficClass
+from topo.schema.base import TrafficClass
 
 FORMAT = "heddle-fabric"
 VERSION = 1

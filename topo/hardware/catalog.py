@@ -26,7 +26,7 @@ from topo.hardware.models import (
     Source,
     SwitchModel,
 )
-from topo.spec.base import spelled
+from topo.schema.base import spelled
 
 KINDS: dict[str, Any] = {
     "switches": SwitchModel,

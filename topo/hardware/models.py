@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, SkipValidation
 
 from topo.hardware.speeds import LinkSpeed, parse_link_speed
-from topo.spec.base import ServerRole, mismatch
+from topo.schema.base import ServerRole, mismatch
 
 CONFIDENCE: dict[str, str] = {
     "Q": "read in the paper on Fire-Flyer AI-HPC itself",

@@ -18,8 +18,8 @@ from pydantic import Field
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
-from topo.spec.base import SpecModel
-from topo.spec.units import Metres, Watts
+from topo.schema.base import SpecModel
+from topo.schema.units import Metres, Watts
 from topo.table import Column, Shown, Table
 
 RACK_UNIT_M = 0.04445

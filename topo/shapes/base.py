@@ -16,7 +16,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
-from topo.spec.base import SpecModel
+from topo.schema.base import SpecModel
 
 
 @dataclass(frozen=True)

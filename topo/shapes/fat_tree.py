@@ -32,6 +32,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
+from topo.schema.base import SwitchName
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -46,7 +47,6 @@ from topo.shapes.base import (
     require_ports,
 )
 from topo.shapes.graft import FreePorts, Graft, Pods, SizedGraft, add_grafts, links_onto, size_grafts
-from topo.spec.base import SwitchName
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
 Ratio = Annotated[float, Field(ge=1.0, le=100.0)]

@@ -31,8 +31,8 @@ from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
+from topo.schema.base import GroupName, SpecModel, SwitchName
 from topo.shapes.base import HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
-from topo.spec.base import GroupName, SpecModel, SwitchName
 
 
 class Graft(SpecModel):

@@ -20,6 +20,7 @@ from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed
+from topo.schema.base import SwitchName
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -29,7 +30,6 @@ from topo.shapes.base import (
     link_in_order,
     refuse_uneven,
 )
-from topo.spec.base import SwitchName
 
 Count = Annotated[int, Field(ge=1, le=1_000)]
 

@@ -19,8 +19,8 @@ from pydantic import Field
 from topo.errors import DesignError
 from topo.fabric import Fabric
 from topo.hardware.catalog import Catalog
+from topo.schema.base import SwitchName
 from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order, numbers
-from topo.spec.base import SwitchName
 
 
 class SlimFly(ShapeModel):

@@ -27,6 +27,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
+from topo.schema.base import GroupName, SpecModel, SwitchName, mismatch
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -39,7 +40,6 @@ from topo.shapes.base import (
 )
 from topo.shapes.fat_tree import FatTree, TreeSize, add_tree, base_level
 from topo.shapes.graft import links_onto, size_grafts
-from topo.spec.base import GroupName, SpecModel, SwitchName, mismatch
 
 Placement = Literal["border", "spread"]
 

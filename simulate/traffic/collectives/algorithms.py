@@ -24,7 +24,7 @@ from simulate.traffic.flows import Flows, repeated
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
-from topo.spec.units import BYTES, parse_quantity
+from topo.schema.units import BYTES, parse_quantity
 
 ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
     "allreduce": {

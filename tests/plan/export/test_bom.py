@@ -13,7 +13,7 @@ from plan.export.bom import format_bom_xlsx
 from topo.fabric import Fabric
 from topo.room.cables import choose_cables
 from topo.room.racks import FloorPlan, place_devices
-from topo.spec.cluster import Spares
+from topo.schema.cluster import Spares
 
 
 def bill_of(fabric: Fabric) -> Bill:

@@ -21,7 +21,7 @@ from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.formats.guid_list import parse_guid_list
 from topo.hardware.speeds import LinkSpeed
-from topo.spec.base import TrafficClass
+from topo.schema.base import TrafficClass
 
 NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",

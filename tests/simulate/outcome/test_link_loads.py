@@ -8,6 +8,7 @@ from routing.paths import trace
 from routing.routed import Routed
 from simulate import play
 from simulate.network import Network
+from simulate.outcome.charts import draw_ports, draw_timeline
 from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
@@ -88,6 +89,6 @@ def test_channels_are_told_lane_by_lane_the_hottest_first_and_drawn(outcome: Out
     assert all(
         mean <= peak + 1e-12 for mean, peak in zip(table["mean utilisation"], table["peak utilisation"], strict=True)
     )
-    for drawing in (outcome.draw_ports(), outcome.draw_timeline(), outcome.draw_timeline([("job", 0.0, 1e-3)])):
+    for drawing in (draw_ports(outcome), draw_timeline(outcome), draw_timeline(outcome, [("job", 0.0, 1e-3)])):
         assert drawing.svg.startswith("<?xml")
-    assert outcome.draw_timeline().svg == outcome.draw_timeline().svg
+    assert draw_timeline(outcome).svg == draw_timeline(outcome).svg

@@ -19,7 +19,7 @@ from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
 from topo.formats.yaml import parse_yaml
 from topo.hardware.speeds import LinkSpeed
-from topo.spec.validation import validate
+from topo.schema.validation import validate
 
 
 def two_zones() -> Fabric:

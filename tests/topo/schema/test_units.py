@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from topo.spec.units import (
+from topo.schema.units import (
     BYTES,
     LENGTH,
     POWER,

@@ -13,7 +13,7 @@ from topo.errors import DesignError, SpecError
 from topo.fabric import Fabric, Role
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.spec.cluster import ClusterSpec
+from topo.schema.cluster import ClusterSpec
 
 PILOT = """\
 name: pilot

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from topo.spec.base import mismatch
+from topo.schema.base import mismatch
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,19 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from topo.room.racks import FloorPlan
+from topo.schema.base import (
+    EngineName,
+    GroupKey,
+    Name,
+    NodeName,
+    ServerRole,
+    SpecModel,
+    TrafficClass,
+    mismatch,
+    spelled,
+)
+from topo.schema.units import Watts
 from topo.shapes import Shape
-from topo.spec.base import EngineName, GroupKey, Name, NodeName, ServerRole, SpecModel, TrafficClass, mismatch, spelled
-from topo.spec.units import Watts
 
 
 class NodeGroup(SpecModel):
