@@ -24,7 +24,6 @@ from topo.hardware.speeds import LANE_GBPS
 if TYPE_CHECKING:
     import networkx as nx
 
-    from topo.schema.base import TrafficClass
 
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
@@ -127,7 +126,7 @@ class Fabric:
     """(P,) metres of the cable in each port, NaN where it is unknown or there is none; empty without a floor plan."""
     engine: str = "auto"
     """Routing engine that its spec asks for; ``auto`` takes the one that fits."""
-    traffic: tuple[TrafficClass, ...] = ()
+    traffic: tuple[topo.TrafficClass, ...] = ()
     """Classes of traffic that its spec has; without any, everything travels on one lane."""
     arrangement: str = "levels"
     """How a drawing arranges the switches: ``levels``, ``sides``, ``groups``, or a grid of switches in order with its
