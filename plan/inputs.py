@@ -107,6 +107,15 @@ def read_plan(path: Path) -> Plan:
 
 
 @dataclass(frozen=True)
+class RoleFiles:
+    """What says what hosts are for; `give_roles` says how."""
+
+    roles: Path | None = None
+    cn_guids: Path | None = None
+    io_guids: Path | None = None
+
+
+@dataclass(frozen=True)
 class RoutingFiles:
     """What says how a fabric is routed, where it is not what the fabric brings."""
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 
-from plan.inputs import RoutingFiles
+from plan.inputs import RoleFiles, RoutingFiles
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -63,6 +63,16 @@ routing_options = bundle(
     subnet_option,
 )
 """The options that say how FABRIC is routed."""
+
+
+role_options = bundle(
+    "hosts",
+    RoleFiles,
+    roles_option,
+    click.option("--cn-guids", type=FILE, help="Port GUIDs of the hosts that compute, one a line."),
+    click.option("--io-guids", type=FILE, help="Port GUIDs of the hosts that store, one a line."),
+)
+"""The options that say what hosts are for."""
 
 
 def print_json(value: object) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from plan.commands.options import (
-    FILE,
     as_json,
     endpoints_option,
     fabric_argument,
     output_folder,
     print_json,
     print_notes,
-    roles_option,
+    role_options,
     seed_option,
     subnet_option,
 )
+from plan.inputs import RoleFiles
 from plan.render.progress import progress
 from topo import HeddleError, did_you_mean
 
@@ -26,9 +26,7 @@ from topo import HeddleError, did_you_mean
 @fabric_argument
 @output_folder
 @click.option("--engine", help="fat-tree, zoned, balanced, ... or auto, which picks and says why.")
-@roles_option
-@click.option("--cn-guids", type=FILE, help="Port GUIDs of the hosts that compute, one a line.")
-@click.option("--io-guids", type=FILE, help="Port GUIDs of the hosts that store, one a line.")
+@role_options
 @click.option(
     "--lanes",
     type=click.IntRange(1, 8),
@@ -53,9 +51,7 @@ def route(
     fabric: Path,
     output: Path,
     engine: str | None,
-    roles: Path | None,
-    cn_guids: Path | None,
-    io_guids: Path | None,
+    hosts: RoleFiles,
     lanes: int | None,
     endpoints: str,
     compare: str | None,
@@ -80,7 +76,7 @@ def route(
         step("reading the fabric")
         from plan.inputs import digest, give_roles, read_fabric_argument
 
-        known = give_roles(read_fabric_argument(fabric, subnet), roles, cn_guids, io_guids)
+        known = give_roles(read_fabric_argument(fabric, subnet), hosts.roles, hosts.cn_guids, hosts.io_guids)
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
