@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.engines.outcome import Outcome, Timeline
 from simulate.network import Network
-from simulate.outcome.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
 
 Progress = Callable[[int, float], None]

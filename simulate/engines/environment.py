@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from simulate.engines.base import Engine, Finished
 from simulate.engines.fluid import Fluid
+from simulate.engines.outcome import Outcome
 from simulate.network import Network
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 

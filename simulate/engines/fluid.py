@@ -18,8 +18,8 @@ from routing.lanes.policy import ASK
 from simulate.engines.base import Finished, Progress
 from simulate.engines.kernels import events
 from simulate.engines.kernels.state import Room, State, aligned_copy, allocate, enlarge
+from simulate.engines.outcome import Outcome, Timeline
 from simulate.network import Network, RouteTable
-from simulate.outcome.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import frozen

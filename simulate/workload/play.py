@@ -13,11 +13,11 @@ import simpy
 from routing.lanes.policy import ASK
 from routing.routed import Routed
 from simulate.engines.base import Engine
+from simulate.engines.charts import draw_timeline
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
+from simulate.engines.outcome import Outcome
 from simulate.network import Network
-from simulate.outcome.charts import draw_timeline
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
 from simulate.workload.formats.flows_csv import line_of_flow

@@ -11,8 +11,8 @@ from routing.engines.base import ENGINES
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate import play
+from simulate.engines.outcome import Outcome
 from simulate.network import Network
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
 from topo.fabric import Fabric, frozen

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.outcome.outcome import Outcome
+from simulate.engines.outcome import Outcome
 from simulate.traffic.placement import EndPortNames
 from simulate.workload.place import Workload
 from topo.errors import HeddleError

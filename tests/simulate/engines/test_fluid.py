@@ -12,8 +12,8 @@ from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid, play
+from simulate.engines.outcome import Outcome
 from simulate.network import Devices, Network
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows, chain
 from topo.errors import HeddleError
 

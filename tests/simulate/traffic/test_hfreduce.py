@@ -7,7 +7,7 @@ import pytest
 
 import costmodel
 from helpers.servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
-from simulate.outcome.outcome import Outcome
+from simulate.engines.outcome import Outcome
 from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
 from simulate.traffic.hfreduce import HFReduce, Stage
 from simulate.traffic.nccl import nccl_ring

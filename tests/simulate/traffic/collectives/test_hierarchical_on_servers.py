@@ -8,8 +8,8 @@ import pytest
 from helpers.servers import PCIE_A100, ends, model, routed_tree
 from routing.routed import Routed
 from simulate import play
+from simulate.engines.outcome import Outcome
 from simulate.network import Network
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.node import Servers
 

@@ -7,9 +7,9 @@ from helpers.strategies import tree
 from routing.paths import trace
 from routing.routed import Routed
 from simulate import play
+from simulate.engines.charts import draw_ports, draw_timeline
+from simulate.engines.outcome import Outcome
 from simulate.network import Network
-from simulate.outcome.charts import draw_ports, draw_timeline
-from simulate.outcome.outcome import Outcome
 from simulate.traffic.flows import Flows
 from topo.fabric import Role
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.outcome.outcome import Outcome
+from simulate.engines.outcome import Outcome
 from topo import palette
 from topo.drawing import Drawing
 from topo.fabric import Fabric, Role

@@ -1,1 +1,0 @@
-"""What playing flows gives: times, link loads, critical paths."""
