@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +16,7 @@ from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, line_columns
 from costmodel.power import Power, power_line
 from costmodel.price import UNITS, Cost, price_line
 from topo.cluster import Cluster
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import SPEEDS
@@ -57,6 +59,11 @@ class Bill(Shown):
         Cost
             What has no price in that currency is among its `Cost.gaps`.
 
+        Raises
+        ------
+        HeddleError
+            When the currency is no code of three capitals.
+
         Examples
         --------
         >>> import costmodel, topo
@@ -66,6 +73,8 @@ class Bill(Shown):
         >>> cost.gaps[0]
         '1,200 x pcie-a100 (node, compute): no price in USD'
         """
+        if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
+            raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")
         return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self.lines))
 
     @cached_property

@@ -69,7 +69,8 @@ class Power(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        rows = ((row.typical_w, row.max_w, row.source) for row in self.lines)
+        # What cables draw at most is in the most of their switches: no figure of their own, which is not 0.
+        rows = ((row.typical_w, row.max_w or None, row.source) for row in self.lines)
         units = {"each, typically": "W", "each, at most": "W"}
         more = columns(("each, typically", "each, at most", "source"), rows, units)
         return Table("power", (*line_columns([row.line for row in self.lines]), *more))

@@ -128,7 +128,9 @@ class Cost(Shown):
             for row in self.lines
         )
         more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
-        return Table(f"cost: {self.total} {self.unit}", (*line_columns([row.line for row in self.lines]), *more))
+        least = f"at least {self.total}" if self.gaps else str(self.total)
+        lacking = f"; {len(self.gaps)} lines have no price" if self.gaps else ""
+        return Table(f"cost: {least} {self.unit}{lacking}", (*line_columns([row.line for row in self.lines]), *more))
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:

@@ -114,6 +114,8 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
     HeddleError
         As `check_replaceable`, and when the device is full or fails.
     """
+    if astray := sorted(name for name in files if Path(name).is_absolute() or ".." in Path(name).parts):
+        raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, which would be outside of the folder")
     parent = folder.absolute().parent
     with suppress(OSError):  # of places that cannot be, which the check tells
         _tidy(parent)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
+from topo.errors import HeddleError, did_you_mean
 from topo.hardware.speeds import LANE_GBPS
 
 if TYPE_CHECKING:
@@ -248,6 +249,11 @@ class Fabric:
         -------
         (n,) int32
 
+        Raises
+        ------
+        HeddleError
+            When there is no such role.
+
         Examples
         --------
         >>> import topo
@@ -259,7 +265,7 @@ class Fabric:
         if kind is not None:
             chosen &= self.kind[self.end_node] == kind
         if role is not None:
-            chosen &= self.role[self.end_node] == (Role[role.upper()] if isinstance(role, str) else role)
+            chosen &= self.role[self.end_node] == _role(role)
         if zone is not None:
             chosen &= self.zone[self.end_node] == zone
         return frozen(np.flatnonzero(chosen).astype(np.int32))
@@ -428,3 +434,13 @@ def _short_name(description: str) -> str:
         return description
     chip = place.partition("/")[2]
     return name if chip in ("", "U1") else f"{name}/{chip}"
+
+
+def _role(role: Role | str) -> Role:
+    """Return a role by its name."""
+    names = {item.name.lower(): item for item in Role}
+    if role not in names and role not in tuple(Role):
+        raise HeddleError(
+            f"found the role {role!r}; expected one of {', '.join(names)}. {did_you_mean(str(role), names)}".strip()
+        )
+    return names[role] if isinstance(role, str) else role

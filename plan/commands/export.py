@@ -56,8 +56,11 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
             check_writable(output, [fabric])
             write_file(output, *files.values())
     if output is None:
+        whole = b"".join(chunks(*files.values()))
+        if sys.stdout.isatty() and b"\0" in whole:
+            raise HeddleError(f"{format}: found a terminal to write a binary file to; name a file with -o")
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(chunks(*files.values()))
+        sys.stdout.buffer.write(whole)
     elif as_json:
         print_json({"format": format, "output": str(output), "files": sorted(files)})
     else:

@@ -66,14 +66,21 @@ class Export:
         subnet_folders(folder)  # refuses a folder of somebody else
         places = self.files.split(", ")
         found: Files = {}
-        for line in (folder / MARK).read_text(encoding="utf-8").splitlines():
+        try:
+            lines = (folder / MARK).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise HeddleError(f"{folder / MARK}: cannot be read ({error.strerror})") from None
+        for line in lines:
             digest, name = line[:64], line[66:]
-            if any(
+            if ".." not in Path(name).parts and any(
                 path == place or (place.endswith("/") and path.startswith(place))
                 for place in places
                 for path in (name, name.partition("/")[2])  # the second: in the folder of a subnet
             ):
-                content = found[name] = (folder / name).read_bytes()
+                try:
+                    content = found[name] = (folder / name).read_bytes()
+                except OSError as error:
+                    raise HeddleError(f"{folder / name}: cannot be read ({error.strerror})") from None
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise HeddleError(f"{folder / name}: found a file that was changed after it was written")
         return found

@@ -208,10 +208,14 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
 
 
 def _measured(fabric: Fabric, tables: RoutingTables, why: str) -> tuple[RoutingTables, str]:
-    """Return tables of `zoned`, or those of `balanced` where random halves get more than a hundredth more with them."""
+    """Return tables of `zoned`, or those of `balanced` where more arrives or random halves get over 1 % more."""
+    from routing.proof import prove
     from routing.quality import measure
 
     other = ENGINES[FALLBACK].route(fabric, tables.lid)
+    missing, left = (prove(Routed(fabric, one), "adapters").missing for one in (tables, other))
+    if left < missing:
+        return other, f"{why}; `{tables.engine}` leaves {missing - left:,} more pairs of adapters without a path"
     ours, theirs = (measure(Routed(fabric, one)).ebb for one in (tables, other))
     if theirs <= 1.01 * ours:
         return tables, why

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from topo import palette
 from topo.drawing import Drawing
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
 
 if TYPE_CHECKING:
@@ -35,14 +36,23 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
     jobs
         Name, start and duration in seconds of each.
 
+    Raises
+    ------
+    HeddleError
+        When there is neither a timeline nor a job.
+
     Examples
     --------
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"))
+    >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"), n_bins=20)
     >>> simulate.draw_timeline(outcome).svg[:5]
     '<?xml'
     """
+    if outcome.timeline is None and not jobs:
+        raise HeddleError(
+            "the outcome has no timeline to draw; play with n_bins, such as simulate.play(..., n_bins=100)"
+        )
     figure = _figure(10, 7 if jobs else 5)
     shown = jobs[:MOST_JOBS]
     heights = [max(2, min(len(shown), 12)), 8, 8] if jobs else [8, 8]

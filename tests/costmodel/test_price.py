@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import costmodel
+import topo
 from costmodel.bills import Bill, make_bill
 from costmodel.parts import Line, PartKind
 from costmodel.price import UNITS, Range
 from helpers.clusters import tree, zoned
+from topo.errors import HeddleError
 from topo.hardware.catalog import Catalog
 
 
@@ -80,3 +83,12 @@ def test_what_comes_with_a_switch_or_a_node_has_no_price_of_its_own_in_units(kin
 @pytest.mark.parametrize(("amount", "shown"), [(Range(3, 3), "3"), (Range(1234, 5678.4), "1,234 to 5,678")])
 def test_ranges_read_well(amount: Range, shown: str) -> None:
     assert str(amount) == shown
+
+
+def test_a_currency_is_a_code_and_a_sum_with_gaps_says_so() -> None:
+    bill = costmodel.bill(topo.preset("lab-20"))
+    with pytest.raises(HeddleError, match="found the currency 'usd'"):
+        bill.price("usd")
+    cost = bill.price("USD")
+    assert cost.gaps
+    assert cost.table.title.startswith("cost: at least ")

@@ -115,7 +115,7 @@ def test_an_engine_that_fails_is_a_row_that_says_so(tmp_path, capsys, monkeypatc
     assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
     said = capsys.readouterr().out
     assert "nonsense" in said
-    assert "nonsense: OpenSM's engine nonsense did not route this fabric" in " ".join(said.split())
+    assert "nonsense fails: OpenSM's engine nonsense did not route this fabric" in " ".join(said.split())
 
 
 def test_a_fabric_that_cannot_be_simulated_is_a_table_that_says_so(tmp_path, capsys) -> None:

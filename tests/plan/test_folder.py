@@ -188,3 +188,9 @@ def test_a_plan_that_is_being_written_beside_is_left_alone(tmp_path):
     assert (tmp_path / "first" / "plan.json").read_text() == "1"
     assert (tmp_path / "second" / "plan.json").read_text() == "2"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_no_file_is_written_outside_of_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(HeddleError, match="outside of the folder"):
+        write_folder(tmp_path / "out", {"../evil": "text"})
+    assert list(tmp_path.iterdir()) == []

@@ -118,7 +118,7 @@ def parse_fabric(text: str, path: str = "") -> Fabric:
         raise FormatError(f"is not JSON ({error})", path) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f'is not a fabric of Heddle; expected a JSON object with "format": "{FORMAT}"', path)
-    if document.get("version") != VERSION:
+    if document.get("version") != VERSION or isinstance(document["version"], (bool, float)):
         raise FormatError(f"has the version {document.get('version')!r:.20}; expected {VERSION}", path)
     if set(document) != {"format", "version", *ORDER}:
         odd = sorted(set(document) ^ {"format", "version", *ORDER})
@@ -136,8 +136,8 @@ def _field(name: str, value: Any, path: str) -> Any:
         return FormatError(f"found something else in `{name}`; expected {expected}", path)
 
     if name in ("name", "arrangement", "engine"):
-        if not isinstance(value, str):
-            raise refusal("text")
+        if not (isinstance(value, str) and value.isprintable()):
+            raise refusal("text that can be printed")
         return value
     if not isinstance(value, list):
         raise refusal("a list")
@@ -192,4 +192,7 @@ def _contradiction(fabric: Fabric) -> str:
         return f"has a link width that is none of {', '.join(map(str, WIDTHS))}"
     if len(fabric.discovered_lid) not in (0, fabric.n_end_ports) or len(fabric.length_m) not in (0, ports):
         return "has `discovered_lid` or `length_m` of another length"
+    lids = fabric.discovered_lid[fabric.discovered_lid > 0]
+    if len(np.unique(lids)) < len(lids) or lids.max(initial=0) > MAX_UNICAST_LID:
+        return f"has a LID in `discovered_lid` twice, or one above {MAX_UNICAST_LID:,}"
     return ""

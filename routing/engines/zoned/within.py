@@ -50,7 +50,7 @@ def compute_pattern(zone: Zone, *, restricted: bool) -> tuple[Ints, Bools]:
         Channels from spines into border leaves that carry departures.
     """
     n_leaves, n_spines = zone.linked.shape
-    if not n_spines and len(zone.hosts):
+    if not n_spines:
         raise RoutingError("a zone has no spine: the engine `zoned` takes zones of two levels; take `balanced`")
     parallel = max(int(zone.up.count.max(initial=1)), 1)
     uplinks = n_spines * parallel

@@ -139,7 +139,20 @@ class Collective:
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
 
     def schedule(self, fabric: Fabric) -> Schedule:
-        """Return the messages between ranks, once."""
+        """Return the messages between ranks, once.
+
+        Raises
+        ------
+        HeddleError
+            When a host is no adapter's end port of this fabric, or is there twice.
+        """
+        odd = (self.hosts < fabric.n_switches) | (self.hosts >= fabric.n_end_ports)
+        if odd.any() or len(np.unique(self.hosts)) < len(self.hosts):
+            first = int(self.hosts[odd][0]) if odd.any() else "one twice"
+            raise HeddleError(
+                f"found {first} among the hosts of {self.kind}; expected different end ports of adapters, "
+                f"{fabric.n_switches} to {fabric.n_end_ports - 1}, such as fabric.ends(role='compute') returns"
+            )
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
@@ -216,7 +229,15 @@ def collective(
     if not (np.isfinite(size) and size >= 0 and repeat >= 1):
         raise HeddleError(f"found {size} bytes, {repeat} times; expected 0 or more bytes, at least once")
     chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") else 1)
-    return Collective(kind, np.asarray(hosts, np.int32), size, algorithm, chunks, group, repeat)
+    try:
+        ranks = np.asarray(hosts)
+        if ranks.ndim != 1 or (len(ranks) and ranks.dtype.kind not in "iu"):
+            raise TypeError
+        ranks = ranks.astype(np.int32)
+    except (TypeError, ValueError, OverflowError):
+        expected = "a list of end ports, such as fabric.ends(role='compute') returns"
+        raise HeddleError(f"found hosts that are no end ports; expected {expected}") from None
+    return Collective(kind, ranks, size, algorithm, chunks, group, repeat)
 
 
 def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:

@@ -1,7 +1,9 @@
 """`plan export`: each format alone is what `plan build` writes, from a spec and from a folder."""
 
+import hashlib
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,28 @@ def test_a_file_that_was_changed_is_not_handed_on(
         file.write("C99\n")
     assert run(["export", str(tmp_path / "out"), "cables"]) == 2
     assert "changed after it was written" in capsys.readouterr().err
+
+
+def spoilt(specs: dict[str, tuple[Path, Path]], folder: Path) -> Path:
+    shutil.copytree(specs["lab"][1], folder)
+    return folder
+
+
+def test_a_forged_list_of_files_leads_out_of_no_folder(specs, tmp_path: Path, capsys) -> None:
+    folder = spoilt(specs, tmp_path / "a" / "plan")
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    digest = hashlib.sha256(b"secret").hexdigest()
+    with (folder / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{digest}  opensm/../../../secret\n")
+    assert run(["export", str(folder), "opensm", "-o", str(tmp_path / "b" / "c" / "out")]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "secret"]
+    assert not [path for path in (tmp_path / "b").rglob("*") if path.is_file() and path.read_bytes() == b"secret"]
+
+
+@pytest.mark.parametrize("lost", ["opensm/lfts", "SHA256SUMS"])
+def test_a_folder_that_has_lost_a_file_is_bad_input(lost: str, specs, tmp_path: Path, capsys) -> None:
+    folder = spoilt(specs, tmp_path / "plan")
+    (folder / lost).unlink()
+    assert run(["export", str(folder), "opensm", "-o", str(tmp_path / "out")]) == 2
+    assert f"{lost}: cannot be read" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_any_fabric_is_read_back_whole(fabric: Fabric, data: st.DataObject) -> N
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     more = {
         "name": data.draw(st.text(st.characters(categories=["L", "N", "P", "S"]))),
-        "discovered_lid": rng.integers(0, 0xC000, fabric.n_end_ports).astype(np.uint16),
+        "discovered_lid": rng.permutation(0xC000)[: fabric.n_end_ports].astype(np.uint16),
         "length_m": np.where(rng.random(fabric.n_ports) < 0.5, np.nan, rng.random(fabric.n_ports) * 100),
         "node_guid": rng.integers(0, 2**64, fabric.n_nodes, np.uint64),
         "zone": rng.integers(-1, 4, fabric.n_nodes).astype(np.int16),
@@ -138,3 +138,22 @@ def test_hostile_values_are_refused_or_make_a_fabric(data: st.DataObject) -> Non
         return
     assert fabric.counts().switches == fabric.n_switches
     fabric.to_networkx()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("discovered_lid", lambda old: [1] * len(old)),
+        ("discovered_lid", lambda old: [0xC000] + [0] * (len(old) - 1)),
+        ("name", lambda old: "\x1b[31mred"),
+        ("engine", lambda old: "auto\n"),
+        ("version", lambda old: True),
+    ],
+)
+def test_what_a_forger_would_write_is_refused(name: str, value) -> None:
+    """Two end ports with one LID crashed an engine; a name with an escape sequence reached the terminal."""
+    fabric = topo.preset("lab-20").fabric
+    document = json.loads(format_fabric(replace(fabric, discovered_lid=np.zeros(fabric.n_end_ports, np.uint16))))
+    document[name] = value(document[name])
+    with pytest.raises(FormatError):
+        parse_fabric(json.dumps(document))
