@@ -8,6 +8,7 @@ and head-of-line blocking are not in it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -62,16 +63,7 @@ class Fluid:
 
     def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0) -> None:
         self.network = network
-        self._room = FIRST_ROOM
-        self._state = allocate(
-            network.capacity_bytes_s,
-            network.lane_weight,
-            FIRST_ROOM,
-            n_channels=network.fabric.n_ports,
-            tie_s=tie_s,
-            n_bins=n_bins,
-            bin_s=FIRST_BIN_S,
-        )
+        self._room, self._n_bins, self._tie_s = FIRST_ROOM, n_bins, tie_s
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
         self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
@@ -83,6 +75,19 @@ class Fluid:
         self._n_unused = FIRST_ROOM.flows
         """The first so many places of `_unused` are unused: a stack."""
         self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
+
+    @cached_property
+    def _state(self) -> State:
+        """The state of the kernels. It is made at first use: by then a batch has said how much room it takes."""
+        return allocate(
+            self.network.capacity_bytes_s,
+            self.network.lane_weight,
+            self._room,
+            n_channels=self.network.fabric.n_ports,
+            tie_s=self._tie_s,
+            n_bins=self._n_bins,
+            bin_s=FIRST_BIN_S,
+        )
 
     @property
     def now_s(self) -> float:
@@ -182,13 +187,12 @@ class Fluid:
         HeddleError
             When a flow names an end port that does not exist, or the tables do not connect it.
         """
-        n_bins = self._state.bins.shape[1]
-        if n_bins:
-            quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
-            self._state.now["bin_s"] = quick / n_bins
         routes = self.network.routes(flows.src, flows.dst, flows.sl)
         n = len(flows)
         self._add_table(routes, flows=n, followers=len(flows.dep))
+        if self._n_bins:
+            quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
+            self._state.now["bin_s"] = quick / self._n_bins
         self._enter(flows, routes.route, np.arange(n), 0.0)
         state = self._state
         while events.advance(state, np.inf, EVENTS_A_CALL, False):
@@ -329,4 +333,5 @@ class Fluid:
         larger = {name: max(n, 2 * room[name]) for name, n in needed.items() if n > room[name]}
         if larger:
             self._room = self._room._replace(**larger)
-            self._state = enlarge(self._state, self._room)
+            if "_state" in vars(self):
+                self._state = enlarge(self._state, self._room)
