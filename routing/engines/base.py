@@ -198,7 +198,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
             raise
         why = f"`{chosen}` does not take it: {error}"
         tables = ENGINES[FALLBACK].route(fabric, lids, lanes=lanes)
-    if engine == "auto" and chosen == "zoned":
+    if engine == "auto" and tables.engine == "zoned":  # else `balanced` has been taken already
         tables, why = _measured(fabric, tables, why)
     if lanes is not None:
         from routing.lanes.fit import fit_lanes  # compiled kernels, which the names of engines do not need
