@@ -22,6 +22,7 @@ from topo.fabric import Fabric
 from topo.formats.text import read_text
 from topo.formats.yaml import MAX_BYTES, Document, describe, mapping_document, parse_yaml, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.names import distinct_names
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, place_devices
 from topo.schema.cluster import ClusterSpec
@@ -68,7 +69,7 @@ class Cluster:
             if not any(group.count for group in groups):
                 raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count")
             network, routing = self.spec.network, self.spec.routing
-            fabrics = network.compile(groups, self.catalog, self.name)
+            fabrics = distinct_names(network.compile(groups, self.catalog, self.name), self.name, self.spec.nodes)
             return tuple(replace(fabric, engine=routing.engine, traffic=self.spec.traffic) for fabric in fabrics)
 
     @property

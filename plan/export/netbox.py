@@ -1,7 +1,8 @@
 """NetBox 4.6: device types as YAML; roles, racks, devices and cables as CSV for its bulk import.
 
-Columns as ``netbox/dcim/forms/bulk_import.py`` reads them; those that older versions lack are left out. Import in the
-order of `ORDER`. A device gets the interfaces of its type.
+Columns as ``netbox/dcim/forms/bulk_import.py`` reads them. Import in the order of `ORDER`. A device gets the interfaces
+of its type. The cluster is a site of its own, which the ends of cables name too, since NetBox may hold a device of the
+same name in another site.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def netbox_files(
         )
     head = ("name", "role", "manufacturer", "device_type", "status", "site", "rack", "position", "face")
     files["devices.csv"] = _csv(head, [rows[name] for name in sorted(rows)])
-    files["cables.csv"] = _cables(fabrics, catalog, cablings)
+    files["cables.csv"] = _cables(fabrics, catalog, site, cablings)
     return files
 
 
@@ -111,8 +112,9 @@ def _interface(fabric: Fabric, port: int) -> str:
     )
 
 
-def _cables(fabrics: Sequence[Fabric], catalog: Catalog, cablings: Sequence[Cabling] | None) -> str:
-    head = ("side_a_device", "side_a_type", "side_a_name", "side_b_device", "side_b_type", "side_b_name",
+def _cables(fabrics: Sequence[Fabric], catalog: Catalog, site: str, cablings: Sequence[Cabling] | None) -> str:
+    head = ("side_a_site", "side_a_device", "side_a_type", "side_a_name",
+            "side_b_site", "side_b_device", "side_b_type", "side_b_name",
             "type", "status", "label", "length", "length_unit")  # fmt: skip
     rows = []
     for subnet, fabric in enumerate(fabrics):
@@ -127,7 +129,7 @@ def _cables(fabrics: Sequence[Fabric], catalog: Catalog, cablings: Sequence[Cabl
                 length = "" if part.length_m is None else f"{part.length_m:g}"
             ends = [_side(fabric, port) for port in (a, b)]
             label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[:100]
-            rows.append((*ends[0], *ends[1], kind, "planned", label, length, "m" if length else ""))
+            rows.append((site, *ends[0], site, *ends[1], kind, "planned", label, length, "m" if length else ""))
     return _csv(head, sorted(rows))
 
 
