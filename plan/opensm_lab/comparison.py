@@ -89,6 +89,7 @@ def compare_with_opensm(
     endpoints: EndpointSet = "hca",
     in_tree_order: bool = False,
     seed: int = 0,
+    limit_s: float = LIMIT_S,
     step: Callable[[str], None] = lambda text: None,
 ) -> list[Contender]:
     """Return ours and then those of OpenSM, each proven and measured alike.
@@ -99,6 +100,8 @@ def compare_with_opensm(
         Our own tables, and what they are worth.
     endpoints, in_tree_order, seed
         With which they were proven and measured, as `routing.prove` and `routing.measure` take them.
+    limit_s : float
+        How long one engine of OpenSM may take.
     step
         Progress callback, called as ``step(message)``.
     """
@@ -123,7 +126,7 @@ def compare_with_opensm(
                 step(f"OpenSM's {engine} ({place} of {len(PEERS)})")
                 lists = {name: ours[name] for name in LISTS if ours[name]}  # ftree fails of a list that is empty
                 try:
-                    run = simulation.opensm(engine, lists, options=options, timeout_s=LIMIT_S)
+                    run = simulation.opensm(engine, lists, options=options, timeout_s=limit_s)
                 except ToolError as error:
                     rows.append(Contender(engine, None, 0, None, None, str(error)))
                 else:

@@ -1,0 +1,154 @@
+"""Random fabrics, routed by us and by every engine of a real OpenSM: in how many are we best, equal, behind?
+
+Run from the repository, with opensm, ibsim-utils and the rest installed (scripts/install-test-tools):
+
+    python benchmarks/tournament.py                         seeds 0 to 299: an hour or two on two cores
+    python benchmarks/tournament.py --first 60 --count 30   others
+    python benchmarks/tournament.py --save found.jsonl      keep what is found; seeds that it holds are not played again
+
+``helpers.random_fabrics.draw(seed)`` draws the fabric of a seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]
+
+import routing
+from helpers.random_fabrics import draw
+from plan.opensm_lab.comparison import Contender, compare_with_opensm
+from topo.errors import HeddleError
+
+FIGURES = {"fullest link": -1, "bisection": 1, "permutations": 1, "shifts": 1, "worst shift": -1}
+"""What is compared, and whether more of it is better."""
+
+EQUAL = 0.005
+"""Part of a figure by which it may differ and still be called equal."""
+
+
+class Result(NamedTuple):
+    """One figure of ours beside the best of the engines of OpenSM of one kind."""
+
+    fabric: str
+    figure: str
+    safe: bool
+    """Whether those engines have no credit loop on one lane."""
+    ours: float
+    best: float
+    by: str
+
+    @property
+    def lead(self) -> float:
+        """Part of the better figure by which ours is better; negative where it is worse."""
+        ratio = (
+            (self.ours / self.best if self.best else 1.0)
+            if FIGURES[self.figure] > 0
+            else (self.best / self.ours if self.ours else 1.0)
+        )
+        return ratio - 1 if ratio < 1 else 1 - 1 / ratio
+
+
+def play(seed: int, limit_s: float = 120.0) -> dict[str, Any]:
+    """Route the fabric of a seed by all, and return what each is worth; ours is the first."""
+    fabric = draw(seed)
+    found = {"seed": seed, "fabric": fabric.name, "switches": fabric.n_switches, "hosts": len(fabric.ends())}
+    try:
+        routed = routing.route(fabric, "auto")
+    except HeddleError as error:
+        return found | {"failure": str(error), "engines": []}
+    proof, quality = routing.prove(routed), routing.measure(routed, in_tree_order=True)
+    rows = compare_with_opensm(routed, proof, quality, in_tree_order=True, limit_s=limit_s)
+    return found | {"why": routed.why, "engines": [worth(row) for row in rows]}
+
+
+def worth(row: Contender) -> dict[str, Any]:
+    """Return what an engine's tables are worth."""
+    if row.proof is None or row.quality is None:
+        return {"engine": row.engine, "failure": row.failure}
+    proof, quality = row.proof, row.quality
+    return {
+        "engine": row.engine,
+        "missing": proof.missing - proof.disconnected,
+        "loops": proof.credit_loops,
+        "switches": proof.max_hops,
+        "seconds": row.seconds,
+        "fullest link": quality.max_load,
+        "bisection": quality.ebb,
+        "permutations": quality.permutation.bandwidth,
+        "shifts": quality.shift.bandwidth,
+        "worst shift": quality.shift.max_load_worst,
+    }
+
+
+def results(game: dict[str, Any]) -> list[Result]:
+    """Compare ours with the best complete engine of each kind, figure by figure."""
+    if not game["engines"]:
+        return []
+    ours, *others = game["engines"]
+    found = []
+    for safe in (True, False):
+        rivals = [row for row in others if row.get("missing") == 0 and (row["loops"] == 0) == safe]
+        for figure, sign in FIGURES.items() if rivals else ():
+            best = max(rivals, key=lambda row: sign * row[figure])
+            found.append(Result(game["fabric"], figure, safe, ours[figure], best[figure], best["engine"]))
+    return found
+
+
+def report(games: Sequence[dict[str, Any]], worst: int = 10) -> Iterable[str]:
+    """Yield the lines of a page: counts, the worst cases, and what did not work."""
+    found = [result for game in games for result in results(game)]
+    for safe, of in ((True, "without credit loops on one lane"), (False, "with credit loops on one lane")):
+        yield f"\nBeside the best complete engine {of}:\n"
+        yield "| | fabrics | best | equal | behind | behind by more than 2% |"
+        yield "|---|--:|--:|--:|--:|--:|"
+        for figure in FIGURES:
+            leads = [result.lead for result in found if (result.safe, result.figure) == (safe, figure)]
+            counts = [sum(lead > EQUAL for lead in leads), sum(abs(lead) <= EQUAL for lead in leads)]
+            counts += [sum(lead < -EQUAL for lead in leads), sum(lead < -0.02 for lead in leads)]
+            yield f"| {figure} | {len(leads)} | {' | '.join(map(str, counts))} |"
+    yield f"\nThe {worst} worst cases of each figure:\n"
+    yield "| fabric | figure | ours | best | by | |"
+    yield "|---|---|--:|--:|---|--:|"
+    for figure in FIGURES:
+        behind = sorted((result for result in found if result.figure == figure), key=lambda result: result.lead)
+        for result in [result for result in behind if result.lead < -EQUAL][:worst]:
+            by = f"{result.by}{'' if result.safe else ', with loops'}"
+            yield f"| {result.fabric} | {figure} | {result.ours:,.6g} | {result.best:,.6g} | {by} | {result.lead:.1%} |"
+    for game in games:
+        row = game["engines"][0] if game["engines"] else {}
+        if "failure" in game:
+            yield f"\n{game['fabric']} is not routed: {game['failure']}"
+        elif row["missing"] or row["loops"]:
+            yield f"\n{game['fabric']}: {row['missing']:,} pairs missing, {row['loops']:,} channels in loops"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--count", type=int, default=300, help="seeds")
+    parser.add_argument("--workers", type=int, default=2, help="fabrics at one time")
+    parser.add_argument("--save", type=Path, help="file for what is found, a line a fabric")
+    wish = parser.parse_args()
+    games = (
+        [json.loads(line) for line in wish.save.read_text().splitlines()] if wish.save and wish.save.exists() else []
+    )
+    seeds = set(range(wish.first, wish.first + wish.count)) - {game["seed"] for game in games}
+    with ProcessPoolExecutor(wish.workers) as pool:
+        for done in as_completed([pool.submit(play, seed) for seed in sorted(seeds)]):
+            games.append(done.result())
+            print(games[-1]["fabric"], file=sys.stderr, flush=True)
+            if wish.save:
+                with wish.save.open("a") as file:
+                    file.write(json.dumps(games[-1]) + "\n")
+    print("\n".join(report(sorted(games, key=lambda game: game["seed"]))))
+
+
+if __name__ == "__main__":
+    main()
