@@ -191,7 +191,7 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
             raise HeddleError(f"{plan.source}: found {ends}; expected two at least")
         proofs.append(proof)
         if plan.lost(proof):
-            examples = [example.describe(routed.fabric) for example in proof.examples[:3]]
+            examples = [example.describe() for example in proof.examples[:3]]
             refusals += [Refusal("missing", text) for text in examples or [f"{plan.lost(proof):,} pairs"]]
         if proof.credit_loops:
             loop = " => ".join(routed.fabric.channel_label(channel) for channel in proof.loop)

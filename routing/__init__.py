@@ -6,6 +6,8 @@ Verbs
     ``check_certificate``  check a proof by a second implementation
     ``measure``  how evenly tables spread traffic
     ``trace``  the path of one pair, and the reason where it ends early
+    ``link_use``  who uses a link
+    ``study_loss``  what is lost without a switch or a link
     ``study_failures``  what random failures of links leave
     ``fit_lanes``  tables on no more virtual lanes than there are
     ``apply_policy``  tables with the service levels that a policy gives to paths
@@ -21,6 +23,8 @@ Results
     ``UplinkShare``  destinations by uplink
     ``Trace``  one path
     ``Fault``  why a path does not arrive
+    ``LinkUse``  pairs over a link, in each direction
+    ``LossStudy``  a fabric without a switch or a link
     ``FailureStudy``  a fabric before and after failures
     ``Diversity``  shortest paths without a cable in common
     ``LanePlan``  lane of each service level, and how lanes share a cable
@@ -36,6 +40,10 @@ Parts
     ``select_endpoints``  the end ports of a set that have a LID
     ``tree_order``  end ports in the order of the tree
     ``end_label``  name of an end port
+    ``find_end``  the end port that has a name, a LID or a GUID
+    ``find_switch``  the switch that has a name or a GUID
+    ``find_link``  the port that a link is named by
+    ``pairs_over``  pairs whose path goes over some channels
     ``congestion``  flows that meet on a channel, phase by phase
     ``bisections``  random bisections
     ``permutations``  random permutations

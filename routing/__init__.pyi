@@ -11,6 +11,9 @@ from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy
 from .lanes.policy import apply_policy as apply_policy
 from .lanes.policy import policy_of_classes as policy_of_classes
+from .names import find_end as find_end
+from .names import find_link as find_link
+from .names import find_switch as find_switch
 from .paths import Fault as Fault
 from .paths import Trace as Trace
 from .paths import end_label as end_label
@@ -28,6 +31,11 @@ from .quality import halving_doubling as halving_doubling
 from .quality import measure as measure
 from .quality import permutations as permutations
 from .quality import shifts as shifts
+from .questions import LinkUse as LinkUse
+from .questions import LossStudy as LossStudy
+from .questions import link_use as link_use
+from .questions import pairs_over as pairs_over
+from .questions import study_loss as study_loss
 from .routed import Routed as Routed
 from .tables import NO_PATH as NO_PATH
 from .tables import EndpointSet as EndpointSet

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from routing.kernels import pairs
+from routing.lanes.policy import levels_of_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables
+from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
 from topo.fabric import Fabric
+from topo.table import Column, Table
 
 
 class Fault(IntEnum):
@@ -34,10 +41,17 @@ class Fault(IntEnum):
 class Trace:
     """The path of one pair."""
 
+    fabric: Fabric = field(repr=False)
     source: int
     """End port."""
     destination: int
     """End port."""
+    lid: int
+    """LID of the destination."""
+    level: int
+    """Service level of the path."""
+    lane: int | None
+    """Virtual lane of that level; None where it has no data lane."""
     channels: tuple[int, ...]
     """Channels in order, by sending port; that of the source's adapter first."""
     switches: tuple[int, ...]
@@ -54,8 +68,57 @@ class Trace:
             return ()
         return self.switches[self.switches.index(self.switches[-1]) : -1]
 
-    def describe(self, fabric: Fabric) -> str:
+    @property
+    def table(self) -> Table:
+        """Every node of the path, with the ports over which the packet enters and leaves it, and its lane."""
+        fabric, channels = self.fabric, self.channels
+        nodes = [int(fabric.port_node[channel]) for channel in channels]
+        leaves: list[int | None] = [int(fabric.port_number[channel]) for channel in channels]
+        enters: list[int | None] = [int(fabric.port_number[fabric.peer[channel]]) for channel in channels]
+        if channels:
+            nodes.append(int(fabric.peer_node[channels[-1]]))
+        elif self.switches:
+            nodes.append(self.switches[0])
+        # Where no cable leads on, the entry of the last switch is all that there is to see.
+        leaves.append(self.port if nodes and nodes[-1] < fabric.n_switches and self.port >= 0 else None)
+        lanes = [None if port is None else self.lane for port in leaves]
+        level = f"service level {self.level}, {'no lane' if self.lane is None else f'lane {self.lane}'}"
+        return Table(
+            f"{self.describe()} (LID {self.lid}, {level})",
+            (
+                Column("node", [fabric.label(node) for node in nodes]),
+                Column("input port", [None, *enters][: len(nodes)]),
+                Column("output port", leaves[: len(nodes)]),
+                Column("lane", lanes[: len(nodes)]),
+            ),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the path as plain values, ready for JSON.
+
+        ``switch`` is where it ends, and ``port`` what the entry says there; both are None where there is none.
+        """
+        fabric = self.fabric
+        return {
+            "source": end_label(fabric, self.source),
+            "destination": end_label(fabric, self.destination),
+            "lid": self.lid,
+            "service_level": self.level,
+            "lane": self.lane,
+            "fault": self.fault.name.lower() if self.fault is not None else None,
+            "switch": fabric.label(self.switches[-1]) if self.switches else None,
+            "port": self.port if self.port >= 0 else None,
+            "path": [fabric.label(switch) for switch in self.switches],
+            "channels": [fabric.channel_label(channel) for channel in self.channels],
+            "text": self.describe(),
+        }
+
+    def describe(self) -> str:
         """Return one line for messages: the pair, the switch and the reason."""
+        fabric = self.fabric
         ends = f"{end_label(fabric, self.source)} to {end_label(fabric, self.destination)}"
         if self.fault is None:
             return f"{ends}: arrives over {len(self.switches)} switches"
@@ -97,26 +160,29 @@ def end_label(fabric: Fabric, end: int) -> str:
 def trace(routed: Routed, source: int, destination: int) -> Trace:
     """Follow one packet from an end port to another, as the tables say.
 
-    Tables may hold anything: the walk stops at the first fault.
+    Tables may hold anything: the walk stops at the first fault. Where they give paths no service level of their own,
+    the level is that of the policy.
 
     Examples
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> path = routing.trace(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
-    >>> path.describe(fabric)
+    >>> path.describe()
     'gpu00 mlx5_0:1 to head1 mlx5_0:1: arrives over 3 switches'
     """
     fabric, tables = routed.fabric, routed.tables
     channels: list[int] = []
     switches: list[int] = []
 
+    lid = int(tables.lid[destination])
+
     def end(fault: Fault | None, port: int = -1) -> Trace:
-        return Trace(source, destination, tuple(channels), tuple(switches), fault, port)
+        level, lane = _service(routed, source, destination)
+        return Trace(fabric, source, destination, lid, level, lane, tuple(channels), tuple(switches), fault, port)
 
     node = int(fabric.end_switch[source])
     home = int(fabric.end_switch[destination])
-    lid = int(tables.lid[destination])
     if node < 0 or home < 0:
         return end(Fault.DETACHED)
     last = -1
@@ -159,3 +225,54 @@ def virtual_lane(tables: RoutingTables, switch: int, lid: int) -> int:
     """Virtual lane of a path from the hosts of a switch to a LID; 15 where it has none."""
     level = 0 if tables.path_sl is None else int(tables.path_sl[switch, lid])
     return tables.sl2vl[level] if level < len(tables.sl2vl) else MAX_DATA_VLS
+
+
+def _service(routed: Routed, source: int, destination: int) -> tuple[int, int | None]:
+    """Return the service level of a path, and its virtual lane; None where that is no data lane."""
+    tables, switch, lid = routed.tables, int(routed.fabric.end_switch[source]), int(routed.tables.lid[destination])
+    level, sl2vl = 0, tables.sl2vl
+    if tables.path_sl is not None:
+        level = int(tables.path_sl[switch, lid]) if switch >= 0 and lid < tables.path_sl.shape[1] else 0
+    elif routed.policy.rules:
+        ends = (np.array([end], np.int32) for end in (source, destination))
+        level, sl2vl = int(levels_of_pairs(routed.fabric, routed.policy, *ends)[0]), routed.lanes.sl2vl
+    lane = sl2vl[level] if level < len(sl2vl) else MAX_DATA_VLS
+    return level, lane if lane < MAX_DATA_VLS else None
+
+
+def walk(
+    routed: Routed,
+    switch: NDArray[np.integer],
+    dest: NDArray[np.integer],
+    visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
+) -> NDArray[np.bool_]:
+    """Send packets from switches to end ports, all at a time, whatever their lanes.
+
+    Parameters
+    ----------
+    switch, dest : (n,) int
+        Switch of the source, and end port that is attached and has an entry in the tables.
+    visit : callable
+        Called hop by hop as ``visit(packet, port)``: which packets go on, and the channel of each.
+
+    Returns
+    -------
+    (n,) bool
+        Whether each arrives.
+    """
+    fabric, tables = routed.fabric, routed.tables
+    lid, home, last = tables.lid[dest].astype(np.int64), fabric.end_switch[dest], delivery_channels(fabric, dest)
+    radix = np.diff(fabric.port_offset)
+    arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
+    for _ in range(fabric.n_switches):
+        number = tables.lft[node, lid[packet]].astype(np.int64)
+        arrives[packet[(number == 0) & (node == home[packet]) & (last[packet] < 0)]] = True
+        goes = (number > 0) & (number <= radix[node])
+        packet, port = packet[goes], fabric.port_offset[node[goes]] + number[goes] - 1
+        visit(packet, port)
+        arrives[packet[port == last[packet]]] = True
+        goes = fabric.is_inner[port]
+        packet, node = packet[goes], fabric.peer_node[port[goes]]
+        if not len(packet):
+            break
+    return arrives

@@ -17,8 +17,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from routing.kernels.channels import dependency_graph, topological_order
-from routing.kernels.pairs import PairDests, PairWalk, PathTables, walk_pairs
-from routing.paths import Trace, trace
+from routing.kernels.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
+from routing.paths import Trace, trace, walk
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
 from topo.errors import RoutingError
@@ -108,6 +108,11 @@ class Proof:
     """Channels that lie on credit loops (in strongly connected components of the dependency graph), lanes summed."""
     loop: tuple[int, ...]
     """Channels of one short credit loop in order, each waiting for the next and the last for the first."""
+    undelivered_loops: int
+    """Further channels that lie on credit loops once packets that do not arrive count too: these hold channels until a
+    switch drops them."""
+    undelivered_loop: tuple[int, ...]
+    """Channels of one short credit loop that takes such packets, in order."""
     order: NDArray[np.int32]
     """(lanes, P) position of each channel between switches in a topological order of its lane's dependency graph;
     -1 where the lane does not use it, and on and behind loops; lanes as in ``virtual_lanes``. Channels to and from
@@ -145,6 +150,7 @@ class Proof:
             "missing pairs": self.missing,
             "of these without cables": self.disconnected,
             "channels in credit loops": self.credit_loops,
+            "further ones by undelivered packets": self.undelivered_loops,
             "lanes": self.lanes,
             "switches on the longest path": self.max_hops,
         }
@@ -169,6 +175,7 @@ class Proof:
             "missing": self.missing,
             "disconnected": self.disconnected,
             "credit_loops": self.credit_loops,
+            "undelivered_loops": self.undelivered_loops,
             "lanes": self.lanes,
             "max_hops": self.max_hops,
             "stretch": self.stretch,
@@ -196,7 +203,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     Returns
     -------
     Proof
-        Pairs that do not arrive are counted as missing, and add to no load and no dependency.
+        Pairs that do not arrive are counted as missing, and add to no load; the credit loops that their packets close
+        are counted apart.
 
     Raises
     ------
@@ -224,14 +232,15 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     roles = np.unique(dest_role)
     indptr, neighbour = _switch_graph(fabric)
     lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
+    path_tables = PathTables(
+        fabric.port_offset,
+        fabric.peer_node,
+        tables.lft,
+        frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
+        frozen(np.array(tables.sl2vl, np.uint8)),
+    )
     walk = walk_pairs(
-        PathTables(
-            fabric.port_offset,
-            fabric.peer_node,
-            tables.lft,
-            frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
-            frozen(np.array(tables.sl2vl, np.uint8)),
-        ),
+        path_tables,
         PairDests(
             frozen(tables.lid[dests].astype(np.int32)),
             frozen(fabric.end_switch[dests]),
@@ -252,6 +261,10 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     examples = _examples(routed, ends, dests, walk) if missing or unheard else ()
     virtual_lanes = tuple(lane for lane in range(len(walk.depends)) if lanes >> lane & 1)
     judged = [_judge(fabric, walk.depends[lane]) for lane in virtual_lanes]
+    looping = np.zeros((len(walk.depends), fabric.n_ports), bool)
+    for lane, (on_loop, _, _) in zip(virtual_lanes, judged, strict=True):
+        looping[lane] = on_loop
+    further = _judge_lost(fabric, tables, path_tables, ends, attached, walk, looping) if missing or unheard else (0, ())
     load_by_role = {Role(role): frozen(load[i]) for i, role in enumerate(roles)}
     total = load.sum(axis=0)
     return Proof(
@@ -264,8 +277,10 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         hops=np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1],
         stretch=stretch,
         virtual_lanes=virtual_lanes,
-        credit_loops=sum(looping for looping, _, _ in judged),
+        credit_loops=int(looping.sum()),
         loop=next((loop for _, loop, _ in judged if loop), ()),
+        undelivered_loops=further[0],
+        undelivered_loop=further[1],
         order=np.array([order for _, _, order in judged], np.int32).reshape(len(judged), fabric.n_ports),
         load=total,
         load_by_role=load_by_role,
@@ -287,11 +302,10 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     True
     """
     fabric, tables = routed.fabric, routed.tables
-    n_switches, top = fabric.n_switches, tables.lft.shape[1]
+    top = tables.lft.shape[1]
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
     dests = proof.ends[(home >= 0) & (tables.lid[proof.ends] < top)]
-    radix, inner = np.diff(fabric.port_offset), fabric.is_inner
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
@@ -300,25 +314,18 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     for start in range(0, len(dests), 256):
         block = dests[start : start + 256]
         lid = tables.lid[block].astype(np.int64)
-        last_channel, dest_home = delivery_channels(fabric, block), fabric.end_switch[block]
         node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
         lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
         node, to, row = node[lane < MAX_DATA_VLS], to[lane < MAX_DATA_VLS], row_of_lane[lane[lane < MAX_DATA_VLS]]
-        last = np.full(len(node), -1, np.int64)
-        rises, arrives = np.ones(len(node), bool), np.zeros(len(node), bool)
-        walker = np.arange(len(node))
-        for _ in range(n_switches):
-            number = tables.lft[node, lid[to[walker]]].astype(np.int64)
-            arrives[walker[(number == 0) & (node == dest_home[to[walker]]) & (last_channel[to[walker]] < 0)]] = True
-            goes = (number > 0) & (number <= radix[node])
-            walker, port = walker[goes], fabric.port_offset[node[goes]] + number[goes] - 1
-            arrives[walker[port == last_channel[to[walker]]]] = True
-            goes = inner[port]
-            walker, port = walker[goes], port[goes]
-            position = order[row[walker], port]
-            rises[walker] &= position > last[walker]
-            last[walker] = position
-            node = fabric.peer_node[port]
+        last, rises = np.full(len(node), -1, np.int64), np.ones(len(node), bool)
+
+        def visit(packet: NDArray[np.intp], port: NDArray[np.integer], row=row, last=last, rises=rises) -> None:  # type: ignore[no-untyped-def]
+            packet, port = packet[fabric.is_inner[port]], port[fabric.is_inner[port]]
+            position = order[row[packet], port]
+            rises[packet] &= position > last[packet]
+            last[packet] = position
+
+        arrives = walk(routed, node, block[to], visit)
         if (arrives & ~rises).any():
             return False
     return True
@@ -396,21 +403,54 @@ def _examples(
     return tuple(trace(routed, source, dest) for source, dest in pairs)
 
 
-def _judge(fabric: Fabric, depends: NDArray[np.uint64]) -> tuple[int, tuple[int, ...], NDArray[np.int32]]:
-    """Return the channels on credit loops of one lane, one short loop, and the order of all other channels."""
+def _judge(
+    fabric: Fabric, depends: NDArray[np.uint64], apart: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.bool_], tuple[int, ...], NDArray[np.int32]]:
+    """Return which channels lie on credit loops of one lane, one short loop, and the order of all other channels.
+
+    The loop begins at a channel that is not set ``apart``.
+    """
     used = frozen((depends[:, 0] & np.uint64(1)).astype(bool))
     indptr, then = (frozen(part) for part in dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node))
     order = topological_order(indptr, then, used)
     if not (used & (order < 0)).any():
-        return 0, (), order
+        return np.zeros(len(used), bool), (), order
     graph = csr_matrix((np.ones(len(then), np.uint8), then, indptr), shape=(len(used), len(used)))
     _, component = connected_components(graph, connection="strong")
     size = np.bincount(component)
-    looping = size[component] > 1
-    smallest = np.flatnonzero(looping & (size[component] == size[component[looping]].min()))
+    # A cable of a switch to itself may wait for itself.
+    looping = (size[component] > 1) | (graph.diagonal() > 0)
+    known = looping if apart is None else looping & ~apart
+    if not known.any():
+        return looping, (), order
+    smallest = np.flatnonzero(known & (size[component] == size[component[known]].min()))
     starts = smallest[:: max(1, len(smallest) // CYCLE_STARTS)]
     cycles = [_shortest_cycle(graph, np.flatnonzero(component == component[start]), start) for start in starts]
-    return int(looping.sum()), min(cycles, key=len), order
+    return looping, min(cycles, key=len), order
+
+
+def _judge_lost(
+    fabric: Fabric,
+    tables: RoutingTables,
+    path_tables: PathTables,
+    ends: NDArray[np.int32],
+    attached: NDArray[np.int32],
+    walk: PairWalk,
+    looping: NDArray[np.bool_],
+) -> tuple[int, tuple[int, ...]]:
+    """Return how many channels more than the (lanes, P) looping ones packets that are lost put on loops, and a loop."""
+    depends = walk.depends.copy()
+    dests = ends[tables.lid[ends] < tables.lft.shape[1]]
+    home = fabric.end_switch[dests]
+    at = np.where(home < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
+    parts = (tables.lid[dests].astype(np.int32), home, at, np.zeros(len(dests), np.int32))
+    follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
+    count, loops = 0, []
+    for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):
+        on_loop, loop, _ = _judge(fabric, depends[lane], apart=looping[lane])
+        count += int((on_loop & ~looping[lane]).sum())
+        loops += [loop] if loop else []
+    return count, min(loops, key=len, default=())
 
 
 def _shortest_cycle(graph: csr_matrix, members: NDArray[np.intp], start: int) -> tuple[int, ...]:

@@ -241,7 +241,7 @@ class Network:
         )
         if len(offset) <= len(first):
             bad = len(offset) - 1
-            why = trace(Routed(fabric, tables), int(end_of[src[bad]]), int(end_of[dst[bad]])).describe(fabric)
+            why = trace(Routed(fabric, tables), int(end_of[src[bad]]), int(end_of[dst[bad]])).describe()
             raise FlowError(int(first[bad]), f"has no path: {why}")
         n_hops = np.diff(offset)
         use = np.zeros(0)

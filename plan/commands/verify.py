@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, endpoints_option, fabric_argument, print_json, print_notes
+from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabric_argument, print_json, print_notes
+from plan.questions import Questions, answer
 from plan.render.progress import progress
 from plan.render.terminal import printable
 from topo import HeddleError
@@ -27,6 +28,25 @@ if TYPE_CHECKING:
 @click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
+@bundle(
+    "asked",
+    Questions,
+    click.option(
+        "--path",
+        "paths",
+        nargs=2,
+        multiple=True,
+        metavar="A B",
+        help="Show every hop, port and lane from A to B and back; each a name, a LID or a GUID.",
+    ),
+    click.option("--over", multiple=True, metavar="LINK", help="Say who uses a link, such as leaf01:21."),
+    click.option(
+        "--without",
+        multiple=True,
+        metavar="SWITCH|LINK",
+        help="Say what is lost without it, at once and after it is routed anew.",
+    ),
+)
 @as_json
 def verify(
     fabric: Path,
@@ -37,6 +57,7 @@ def verify(
     policy: Path | None,
     expect: Path | None,
     subnet: str | None,
+    asked: Questions,
     as_json: bool,
 ) -> None:
     """Walk every pair through forwarding tables, and look for credit loops.
@@ -46,6 +67,9 @@ def verify(
 
     Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
     one. Tables that have none on one lane have none on several.
+
+    --path, --over and --without answer questions about these tables, after one line on the proof; each can be given
+    several times. Pairs are those of --endpoints. --json lists all of them.
 
     Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
     """
@@ -79,6 +103,8 @@ def verify(
         step("proving")
         routed = routing.Routed(source, tables)
         proof = routing.prove(routed, endpoints)  # type: ignore[arg-type]  # click checks it
+        step("answering")
+        answers = answer(routed, asked, endpoints)  # type: ignore[arg-type]
     print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
@@ -89,11 +115,12 @@ def verify(
         from plan.render.documents import proof_document
 
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(proof_document(source, proof) | compared)
+        print_json(proof_document(source, proof) | compared | answers.to_dict())
     else:
-        from plan.render.views import show_proof
+        from plan.render.views import show_answers, show_proof
 
-        show_proof(routed, proof)
+        show_proof(routed, proof, brief=answers.given)
+        show_answers(answers)
         if expect is not None:
             click.echo(f"{count:,} entries are not as in {expect}")
         for text in odd:

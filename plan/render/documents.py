@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from routing import end_label
-
 if TYPE_CHECKING:
     from routing import Proof, Quality, Routed
     from topo import Catalog, Fabric
@@ -18,25 +16,12 @@ def subnet_document(routed: Routed, proof: Proof, quality: Quality) -> dict[str,
 
 
 def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
-    """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why.
-
-    ``switch`` is where a path ends early, and ``port`` what its entry says there; both are None where there is none.
-    """
+    """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why."""
     return {
         **proof.to_dict(),
-        "examples": [
-            {
-                "source": end_label(fabric, example.source),
-                "destination": end_label(fabric, example.destination),
-                "fault": example.fault.name.lower() if example.fault is not None else None,
-                "switch": fabric.label(example.switches[-1]) if example.switches else None,
-                "port": example.port if example.port >= 0 else None,
-                "path": [fabric.label(switch) for switch in example.switches],
-                "text": example.describe(fabric),
-            }
-            for example in proof.examples
-        ],
+        "examples": [example.to_dict() for example in proof.examples],
         "credit_loop": [fabric.channel_label(channel) for channel in proof.loop],
+        "undelivered_loop": [fabric.channel_label(channel) for channel in proof.undelivered_loop],
     }
 
 

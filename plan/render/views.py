@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender
     from plan.opensm_lab.rehearsal import Rehearsal
     from plan.pipeline import Plan
+    from plan.questions import Answers
     from routing import FailureStudy, Proof, Quality, Routed
     from topo import Counts, Fabric
+
+FIRST = 20
+"""Pairs that are shown of many."""
 
 
 def show_plan(plan: Plan) -> None:
@@ -88,9 +92,10 @@ def _proof_figures(proof: Proof, missing: int) -> str:
     of_them = "of them " if missing == proof.missing else ""
     apart = f", {proof.disconnected:,} {of_them}have no path of cables" if proof.disconnected else ""
     lanes = f"{proof.lanes} lane{'s' if proof.lanes != 1 else ''}"
+    further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
         f"{proof.pairs:,} pairs ({proof.endpoints}), {missing:,} missing{apart}"
-        f", {proof.credit_loops:,} channels in credit loops on {lanes}"
+        f", {proof.credit_loops:,} channels in credit loops on {lanes}{further}"
     )
 
 
@@ -105,12 +110,14 @@ def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
         )
 
 
-def show_proof(routed: Routed, proof: Proof) -> None:
-    """Print a proof of anybody's tables."""
+def show_proof(routed: Routed, proof: Proof, *, brief: bool = False) -> None:
+    """Print a proof of anybody's tables; in brief its verdict and the figures that decide."""
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
     print_text(f"{fabric.name or 'the fabric'} {verdict}")
     print_text(f"{len(proof.ends):,} end ports, {_proof_figures(proof, proof.missing)}")
+    if brief:
+        return
     hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
     print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
     if proof.classes:
@@ -118,13 +125,42 @@ def show_proof(routed: Routed, proof: Proof) -> None:
     show_faults(fabric, proof)
 
 
+def show_answers(answers: Answers) -> None:
+    """Print what a user asked; of pairs the first ones."""
+    for path in answers.paths:
+        print_text(path.table.title)
+        show_table(replace(path.table, title=""))
+    for use in answers.over:
+        show_table(use.table)
+        _show_first(use.pair_table)
+    for study in answers.without:
+        show_table(study.table)
+        show_table(study.lost_table)
+        _show_first(study.pair_table)
+        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} have no path of cables any longer")
+
+
+def _show_first(table: Table) -> None:
+    """Print the first rows of a table, and how many there are."""
+    if not len(table):
+        return
+    columns = tuple(replace(column, values=column.values[:FIRST]) for column in table.columns)
+    show_table(Table(table.title if len(table) <= FIRST else f"{table.title}, the first {FIRST}", columns))
+    if len(table) > FIRST:
+        print_text(f"and {len(table) - FIRST:,} more; --json lists all")
+
+
 def show_faults(fabric: Fabric, proof: Proof) -> None:
     """Print examples of missing pairs, and a credit loop channel by channel."""
     for example in proof.examples:
-        print_text(f"missing: {example.describe(fabric)}", wrap=False)
-    if proof.loop:
-        print_text("credit loop, each channel waiting for the next and the last for the first:")
-        for channel in proof.loop:
+        print_text(f"missing: {example.describe()}", wrap=False)
+    for name, loop in (
+        ("credit loop", proof.loop),
+        ("credit loop that packets which do not arrive close", proof.undelivered_loop),
+    ):
+        if loop:
+            print_text(f"{name}, each channel waiting for the next and the last for the first:")
+        for channel in loop:
             print_text(f"  {fabric.channel_label(channel)}", wrap=False)
 
 

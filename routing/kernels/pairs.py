@@ -287,3 +287,55 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
             if lanes[node] >> lane & 1:
                 depends[lane, port, 0] |= np.uint64(1)
                 depends[lane, port, number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+
+
+@njit(cache=True, nogil=True)
+def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends: NDArray[np.uint64]) -> None:
+    """Add the dependencies of packets that do not arrive: they hold channels too, until a switch drops them.
+
+    Parameters
+    ----------
+    tables, dests, attached
+        As in `walk_pairs`; a destination that hangs on no switch has the switch -1 and the port -2.
+    depends : (lanes, P, words) uint64, in and out
+        As in `PairWalk`.
+    """
+    n_switches = len(tables.lft)
+    unused = PairWalk(
+        np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_), np.zeros((1, 1, 1), np.uint64),
+        np.zeros(1, np.int64), np.full((n_switches, N_FAULTS), -1, np.int32),
+        np.full((n_switches, N_FAULTS), -1, np.int32), np.zeros(3, np.int64),
+    )  # fmt: skip
+    spare = np.zeros((6, n_switches), np.int32)
+    forest = _Forest(np.full(n_switches, -1, np.int32), spare[0], spare[1], spare[2], spare[3], spare[4], spare[5])
+    sources = np.flatnonzero(attached).astype(np.int32)
+    for d in range(len(dests.lid)):
+        _find_paths(tables, dests, d, sources, attached, forest, unused)
+        for source in sources:
+            if attached[source] == (1 if source == dests.switch[d] else 0) or forest.hops[source] != _LOST:
+                continue
+            sl = tables.path_sl[0 if tables.path_sl.shape[0] == 1 else source, dests.lid[d]]
+            lane = int(tables.sl2vl[sl]) if sl < 16 else MAX_DATA_VLS
+            if lane < MAX_DATA_VLS:
+                _follow(tables, dests.lid[d], int(source), lane, forest.lanes, depends[lane])
+
+
+@njit(cache=True, nogil=True)
+def _follow(tables: PathTables, lid: int, node: int, lane: int, lanes: Int32s, depends: NDArray[np.uint64]) -> None:
+    """Follow one packet until it is dropped, or at a switch from which another one of this lane was followed."""
+    before = -1
+    while True:
+        number = int(tables.lft[node, lid])
+        if number == 0 or number > tables.port_offset[node + 1] - tables.port_offset[node]:
+            return
+        port = tables.port_offset[node] + number - 1
+        following = tables.peer_node[port]
+        if following < 0 or following >= len(tables.lft):
+            return
+        depends[port, 0] |= np.uint64(1)
+        if before >= 0:
+            depends[before, number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+        if lanes[node] >> lane & 1:
+            return
+        lanes[node] |= 1 << lane
+        node, before = following, port

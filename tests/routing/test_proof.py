@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
+from helpers.walks import plain_walk
 from routing.paths import Fault, trace
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -74,34 +75,52 @@ def test_a_plain_walk_of_every_pair_agrees(case: Case, endpoints: str) -> None:
     for example in proof.examples:
         assert plain_walk(fabric, tables, example.source, example.destination)[0] is None
         assert example.fault is not None
-        assert example.describe(fabric)
+        assert example.describe()
 
 
-def plain_walk(fabric: Fabric, tables: RoutingTables, source: int, dest: int) -> tuple[list[int] | None, int]:
-    """Channels of a pair's path, None when it does not arrive, and its virtual lane; no code shared with the proof."""
-    lid, first = int(tables.lid[dest]), int(fabric.port_offset[fabric.n_switches])
-    node, path = int(fabric.end_switch[source]), []
-    if source >= fabric.n_switches:
-        path.append(first + source - fabric.n_switches)
-    lane = -1
-    for _ in range(fabric.n_switches + 1):
-        if node < 0 or lid >= tables.lft.shape[1]:
-            return None, lane
-        if lane < 0:
-            level = 0 if tables.path_sl is None else int(tables.path_sl[node, lid])
-            lane = tables.sl2vl[level] if level < 16 else 15
+@given(case=cases())
+def test_packets_that_do_not_arrive_hold_channels_too(case: Case) -> None:
+    fabric, tables = case.fabric, case.tables
+    proof = prove(Routed(fabric, tables), "adapters")
+    ends = [end for end in range(fabric.n_switches, fabric.n_end_ports) if tables.lid[end]]
+    waits, delivered = defaultdict(nx.DiGraph), defaultdict(nx.DiGraph)
+    for source in ends:
+        for dest in set(ends) - {source}:
+            path, lane = plain_walk(fabric, tables, source, dest)
+            if path is not None:
+                inner = [c for c in path if fabric.port_node[c] < fabric.n_switches > fabric.peer_node[c]]
+                nx.add_path(waits[lane], inner)
+                nx.add_path(delivered[lane], inner)
+            elif 0 <= lane < 15:
+                nx.add_path(waits[lane], held_channels(fabric, tables, source, dest))
+
+    def looping(graphs: dict[int, nx.DiGraph]) -> set[tuple[int, int]]:
+        cycles = ((lane, c) for lane, graph in graphs.items() for c in nx.strongly_connected_components(graph))
+        return {(lane, c) for lane, part in cycles for c in part if len(part) > 1 or graphs[lane].has_edge(c, c)}
+
+    assert proof.credit_loops == len(looping(delivered))
+    assert proof.undelivered_loops == len(looping(waits) - looping(delivered))
+    assert bool(proof.undelivered_loop) == (proof.undelivered_loops > 0)
+    if circle := proof.undelivered_loop:
+        edges = list(zip(circle, (*circle[1:], circle[0]), strict=True))
+        assert any(all(graph.has_edge(*edge) for edge in edges) for graph in waits.values())
+
+
+def held_channels(fabric: Fabric, tables: RoutingTables, source: int, dest: int) -> list[int]:
+    """Channels between switches that a packet takes which does not arrive; of a loop, each once and the first again."""
+    node, lid, path = int(fabric.end_switch[source]), int(tables.lid[dest]), []
+    while lid < tables.lft.shape[1]:
         number = int(tables.lft[node, lid])
-        if number == 0:
-            return (path if node == dest and lane < 15 else None), lane
-        if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
-            return None, lane
+        if not 0 < number <= fabric.port_offset[node + 1] - fabric.port_offset[node]:
+            break
         port = int(fabric.port_offset[node]) + number - 1
-        peer = int(fabric.peer[port])
+        if not 0 <= fabric.peer_node[port] < fabric.n_switches:
+            break
         path.append(port)
-        if peer >= first:
-            return (path if peer - first + fabric.n_switches == dest and lane < 15 else None), lane
-        node = int(fabric.port_node[peer]) if peer >= 0 else -1
-    return None, lane
+        if port in path[:-1]:
+            break
+        node = int(fabric.peer_node[port])
+    return path
 
 
 def test_a_ring_with_all_traffic_clockwise_has_a_credit_loop() -> None:
@@ -136,6 +155,7 @@ def test_the_load_of_a_two_level_tree_is_the_closed_form(k: int) -> None:
         "missing": 0,
         "disconnected": 0,
         "credit_loops": 0,
+        "undelivered_loops": 0,
         "lanes": 1,
         "max_hops": 3,
         "stretch": 0,
@@ -188,7 +208,7 @@ def test_a_spoilt_entry_is_found_and_named(entry: tuple[int, int, int], fault: F
     proof = prove(Routed(case.fabric, case.tables))
     assert proof.missing == missing
     assert [example.fault for example in proof.examples] == [fault]
-    assert place in proof.examples[0].describe(case.fabric)
+    assert place in proof.examples[0].describe()
     assert not proof.holds
 
 
@@ -200,7 +220,7 @@ def test_an_entry_to_a_dead_port_is_found_and_named() -> None:
     fabric = replace(case.fabric, peer=peer)
     proof = prove(Routed(fabric, case.tables))
     assert proof.missing == 2 * 3 + 2 * 3  # hosts 0 of other leaves from leaf 0, host 0 of leaf 0 from others
-    texts = " ".join(example.describe(fabric) for example in proof.examples)
+    texts = " ".join(example.describe() for example in proof.examples)
     assert "leaf0 says port 4, where nothing is plugged in" in texts
     assert "spine0 says port 1, where nothing is plugged in" in texts
     assert proof.disconnected == 0
@@ -241,7 +261,7 @@ def test_a_trace_names_every_channel_of_a_path() -> None:
         "leaf1:2 -> host1-1 mlx5_0:1",
     ]
     assert path.fault is None
-    assert "arrives over 3 switches" in path.describe(case.fabric)
+    assert "arrives over 3 switches" in path.describe()
 
 
 def test_tables_of_another_fabric_are_refused() -> None:

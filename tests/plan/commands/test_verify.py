@@ -91,3 +91,46 @@ def test_a_file_that_is_none_is_bad_input(
     result = json.loads(capsys.readouterr().out)
     assert (result["ok"], len(result["errors"])) == (False, 1)
     assert str(path) in "".join(result["errors"][0].values())
+
+
+def test_questions_are_answered_after_a_verdict(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["verify", str(lab), str(lab / "opensm" / "lfts")]
+    asked = ["--path", "gpu00", "26", "--over", "leaf0:21", "--without", "spine0", "--without", "leaf0:21 -> spine0:1"]
+    assert run([*files, *asked]) == 0
+    said = capsys.readouterr().out
+    for words in (
+        "holds: every pair arrives",
+        "leaf0:21 -> spine0:1",
+        "without spine0",
+        "head1 mlx5_0",
+        "more; --json",
+    ):
+        assert words in said
+    assert "from level" not in said, "the load of all links was not asked for"
+
+    assert run([*files, *asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    there, back = told["paths"]
+    assert (there["source"], there["destination"]) == (back["destination"], back["source"])
+    assert there["channels"][0] == "gpu00 mlx5_0:1 -> leaf0:1"
+    forth, _ = told["over"][0]["directions"]
+    assert ["gpu00 mlx5_0:1", "head1 mlx5_0:1"] in forth["pairs"]
+    spine, link = told["without"]
+    assert len(spine["pairs"]) == spine["lost"] == spine["states"][1]["missing"]
+    assert link["pairs"] == forth["pairs"]
+    assert [state["missing"] for state in link["states"]] == [0, forth["count"], 0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["--path", "gpu00", "storage0"], "'storage0' is the name of 2; name one: storage0 mlx5_0:1"),
+        (["--over", "leaf0:1000"], "leaf0 has the ports 1 to"),
+        (["--without", "spine7"], "no switch 'spine7'"),
+    ],
+)
+def test_a_question_about_what_is_not_there_is_bad_input(
+    lab: Path, asked: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", str(lab), str(lab / "opensm" / "lfts"), *asked]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,62 @@
+"""What a user asks of tables besides their proof, and the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from routing import EndpointSet, LinkUse, LossStudy, Routed, Trace
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Parts of the fabric by name."""
+
+    paths: tuple[tuple[str, str], ...] = ()
+    """Pairs of end ports, each asked in both directions."""
+    over: tuple[str, ...] = ()
+    """Links."""
+    without: tuple[str, ...] = ()
+    """Switches and links."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One for each question; a path has two."""
+
+    paths: tuple[Trace, ...] = ()
+    over: tuple[LinkUse, ...] = ()
+    without: tuple[LossStudy, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was asked."""
+        return bool(self.paths or self.over or self.without)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers by question as plain values, ready for JSON; without those that nobody asked."""
+        parts = {
+            "paths": [path.to_dict() for path in self.paths],
+            "over": [use.to_dict() for use in self.over],
+            "without": [study.to_dict() for study in self.without],
+        }
+        return {name: part for name, part in parts.items() if part}
+
+
+def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
+    """Answer the questions about tables.
+
+    Raises
+    ------
+    HeddleError
+        When the fabric has no such part.
+    """
+    import routing
+
+    ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]
+    return Answers(
+        tuple(routing.trace(routed, *pair) for a, b in ends for pair in ((a, b), (b, a))),
+        tuple(routing.link_use(routed, link, endpoints) for link in asked.over),
+        tuple(routing.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
+    )

@@ -1,0 +1,147 @@
+"""End ports, switches and links by the names that people and other programs give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.paths import end_label
+from routing.routed import Routed
+from topo.errors import HeddleError, did_you_mean
+from topo.fabric import Fabric, Kind
+
+LISTED = 4
+"""Candidates that a message lists."""
+
+
+def find_end(routed: Routed, text: str) -> int:
+    """Return the end port that has a name, a LID or a GUID.
+
+    Parameters
+    ----------
+    routed : Routed
+    text : str
+        ``gpu0001 mlx5_0:1``, or the name of an adapter, a server or a switch that has one end port with a LID; a LID
+        (``193``, ``0xc1``); the GUID of a port or node (``0x`` and 16 digits).
+
+    Raises
+    ------
+    HeddleError
+        When there is none, or there are several.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> routing.end_label(routed.fabric, routing.find_end(routed, "gpu07"))
+    'gpu07 mlx5_0:1'
+    """
+    fabric, lid, wanted = routed.fabric, routed.tables.lid, text.strip()
+    has = np.flatnonzero(lid)
+    node = fabric.end_node[has]
+    hosts = np.array(fabric.host)[node]
+    number = _number(wanted)
+    if number is not None and len(wanted) > 6:
+        found = has[(fabric.end_guid[has] == number) | (fabric.node_guid[node] == number)]
+    else:
+        names = [
+            {end_label(fabric, end), fabric.label(at), fabric.names[at], fabric.hosts[host] if host >= 0 else ""}
+            for end, at, host in zip(has.tolist(), node.tolist(), hosts.tolist(), strict=True)
+        ]
+        found = has[np.array([wanted in own for own in names], bool)]
+        if not len(found) and number is not None:
+            found = has[lid[has] == number]
+        if not len(found):
+            hint = did_you_mean(wanted, {name for own in names for name in own})
+            raise HeddleError(f"found no end port {text!r}; expected a name, a LID or a GUID. {hint}".strip())
+    labels = [f"{end_label(fabric, end)} (LID {lid[end]})" for end in found.tolist()]
+    return _only(text, "end port", found, labels)
+
+
+def find_switch(fabric: Fabric, text: str) -> int:
+    """Return the switch that has a name or a GUID.
+
+    Raises
+    ------
+    HeddleError
+        When there is none, or there are several.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routing.find_switch(topo.preset("lab-20").fabric, "leaf1")
+    1
+    """
+    found = _nodes(fabric, text)
+    found = found[fabric.kind[found] == Kind.SWITCH]
+    if not len(found):
+        hint = did_you_mean(text, (fabric.label(switch) for switch in range(fabric.n_switches)))
+        raise HeddleError(f"found no switch {text!r}; expected its name or GUID. {hint}".strip())
+    return _only(text, "switch", found, _guids(fabric, found))
+
+
+def find_link(fabric: Fabric, text: str) -> int:
+    """Return the port that a link is named by: ``leaf01:21``, ``leaf01:21 -> spine01:1``, or a GUID before the colon.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such port, no cable in it, or one that leads elsewhere.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> fabric.channel_label(routing.find_link(fabric, "leaf0:21"))
+    'leaf0:21 -> spine0:1'
+    """
+    near, _, far = (part.strip() for part in text.partition("->"))
+    name, _, number = near.rpartition(":")
+    found = _nodes(fabric, name)
+    if not number.isascii() or not number.isdecimal() or not len(found):
+        hint = did_you_mean(name, (fabric.label(node) for node in range(fabric.n_nodes)))
+        raise HeddleError(f"found no link {text!r}; expected a node and a port, as in leaf01:21. {hint}".strip())
+    node = _only(name, "node", found, _guids(fabric, found))
+    last = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+    if not 1 <= int(number) <= last:
+        raise HeddleError(f"found the port {near}; {fabric.label(node)} has the ports 1 to {last}")
+    port = fabric.port_id(node, int(number))
+    if fabric.peer[port] < 0:
+        raise HeddleError(f"no cable is plugged into {near}")
+    if far and far != (there := fabric.port_label(int(fabric.peer[port]))):
+        raise HeddleError(f"found the link {text!r}; the cable in {near} leads to {there}")
+    return port
+
+
+def _number(text: str) -> int | None:
+    """Return a decimal number, or one in hexadecimal digits after ``0x``; None if it is neither."""
+    if re.fullmatch(r"[0-9]{1,5}", text):
+        return int(text)
+    return int(text, 16) if re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", text) else None
+
+
+def _nodes(fabric: Fabric, text: str) -> NDArray[np.intp]:
+    """Return the nodes that have a label, a description or a GUID."""
+    guid = _number(text)
+    if guid is not None and len(text) > 6:
+        return np.flatnonzero(fabric.node_guid == guid)
+    named = np.array([text in (fabric.label(node), fabric.names[node]) for node in range(fabric.n_nodes)], bool)
+    return np.flatnonzero(named)
+
+
+def _guids(fabric: Fabric, nodes: NDArray[np.intp]) -> list[str]:
+    return [f"0x{guid:016x}" for guid in fabric.node_guid[nodes].tolist()]
+
+
+def _only(text: str, what: str, found: NDArray[np.integer], names: Iterable[str]) -> int:
+    """Return the one that was found."""
+    if len(found) == 1:
+        return int(found[0])
+    if not len(found):
+        raise HeddleError(f"found no {what} {text!r}")
+    listed = list(names)
+    more = f" and {len(listed) - LISTED:,} more" if len(listed) > LISTED else ""
+    raise HeddleError(f"{text!r} is the name of {len(found):,}; name one: {', '.join(listed[:LISTED])}{more}")
