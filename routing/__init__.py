@@ -5,6 +5,7 @@ Verbs
     ``prove``  walk every pair, and look for credit loops
     ``check_certificate``  check a proof by a second implementation
     ``measure``  how evenly tables spread traffic
+    ``bound``  what no tables can beat on the same cables
     ``trace``  the path of one pair, and the reason where it ends early
     ``link_use``  who uses a link
     ``study_loss``  what is lost without a switch or a link
@@ -19,6 +20,7 @@ Results
     ``Proof``  pairs, hops, loads and credit loops, with the certificate
     ``ChannelClass``  load of the channels between two levels
     ``Quality``  effective bisection bandwidth, balance and contention
+    ``Bounds``  least fullest link and best bisection of any tables
     ``Congestion``  what phases of simultaneous flows meet
     ``UplinkShare``  destinations by uplink
     ``Trace``  one path

@@ -1,4 +1,6 @@
 from . import opensm as opensm
+from .bounds import Bounds as Bounds
+from .bounds import bound as bound
 from .diversity import Diversity as Diversity
 from .diversity import FailureStudy as FailureStudy
 from .diversity import study_failures as study_failures
