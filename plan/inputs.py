@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from topo import Finding, HeddleError, SpecError, did_you_mean
 if TYPE_CHECKING:
     from plan.pipeline import Plan
     from routing import Routed
-    from topo import Cluster, Fabric
+    from topo import Catalog, Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
@@ -79,6 +80,35 @@ def read_cluster(path: Path) -> Cluster:
     from routing import ENGINES
 
     return topo.read(path, tuple(ENGINES))
+
+
+def catalog_of(path: Path) -> Catalog:
+    """Return the catalog that says what the servers of a fabric are: that of a spec, else the one that ships."""
+    from topo import load_catalog
+
+    return read_cluster(path).catalog if path.suffix in SPEC_SUFFIXES else load_catalog()
+
+
+def check_catalog(folder: Path, catalog: Catalog) -> None:
+    """Refuse a folder that was planned with another catalog, whose servers may be others.
+
+    Raises
+    ------
+    HeddleError
+        When it was, or does not say so.
+    """
+    from plan.render.documents import catalog_sha256
+
+    path = folder / PLAN_FILE
+    try:
+        planned = json.loads(path.read_text(encoding="utf-8"))["inputs"]["catalog_sha256"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        raise HeddleError(f"{path}: found no catalog_sha256 of its inputs; expected what `plan build` wrote") from None
+    if planned not in (None, catalog_sha256(catalog)):  # None: of a dump, which knows no models
+        raise HeddleError(
+            f"{folder}: planned with another catalog than the one that ships, so that nobody can tell what is inside "
+            f"its servers; name the spec in place of the folder, or build it again"
+        )
 
 
 def read_plan(path: Path) -> Plan:

@@ -27,12 +27,14 @@ Traffic
     ``map_ranks``  end ports in another order: leaf after leaf, zone after zone, at random
     ``zone_of``  the zone of each end port
     ``leaf_of``  the switch of each end port
+    ``rails_of_hosts``  the adapter ports of each host, rail after rail
 
 Inside servers
     ``Servers``  servers of one model, whose PCIe, memory and NVLink are part of the network
     ``HFReduce``  the allreduce of GPUs over host memory
-    ``nccl_ring``  NCCL's allreduce of GPUs around a ring
-    ``nccl_tree``  NCCL's allreduce of GPUs over two trees
+    ``nccl_ring``  NCCL's allreduce of GPUs around a ring for each rail
+    ``nccl_tree``  NCCL's allreduce of GPUs over two trees for each rail
+    ``nccl_all_to_all``  NCCL's all-to-all of GPUs, aligned to rails
 
 Training
     ``Layer``  a part of a model: times and bytes

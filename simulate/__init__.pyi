@@ -24,11 +24,13 @@ from .traffic.flows import Flows as Flows
 from .traffic.flows import chain as chain
 from .traffic.flows import concatenate as concatenate
 from .traffic.hfreduce import HFReduce as HFReduce
+from .traffic.nccl import nccl_all_to_all as nccl_all_to_all
 from .traffic.nccl import nccl_ring as nccl_ring
 from .traffic.nccl import nccl_tree as nccl_tree
 from .traffic.node import Servers as Servers
 from .traffic.placement import leaf_of as leaf_of
 from .traffic.placement import map_ranks as map_ranks
+from .traffic.placement import rails_of_hosts as rails_of_hosts
 from .traffic.placement import zone_of as zone_of
 from .traffic.training import Layer as Layer
 from .traffic.training import data_parallel as data_parallel

@@ -107,7 +107,7 @@ def simulate(
 
         check_replaceable(output, keep_plan=True)
     with progress(quiet=as_json) as step:
-        from plan.inputs import find_preset, read_routed_argument
+        from plan.inputs import catalog_of, check_catalog, find_preset, read_routed_argument
         from plan.simulation import show_simulation, simulation_document, simulation_files
         from simulate import Network, bare_flows, format_as_goal, format_flows_csv, play, read_flows_csv, read_workload
 
@@ -123,7 +123,10 @@ def simulate(
         if flows is not None:
             traffic = bare_flows(read_flows_csv(path, routed.fabric), str(path))
         else:
-            traffic = read_workload(path, routed.fabric, seed)
+            catalog = catalog_of(fabric)
+            traffic = read_workload(path, routed.fabric, seed, catalog)
+            if fabric.is_dir() and traffic.looks_inside:
+                check_catalog(fabric, catalog)
             named = [path.parent / file for job in traffic.jobs if (file := getattr(job.spec, "file", None))]
             for target in written:
                 check_writable(target, [path, *named])

@@ -97,10 +97,12 @@ class HFReduce:
         Raises
         ------
         HeddleError
-            When the model has no GPU, or the catalog does not know its sockets.
+            When the model has no GPU or several adapters, or the catalog does not know its sockets.
         """
         if model.gpus < 1:
             raise HeddleError(f"{model.name} has no GPU; HFReduce sums what GPUs have")
+        if model.adapters > 1:
+            raise HeddleError(f"{model.name} has {model.adapters} adapters; HFReduce is known on servers with one")
         if model.sockets is None:
             raise HeddleError(f"the catalog has no sockets of {model.name}; copies with GDRCopy are counted by socket")
         bridged = (model.nvlink_gpus or 1) if self.nvlink else 1
@@ -174,7 +176,7 @@ class _Schedule:
         """Add the copies to host memory; return (C, H, G)."""
         servers, share = self.servers, self.chunk_bytes / self.servers.bridged
         memory = servers.memory(self.operations.copy_in)[:, None]
-        copies = self.add(Stage.COPY_IN, servers.gpu_over_pcie, memory, share)
+        copies = self.add(Stage.COPY_IN, servers.gpu_over_host, memory, share)
         if servers.bridged > 1:
             peers = self.peers()
             bridge = servers.gpu_over_nvlink
@@ -193,7 +195,7 @@ class _Schedule:
         """Add the copies to the GPUs; return (C, H, G)."""
         servers, share = self.servers, self.chunk_bytes / self.servers.bridged
         memory = servers.memory(self.operations.copy_out)[:, None]
-        copies = self.add(Stage.COPY_OUT, memory, servers.gpu_over_pcie, share, turns=len(self.trees))
+        copies = self.add(Stage.COPY_OUT, memory, servers.gpu_over_host, share, turns=len(self.trees))
         if servers.bridged > 1:
             bridge = servers.gpu_over_nvlink
             parts = self.add(Stage.GATHER_BRIDGED, bridge[:, :, None], bridge[:, self.peers()], share, len(self.trees))

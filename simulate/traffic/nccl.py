@@ -1,8 +1,13 @@
-"""NCCL's allreduce on servers whose GPUs reach one adapter over PCIe: its ring and its double binary tree.
+"""NCCL's collectives of GPUs: allreduces by its rings and double binary trees, and its all-to-all.
 
 Messages go straight from GPU to GPU, and between servers from GPU to adapter to adapter to GPU, so that host memory has
-no part in it. Every GPU sends and receives ``2 (n - 1) / n`` of its buffer around a ring of n GPUs; the paper on
-Fire-Flyer AI-HPC (An et al., SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
+no part in it. There is a ring, and a pair of trees, for each rail: it enters a server through the rail's adapter at the
+GPU next to it, goes around all GPUs, and leaves through the same adapter (`simulate.traffic.node` says how). Every GPU
+sends and receives ``2 (n - 1) / n`` of its buffer around rings of n GPUs; the paper on Fire-Flyer AI-HPC (An et al.,
+SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
+
+NVLink SHARP, where NVSwitches add up what GPUs send (from H100 on), is not modelled; NCCL takes it by default for
+allreduces within NVLink, where the ring here is what ``NCCL_ALGO=Ring`` asks for.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import numpy as np
 from simulate.traffic.collectives.algorithms import MAX_MESSAGES
 from simulate.traffic.collectives.steps import ring_allreduce
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import Flows, concatenate
 from simulate.traffic.node import Servers
 from topo.errors import HeddleError
 
@@ -23,7 +28,7 @@ CHUNK_BYTES = 2.0**19
 
 
 def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-    """Return the flows of an allreduce of all GPUs around one ring, server after server.
+    """Return the flows of an allreduce of all GPUs around a ring for each rail, server after server.
 
     Parameters
     ----------
@@ -41,14 +46,15 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.nccl_ring(servers, 2**23))
     480
     """
-    n_ranks = len(servers) * servers.gpus
-    pieces = _pieces(size_bytes / n_ranks, chunk_bytes)
-    _check(2 * (n_ranks - 1) * n_ranks * pieces)
-    return servers.flows(ring_allreduce(n_ranks, pieces), size_bytes)
+    n_ranks, share = len(servers) * servers.gpus, size_bytes / servers.rails
+    pieces = _pieces(share / n_ranks, chunk_bytes)
+    _check(2 * (n_ranks - 1) * n_ranks * pieces * servers.rails)
+    ring = ring_allreduce(n_ranks, pieces)
+    return concatenate([servers.flows(ring, share, servers.ranks_from(rail), rail) for rail in range(servers.rails)])
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-    """Return the flows of an allreduce of all GPUs over `nccl_trees`.
+    """Return the flows of an allreduce of all GPUs over `nccl_trees`, a pair of them for each rail.
 
     Examples
     --------
@@ -59,10 +65,46 @@ def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.nccl_tree(servers, 2**23))
     480
     """
-    trees = nccl_trees(len(servers), servers.gpus)
-    pieces = _pieces(size_bytes / len(trees), chunk_bytes)
-    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces)
-    return servers.flows(tree_allreduce(trees, pieces), size_bytes)
+    trees, share = nccl_trees(len(servers), servers.gpus), size_bytes / servers.rails
+    pieces = _pieces(share / len(trees), chunk_bytes)
+    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces * servers.rails)
+    both = tree_allreduce(trees, pieces)
+    return concatenate([servers.flows(both, share, servers.ranks_from(rail), rail) for rail in range(servers.rails)])
+
+
+def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) -> Flows:
+    """Return the flows of an all-to-all of all GPUs: each sends a different part of its buffer to every other.
+
+    A GPU sends to all GPUs of the server d further on before it sends to those of the server behind that, as NCCL
+    arranges what it sends and receives (``src/enqueue.cc``); what stays in the server goes beside it.
+
+    Parameters
+    ----------
+    size_bytes
+        Buffer of each GPU.
+    pxn
+        Whether what leaves a server leaves on the rail of its receiver, so that it never crosses rails in the network;
+        else through the adapter next to its sender, as with ``NCCL_PXN_DISABLE=1``.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("lab-20")
+    >>> hosts = cluster.fabric.ends(role="compute")[:2]
+    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.nccl_all_to_all(servers, 2**23))
+    240
+    """
+    n_servers, gpus = len(servers), servers.gpus
+    _check((n_servers * gpus) ** 2)
+    part_bytes = _positive(size_bytes) / (n_servers * gpus)
+    step, server, sender, receiver = np.indices((n_servers, n_servers, gpus, gpus))
+    src, dst = server * gpus + sender, (server + step) % n_servers * gpus + receiver
+    number = np.cumsum(src != dst).reshape(src.shape) - 1
+    after = (number[2:].ravel(), number[1:-1].ravel())  # steps 0 and 1 begin at once
+    moves = src != dst
+    ends = servers.between(src[moves], dst[moves], pxn=pxn)
+    return Flows.of(*ends, part_bytes, tag=step[moves], after=after)
 
 
 def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
@@ -79,15 +121,19 @@ def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
 
 
 def _pieces(block_bytes: float, chunk_bytes: float) -> int:
-    if not (block_bytes > 0 and chunk_bytes > 0):
-        raise HeddleError(f"found blocks of {block_bytes} bytes in chunks of {chunk_bytes}; expected both above 0")
-    return ceil(block_bytes / chunk_bytes)
+    return ceil(_positive(block_bytes) / _positive(chunk_bytes))
+
+
+def _positive(size_bytes: float) -> float:
+    if not 0 < size_bytes < np.inf:
+        raise HeddleError(f"found {size_bytes} bytes in a buffer or chunk; expected a number above 0")
+    return size_bytes
 
 
 def _check(messages: int) -> None:
     """Refuse what would not fit into memory."""
     if messages > MAX_MESSAGES:
         raise HeddleError(
-            f"the allreduce has {messages:,} messages; expected at most {MAX_MESSAGES:,}: take larger chunks, or "
+            f"the collective has {messages:,} messages; expected at most {MAX_MESSAGES:,}: take larger chunks, or "
             f"fewer servers"
         )

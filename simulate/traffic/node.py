@@ -1,16 +1,23 @@
 """The inside of servers: PCIe, host memory and NVLink as resources of the same network as links.
 
-A server looks as in section III of the paper on Fire-Flyer AI-HPC (An et al., SC'24, arXiv 2408.14158): each GPU has
-PCIe lanes of its own, some GPUs share a root port, and there are one adapter, one pool of host memory, and bridges of
-NVLink between neighbours. The figures are those of the catalog (`topo.hardware.models.NodeModel`), each with its
-source.
+A server is what the catalog says of its model (`topo.hardware.models.NodeModel`), each figure with its source. Each GPU
+has PCIe lanes of its own. Below them come PCIe switches, each with an equal part of the GPUs and adapters, or root
+ports, of which some GPUs may share one. There is one pool of host memory. NVLink joins all GPUs by way of NVSwitches,
+or neighbours by bridges. Adapter r of every server is rail r.
 
 ::
 
-    GPU 0 ... GPU 4   GPU 5  GPU 6   GPU 7    adapter --- fabric
-      |         |       +--+---+       |         |
-      |         |      root port       |         |
-      +---------+----------+-----------+---------+--- host memory, processors
+    GPU 0   GPU 1        GPU 6   GPU 7    --- NVLink
+      |       |            |       |
+      +---+---+    ...     +---+---+      PCIe switches, or root ports
+      |   |   |            |   |   |
+     NIC  |  NIC          NIC  |  NIC     --- fabric, rails 0 to 7
+          +--------------------+          host memory, processors
+
+Between two servers, a GPU sends through the adapter of the rail that is nearest to the receiver. Where this is not near
+the sender and NVLink joins the GPUs, the bytes go over NVLink to the GPU next to that adapter first, so that they stay
+on their rail: NCCL calls it PXN (Agostini, "Doubling all2all performance with NVIDIA Collective Communication Library
+2.12", NVIDIA 2022).
 """
 
 from __future__ import annotations
@@ -31,16 +38,16 @@ from topo.fabric import Fabric, frozen
 from topo.hardware.models import NodeModel
 
 GBYTE = 1e9
-GIBYTE = 2.0**30
 
 
 class _Block(IntEnum):
     """Blocks of devices of a server, in their order."""
 
-    OVER_PCIE = 0
+    OVER_HOST = 0
     BEHIND_PORT = 1
-    AT_ADAPTER = 2
-    OVER_NVLINK = 3
+    OVER_NVLINK = 2
+    AT_ADAPTER = 3
+    """Every GPU at every adapter."""
     HOST = 4
     """The processor, and host memory once for each number of memory operations."""
 
@@ -55,7 +62,7 @@ class _Device(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Servers:
-    """H servers of one model with G GPUs each, as `devices` of a network.
+    """H servers of one model with G GPUs and R adapters each, as `devices` of a network.
 
     Flows name a device by an end number behind those of the fabric's end ports. A GPU has several devices, one for each
     path in and out, since a byte takes different resources on each.
@@ -66,49 +73,61 @@ class Servers:
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
     >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(servers), servers.gpus, len(servers.devices.end_port)
-    (2, 8, 66)
+    >>> len(servers), servers.gpus, servers.rails, len(servers.devices.end_port)
+    (2, 8, 1, 66)
     """
 
     model: NodeModel
     fabric: Fabric
     ends: NDArray[np.int32]
-    """(H,) end port of each server's adapter."""
+    """(H, R) end port of each server's adapters, rail after rail; given as (H,) where there is one."""
     operations: tuple[float, ...] = ()
     """Memory operations per byte for which there is a device of the host memory, see `memory`."""
-    nvlink: bool = False
-    """Whether bridges of NVLink are plugged in."""
+    nvlink: bool | None = None
+    """Whether bridges of NVLink are plugged in; NVSwitches always are."""
     devices: Devices = field(init=False)
     """To give to `simulate.network.Network.of`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", frozen(np.asarray(self.ends, np.int32)))
+        ends = np.asarray(self.ends, np.int32)
+        object.__setattr__(self, "ends", frozen(ends[:, None] if ends.ndim == 1 else ends))
         object.__setattr__(self, "operations", tuple(dict.fromkeys(self.operations)))
-        if self.model.gpus < 1:
-            raise HeddleError(f"{self.model.name} has no GPU; only servers with GPUs can be looked into")
+        model = self.model
+        if model.gpus < 1:
+            raise HeddleError(f"{model.name} has no GPU; only servers with GPUs can be looked into")
+        if self.nvlink is False and model.nvswitches:
+            raise HeddleError(f"{model.name} has NVSwitches: its NVLink is always plugged in")
         if self.gpus % self.bridged:
-            raise HeddleError(
-                f"{self.gpus} GPUs of {self.model.name} cannot be bridged {self.bridged} by {self.bridged}"
-            )
-        first, shared = self.model.first_gpu_on_shared_root_port, self.model.gpus_on_shared_root_port
+            raise HeddleError(f"{self.gpus} GPUs of {model.name} cannot be bridged {self.bridged} by {self.bridged}")
+        first, shared = model.first_gpu_on_shared_root_port, model.gpus_on_shared_root_port
         if (first is None) != (shared is None) or (first or 0) + (shared or 0) > self.gpus:
             raise HeddleError(
-                f"{self.model.name} has {shared} GPUs on a shared root port, the first of them {first}; expected both, "
+                f"{model.name} has {shared} GPUs on a shared root port, the first of them {first}; expected both, "
                 f"or none, within its {self.gpus} GPUs"
             )
+        if model.pcie_switches and (self.gpus % model.pcie_switches or shared):
+            raise HeddleError(
+                f"{model.name} has {self.gpus} GPUs below {model.pcie_switches} PCIe switches, and "
+                f"{shared or 0} on a shared root port; expected an equal part below each, or root ports alone"
+            )
         if len(self) == 0:
-            raise HeddleError("found no servers; expected the adapter of at least one")
+            raise HeddleError("found no servers; expected the adapters of at least one")
+        if self.rails != model.adapters:
+            raise HeddleError(
+                f"found {self.rails} adapters of each server in the fabric; {model.name} has {model.adapters}, and "
+                f"what its GPUs send goes through all of them"
+            )
         inner = (self.ends < self.fabric.n_switches) | (self.ends >= self.fabric.n_end_ports)
-        if inner.any() or len(np.unique(self.ends)) < len(self.ends):
+        if inner.any() or len(np.unique(self.ends)) < self.ends.size:
             raise HeddleError(
                 "the adapters of servers must be different end ports of hosts, "
-                f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.tolist()[:10]}"
+                f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.ravel().tolist()[:10]}"
             )
         one = self._inside()
-        hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends]].tolist()]
+        hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends[:, 0]]].tolist()]
         all_devices = replace(
             _side_by_side([one] * len(self)),
-            end_port=np.repeat(self.ends, len(one.end_port)),
+            end_port=self.ends[:, one.end_port].ravel(),
             names=tuple(f"{host} {name}" for host in hosts for name in one.names),
         )
         object.__setattr__(self, "devices", all_devices)
@@ -122,29 +141,34 @@ class Servers:
         return self.model.gpus
 
     @property
-    def bridged(self) -> int:
-        """GPUs that NVLink connects with one another, 1 without."""
-        return (self.model.nvlink_gpus or 1) if self.nvlink else 1
+    def rails(self) -> int:
+        """Adapters of each server."""
+        return int(self.ends.shape[1])
 
     @property
-    def gpu_over_pcie(self) -> NDArray[np.int32]:
-        """(H, G) the GPUs over PCIe, to and from host memory and GPUs behind other root ports."""
-        return self._numbers(_Block.OVER_PCIE)
+    def bridged(self) -> int:
+        """GPUs that NVLink connects with one another, 1 without."""
+        return (self.model.nvlink_gpus or 1) if self.nvlink or self.model.nvswitches else 1
+
+    @property
+    def gpu_over_host(self) -> NDArray[np.int32]:
+        """(H, G) the GPUs over PCIe, to and from host memory and GPUs behind other root ports or PCIe switches."""
+        return self._numbers(_Block.OVER_HOST)
 
     @property
     def gpu_behind_port(self) -> NDArray[np.int32]:
-        """(H, G) the GPUs over PCIe, to and from GPUs behind the same root port."""
+        """(H, G) the GPUs over PCIe, to and from GPUs behind the same root port or PCIe switch."""
         return self._numbers(_Block.BEHIND_PORT)
 
     @property
-    def gpu_at_adapter(self) -> NDArray[np.int32]:
-        """(H, G) the GPUs over PCIe, to and from the adapter without passing through host memory."""
-        return self._numbers(_Block.AT_ADAPTER)
+    def gpu_over_nvlink(self) -> NDArray[np.int32]:
+        """(H, G) the GPUs over NVLink, to and from those they are joined to."""
+        return self._numbers(_Block.OVER_NVLINK)
 
     @property
-    def gpu_over_nvlink(self) -> NDArray[np.int32]:
-        """(H, G) the GPUs over NVLink, to and from those they are bridged to."""
-        return self._numbers(_Block.OVER_NVLINK)
+    def gpu_at_adapter(self) -> NDArray[np.int32]:
+        """(H, G, R) the GPUs to and from each adapter without passing through host memory."""
+        return self._numbers(_Block.AT_ADAPTER).reshape(len(self), self.gpus, self.rails)
 
     @property
     def processor(self) -> NDArray[np.int32]:
@@ -159,105 +183,185 @@ class Servers:
             )
         return self._numbers(_Block.HOST)[:, 1 + self.operations.index(operations)]
 
-    def between(self, src: ArrayLike, dst: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def ranks_from(self, rail: int) -> NDArray[np.int64]:
+        """(H * G,) all GPUs, server after server, in each server around from the one next to a rail's adapter."""
+        gpu = (self._gpu_of(rail) + np.arange(self.gpus)) % self.gpus
+        return (np.arange(len(self))[:, None] * self.gpus + gpu).ravel()
+
+    def between(
+        self, src: ArrayLike, dst: ArrayLike, rail: int | None = None, *, pxn: bool = True
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the devices of flows straight from GPU to GPU.
 
-        They go over NVLink where the GPUs are bridged, over PCIe within a server, else over the adapters.
+        They go over NVLink where it joins the GPUs, over PCIe within a server, else over the adapters.
 
         Parameters
         ----------
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
+        rail
+            Rail on which flows between servers arrive; for each the one nearest to its receiver when left out.
+        pxn
+            Whether they leave on that rail too, if need be over NVLink to a GPU that is next to it. Without it, or
+            where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
         """
         source, target = np.asarray(src), np.asarray(dst)
-        port = np.array([self._root_port_of(gpu) for gpu in range(self.gpus)])
+        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
+        own = np.arange(self.gpus) * self.rails // self.gpus
+        arrives = own[to_gpu] if rail is None else np.full(to_gpu.shape, rail)
+        reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
+        leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, own[from_gpu])
         inner = [
             (inside & (bridge[from_gpu] == bridge[to_gpu]), self.gpu_over_nvlink),
             (inside & (port[from_gpu] == port[to_gpu]), self.gpu_behind_port),
-            (inside, self.gpu_over_pcie),
+            (inside, self.gpu_over_host),
         ]
         conditions = [condition for condition, _ in inner]
 
-        def devices(rank: NDArray[Any]) -> NDArray[np.int32]:
+        def devices(rank: NDArray[Any], rails: NDArray[Any]) -> NDArray[np.int32]:
             numbers = [block.ravel()[rank] for _, block in inner]
-            return np.asarray(np.select(conditions, numbers, self.gpu_at_adapter.ravel()[rank]), np.int32)
+            outer = self.gpu_at_adapter.reshape(-1, self.rails)[rank, rails]
+            return np.asarray(np.select(conditions, numbers, outer), np.int32)
 
-        return devices(source), devices(target)
+        return devices(source, leaves), devices(target, arrives)
 
-    def flows(self, schedule: Schedule, size_bytes: float) -> Flows:
-        """Return the messages of a collective among all GPUs, buffers of a size; rank r is ``server * G + gpu``."""
+    def flows(
+        self, schedule: Schedule, size_bytes: float, ranks: ArrayLike | None = None, rail: int | None = None
+    ) -> Flows:
+        """Return the messages of a collective among all GPUs, buffers of a size.
+
+        Parameters
+        ----------
+        ranks : (H * G,)
+            GPU that each rank of the schedule is, ``server * G + gpu``; in order when left out.
+        rail
+            As of `between`.
+        """
         flows = schedule.flows(size_bytes)
-        src, dst = self.between(flows.src, flows.dst)
+        gpus = np.arange(len(self) * self.gpus) if ranks is None else np.asarray(ranks)
+        src, dst = self.between(gpus[flows.src], gpus[flows.dst], rail)
         return replace(flows, src=src, dst=dst)
 
-    def _root_port_of(self, gpu: int) -> int:
-        """Root port that a GPU is behind: its own, or that of the first GPU on the shared one."""
+    def _gpu_of(self, rail: int) -> int:
+        """The first GPU that is next to a rail's adapter."""
+        return rail * self.gpus // self.rails
+
+    def _is_near(self, gpu: int, rail: int) -> bool:
+        """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
+        return rail * self.gpus < (gpu + 1) * self.rails and gpu * self.rails < (rail + 1) * self.gpus
+
+    def _below_one_switch(self, gpu: int, rail: int) -> bool:
+        switches = self.model.pcie_switches or 0
+        return switches > 0 and gpu * switches // self.gpus == rail * switches // self.rails
+
+    def _relayed(self, gpu: int, rail: int) -> bool:
+        """Say whether NVLink leads from a GPU to the one next to an adapter."""
+        return gpu // self.bridged == self._gpu_of(rail) // self.bridged
+
+    def _reaches(self, gpu: int, rail: int) -> bool:
+        """Say whether a GPU reaches an adapter without crossing the processor."""
+        return self._is_near(gpu, rail) or self._relayed(gpu, rail) or self._below_one_switch(gpu, rail)
+
+    def _port_of_gpu(self, gpu: int) -> int:
+        """PCIe switch or root port that a GPU is behind: its own, or that of the first GPU on a shared one."""
+        if self.model.pcie_switches:
+            return gpu * self.model.pcie_switches // self.gpus
         first, shared = self.model.first_gpu_on_shared_root_port, self.model.gpus_on_shared_root_port
         return first if first is not None and first <= gpu < first + (shared or 1) else gpu
 
     def _numbers(self, block: _Block) -> NDArray[np.int32]:
-        """(H, G) end numbers of the devices of one block, (H, 1 + len(operations)) for the last."""
-        host = 1 + len(self.operations)
-        server = np.arange(len(self))[:, None] * (_Block.HOST * self.gpus + host)
-        inside = block * self.gpus + np.arange(host if block == _Block.HOST else self.gpus)
+        """(H, n) end numbers of the n devices of one block."""
+        sizes = [self.gpus, self.gpus, self.gpus, self.gpus * self.rails, 1 + len(self.operations)]
+        server = np.arange(len(self))[:, None] * sum(sizes)
+        inside = sum(sizes[:block]) + np.arange(sizes[block])
         numbers: NDArray[np.int32] = (self.fabric.n_end_ports + server + inside).astype(np.int32)
         return numbers
 
     def _inside(self) -> Devices:
-        """Return the devices of one server in the order of their blocks, with the names of its resources alone."""
-        model = self.model
+        """Return the devices of one server in the order of their blocks: their rails as end ports, and bare names."""
+        model, gpus, rails = self.model, range(self.gpus), range(self.rails)
         capacity: list[float] = []
         names: list[str] = []
 
-        def resource(name: str, figure: str, share: float = 1.0, unit: float = GBYTE) -> int:
+        def resource(name: str, figure: str, share: float = 1.0) -> dict[int, float]:
             value = getattr(model, figure)
             if value is None:
                 raise HeddleError(f"the catalog has no {figure} of {model.name}; the inside of a server needs it")
-            capacity.append(value * share * unit)
+            capacity.append(value * share * GBYTE)
             names.append(name)
-            return len(names) - 1
+            return {len(names) - 1: 1.0}
 
-        pcie = [
-            [resource(f"PCIe {side} GPU {gpu}", "gpu_pcie_gbyte_per_s") for side in ("from", "to")]
-            for gpu in range(model.gpus)
-        ]
-        port: dict[int, float] = {}
-        if model.gpus_on_shared_root_port:
-            # Both directions share it: the paper (section IV-D3) gives it 37.5 GB/s to the processor's bus, with two
-            # GPUs that send in one direction already at 37, and less when both directions are used.
-            port = {resource("shared root port", "root_port_gbyte_per_s"): 1.0}
-        direct: list[dict[int, float]] = [{}, {}]
-        if model.gpu_adapter_gibyte_per_s is not None:
-            for at, name in enumerate(("GPUs straight to adapter", "adapter straight to GPUs")):
-                direct[at] = {resource(name, "gpu_adapter_gibyte_per_s", unit=GIBYTE): 1.0}
-        # Vendors count both directions together.
-        bridge = [
-            [resource(f"NVLink {side} GPU {gpu}", "nvlink_gbyte_per_s", 0.5) for side in ("from", "to")]
-            for gpu in (range(model.gpus) if self.bridged > 1 else ())
-        ]
-        memory = resource("host memory", "memory_gbyte_per_s")
+        def both_ways(name: str, figure: str, share: float = 1.0) -> _Device:
+            return _Device(*(resource(name.format(*way), figure, share) for way in (("from", "to"), ("to", "from"))))
 
-        lanes = [({out: 1.0}, {into: 1.0}) for out, into in pcie]  # in the order of the properties above
-        ports = [self._root_port_of(gpu) for gpu in range(model.gpus)]
-        shares = [port if ports.count(own) > 1 else {} for own in ports]
-        devices = [_Device(out | share, into | share) for (out, into), share in zip(lanes, shares, strict=True)]
-        devices += [_Device(out, into) for out, into in lanes]
-        devices += [
-            _Device(out | share | direct[0], into | share | direct[1])
-            for (out, into), share in zip(lanes, shares, strict=True)
-        ]
-        devices += [_Device({out: 1.0}, {into: 1.0}) for out, into in bridge] or [_Device({}, {})] * model.gpus
-        devices += [_Device({}, {}), *(_Device({memory: count}, {memory: count}) for count in self.operations)]
+        nothing = _Device({}, {})
+        lanes = [both_ways(f"PCIe {{0}} GPU {gpu}", "gpu_host_gbyte_per_s") for gpu in gpus]
+        # The way from what hangs below a PCIe switch or root port to the rest of the server.
+        from_gpu, from_rail = [nothing] * self.gpus, [nothing] * self.rails
+        crosses = bool(self.operations) or self.bridged < self.gpus  # else NVLink carries all that would go there
+        if model.pcie_switches and crosses:
+            up = [
+                both_ways(f"PCIe switch {at} {{1}} host", "pcie_switch_gbyte_per_s")
+                for at in range(model.pcie_switches)
+            ]
+            from_gpu = [up[self._port_of_gpu(gpu)] for gpu in gpus]
+            from_rail = [_Device(*up[rail * model.pcie_switches // self.rails][::-1]) for rail in rails]
+        elif model.gpus_on_shared_root_port:
+            # Both directions share it: the paper on Fire-Flyer AI-HPC (section IV-D3) gives it 37.5 GB/s to the
+            # processor's bus, with two GPUs that send in one direction already at 37, and less when both are used.
+            port = resource("shared root port", "root_port_gbyte_per_s")
+            ports = [self._port_of_gpu(gpu) for gpu in gpus]
+            from_gpu = [_Device(port, port) if ports.count(own) > 1 else nothing for own in ports]
+        direct = [nothing] * self.rails
+        if model.gpu_adapter_gbyte_per_s is not None:
+            adapters = [f"adapter {rail}" if self.rails > 1 else "adapter" for rail in rails]
+            ways = [(f"GPUs straight to {adapter}", f"{adapter} straight to GPUs") for adapter in adapters]
+            direct = [_Device(*(resource(name, "gpu_adapter_gbyte_per_s") for name in way)) for way in ways]
+        joined = [nothing] * self.gpus
+        if self.bridged > 1 and model.nvlink_used_gbyte_per_s is not None:
+            joined = [both_ways(f"NVLink {{0}} GPU {gpu}", "nvlink_used_gbyte_per_s") for gpu in gpus]
+        elif self.bridged > 1:  # vendors count both directions together
+            joined = [both_ways(f"NVLink {{0}} GPU {gpu}", "nvlink_gbyte_per_s", 0.5) for gpu in gpus]
+        memory = resource("host memory", "memory_gbyte_per_s") if self.operations else {}
+
+        def at_adapter(gpu: int, rail: int) -> _Device:
+            if not self._is_near(gpu, rail) and self._relayed(gpu, rail):
+                relay = self._gpu_of(rail)
+                beyond, hop = at_adapter(relay, rail), joined[relay]
+                return _Device(
+                    joined[gpu].send | hop.receive | beyond.send, beyond.receive | hop.send | joined[gpu].receive
+                )
+            parts = [lanes[gpu], direct[rail]]
+            if not self._below_one_switch(gpu, rail):
+                parts[1:1] = [from_gpu[gpu], from_rail[rail]]
+            return _union(*parts)
+
+        devices = [_union(lane, share) for lane, share in zip(lanes, from_gpu, strict=True)]
+        devices += lanes + joined
+        devices += [at_adapter(gpu, rail) for gpu in gpus for rail in rails]
+        devices += [nothing]
+        devices += [_Device(used, used) for used in (dict.fromkeys(memory, count) for count in self.operations)]
+        rail_of = np.zeros(len(devices), np.int32)
+        rail_of[3 * self.gpus : (3 + self.rails) * self.gpus] = np.tile(rails, self.gpus)
         columns: dict[str, Any] = {}
         for direction in _Device._fields:
             rows: list[dict[int, float]] = [getattr(device, direction) for device in devices]
             columns[f"{direction}_offset"] = np.cumsum([0, *map(len, rows)]).astype(np.int64)
             columns[f"{direction}_resource"] = np.array([resource for row in rows for resource in row], np.int32)
             columns[f"{direction}_use"] = np.array([use for row in rows for use in row.values()], np.float64)
-        return Devices(np.zeros(len(devices), np.int32), np.array(capacity), tuple(names), **columns)
+        return Devices(rail_of, np.array(capacity), tuple(names), **columns)
+
+
+def _union(*parts: _Device) -> _Device:
+    """Return what takes the resources of all parts."""
+    send: dict[int, float] = {}
+    receive: dict[int, float] = {}
+    for part in parts:
+        send, receive = send | part.send, receive | part.receive
+    return _Device(send, receive)
 
 
 def join_devices(parts: Sequence[Devices]) -> Devices:

@@ -175,6 +175,26 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
     return MAPPINGS[mapping](fabric, hosts, np.random.default_rng(seed))
 
 
+def rails_of_hosts(fabric: Fabric) -> dict[int, NDArray[np.int32]]:
+    """Return the adapter ports of each host that are plugged in, rail after rail: ``mlx5_2`` before ``mlx5_10``.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("dgx-b200-superpod").fabric
+    >>> rails = simulate.rails_of_hosts(fabric)
+    >>> [fabric.names[fabric.end_node[end]] for end in rails[0][:3]]
+    ['gpu000 mlx5_0', 'gpu000 mlx5_1', 'gpu000 mlx5_2']
+    """
+    by_host: dict[int, list[tuple[list[str | int], int]]] = {}
+    for end in fabric.ends().tolist():
+        node = fabric.end_node[end]
+        name = [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", fabric.names[node])]
+        if fabric.host[node] >= 0:
+            by_host.setdefault(int(fabric.host[node]), []).append((name, end))
+    return {host: np.array([end for _, end in sorted(ends)], np.int32) for host, ends in by_host.items()}
+
+
 class EndPortNames:
     """The adapter ports of a fabric by name.
 

@@ -16,13 +16,13 @@ from simulate.network import NO_DEVICES, Devices
 from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import nccl_ring, nccl_tree
+from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
 from simulate.traffic.node import Servers, join_devices
-from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, zone_of
+from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
-    GpuAllreduceJob,
+    GpuCollectiveJob,
     Job,
     PlacedJob,
     RankedJob,
@@ -34,7 +34,7 @@ from simulate.workload.spec import (
 from simulate.workload.storage import storage_adapters
 from simulate.workload.training import flows_of_training
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, refusal
-from topo.fabric import Fabric, frozen
+from topo.fabric import Fabric, Role, frozen
 from topo.formats.yaml import Document, describe
 from topo.hardware.models import NodeModel
 
@@ -53,16 +53,16 @@ class RunningJob:
     where: str
     """Its place, as ``file:line:column``; for bare flows, the file of the flows."""
     ends: NDArray[np.int32]
-    """(n_ranks,) end port of each rank; all that take part, for bare flows."""
+    """(n_ranks,) end port of each rank; all adapters of each server, for GPUs; all that take part, for bare flows."""
     seed: int = 0
     """Of what the clients of a storage job draw."""
-    gpus: int = 1
-    """Ranks on each end port: the GPUs of a server whose inside is simulated."""
+    gpus: int | None = None
+    """GPUs that take part, where the inside of servers is simulated."""
 
     @property
     def n_ranks(self) -> int:
-        """Ranks that take part."""
-        return len(self.ends) * self.gpus
+        """Ranks that take part: GPUs, or end ports."""
+        return len(self.ends) if self.gpus is None else self.gpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,8 @@ class Workload:
     """(F,) number of the job that each flow belongs to, never falling."""
     storage: StorageSpec = field(default_factory=StorageSpec)
     """The file system of its storage jobs, whose flows come about as it is played."""
+    storage_server: NodeModel | None = None
+    """What the storage servers are; None without storage jobs."""
     devices: Devices = NO_DEVICES
     """The inside of servers whose GPUs take part; the flows of such jobs are between these devices."""
 
@@ -83,6 +85,11 @@ class Workload:
     def acts(self) -> bool:
         """Whether there are jobs whose flows are not known before it is played."""
         return any(isinstance(job.spec, StorageJob) for job in self.jobs)
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether anything depends on what the catalog says of servers."""
+        return bool(len(self.devices.end_port)) or self.storage_server is not None
 
     def alone(self, number: int) -> Workload:
         """Return one of the jobs without the others."""
@@ -117,7 +124,7 @@ def place_workload(
     rng
         For random mappings.
     models
-        Servers by name, for jobs of their GPUs.
+        Servers by name, for jobs of their GPUs and of storage.
 
     Raises
     ------
@@ -130,7 +137,7 @@ def place_workload(
     jobs: list[RunningJob] = []
     parts: list[Flows] = []
     for entry, job in zip(entries, spec.jobs, strict=True):
-        gpus, place = 1, entry.finding((), "", "").where
+        gpus, place = None, entry.finding((), "", "").where
         if isinstance(job, FlowsJob):
             flows = traces[job.name]
             ends = ends_of(flows)
@@ -138,12 +145,12 @@ def place_workload(
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(entry, job, size, rng)
-            if isinstance(job, GpuAllreduceJob):
-                servers, flows = placer.gpu_allreduce(entry, job, ends, models)
+            if isinstance(job, GpuCollectiveJob):
+                servers, flows = placer.gpu_collective(entry, job, ends, models)
                 behind = sum(len(part.end_port) for part in inside)
                 flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
                 inside.append(servers.devices)
-                gpus = servers.gpus
+                gpus = len(servers) * servers.gpus
             else:
                 flows = _flows(entry, job, fabric, ends, traces)
             flows = flows.on_level(ASK if job.sl is None else job.sl)
@@ -153,10 +160,10 @@ def place_workload(
         if sum(map(len, parts)) > MAX_FLOWS:
             raise entry.refusal((), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")
     _check_zones(spec, entries, fabric, jobs)
-    _check_storage(spec.storage, entries, fabric, jobs)
+    storage_server = _check_storage(spec.storage, entries, fabric, jobs, models)
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), [len(part) for part in parts]))
     devices = join_devices(inside) if inside else NO_DEVICES
-    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, devices)
+    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, devices)
 
 
 def ends_of(flows: Flows) -> NDArray[np.int32]:
@@ -186,12 +193,13 @@ class _Entry:
         return SpecError([self.finding(path, found, expected, hint)])
 
     @contextmanager
-    def refusing(self, key: str, found: str, expected: str) -> Iterator[None]:
-        """Give errors that come up within the place of a key."""
+    def refusing(self, path: tuple[str | int, ...], found: str, expected: str) -> Iterator[None]:
+        """Give errors that come up within a place in the job."""
         try:
             yield
         except HeddleError as error:
-            raise self.refusal((key,), found, expected, f"{error}.") from None
+            hint = str(error)
+            raise self.refusal(path, found, expected, hint if hint.endswith((".", "?")) else f"{hint}.") from None
 
 
 class _Placer:
@@ -207,6 +215,7 @@ class _Placer:
         """End ports of the jobs that have a place."""
         names = EndPortNames(fabric)
         self.named = [_look_up(entry, names) for entry in entries]
+        self.adapters = rails_of_hosts(fabric)
         for ends in self.named:
             if ends is not None:
                 self.free[ends] = False
@@ -221,24 +230,43 @@ class _Placer:
                 names = ", ".join(self.placed) or "none"
                 raise entry.refusal(("beside",), "", f"a placed job that stands before it: {names}")
             named = self.placed[job.beside]
+        whole = isinstance(job, GpuCollectiveJob)
+        if named is not None and whole:
+            if np.any(self.fabric.host[self.fabric.end_node[named]] < 0):
+                raise entry.refusal(("nodes",), "adapters that name no server", "adapters called after their servers")
+            self.adapters = dict(self.adapters) | self.by_host(named)
+            named = np.array([ends[0] for ends in self.by_host(named).values()], np.int32)
         if named is not None:
             if len(named) < (size or 1):
-                raise entry.refusal(("nodes",), f"{len(named)} names", f"{size or 1}, one a rank")
+                found = f"{len(named)} servers" if whole else f"{len(named)} names"
+                raise entry.refusal(("nodes",), found, f"{size or 1}, one a rank")
             chosen = named[:size]
             self.check_within(entry, job, chosen)
         else:
             chosen = self.choose(entry, job, size)
-            self.free[chosen] = False
         try:
-            self.placed[job.name] = MAPPINGS[job.mapping](self.fabric, chosen, rng)
+            chosen = MAPPINGS[job.mapping](self.fabric, chosen, rng)
         except HeddleError as error:
             raise entry.refusal(("mapping",), "", f"a mapping that fits. {error}") from None
-        return self.placed[job.name]
+        if whole:  # a server is placed by its first adapter, and takes all of them
+            hosts = self.fabric.host[self.fabric.end_node[chosen]].tolist()
+            chosen = np.concatenate([self.adapters[host] for host in hosts])
+        self.free[chosen] = False
+        self.placed[job.name] = chosen
+        return chosen
+
+    def by_host(self, ends: NDArray[np.int32]) -> dict[int, NDArray[np.int32]]:
+        """Return end ports by the host that they belong to, in the order of the first of each host."""
+        host = self.fabric.host[self.fabric.end_node[ends]]
+        return {int(number): ends[host == number] for number in dict.fromkeys(host.tolist())}
 
     def choose(self, entry: _Entry, job: PlacedJob, size: int | None) -> NDArray[np.int32]:
-        """Return free end ports for a job, in order."""
+        """Return free end ports for a job, in order; the first of each server for a job of whole servers."""
         fabric = self.fabric
         able = self.free & (fabric.role[fabric.end_node] == job.role)
+        if isinstance(job, GpuCollectiveJob):
+            firsts = [ends[0] for ends in self.adapters.values() if able[ends].all()]
+            able = np.isin(np.arange(fabric.n_end_ports), firsts)
         if job.zone is not None:
             able &= fabric.zone[fabric.end_node] == job.zone
         ends = np.flatnonzero(able).astype(np.int32)
@@ -253,7 +281,9 @@ class _Placer:
             where = "the fabric" if job.within == "fabric" else f"any {job.within}"
             if job.zone is not None:
                 where = f"zone {job.zone}" if job.within != "leaf" else f"any leaf of zone {job.zone}"
-            free = f"at most {most:,}: no more adapters of {job.role.name.lower()} servers are free in {where}"
+            what = f"{job.role.name.lower()} servers"
+            what = f"{what} with all their adapters" if isinstance(job, GpuCollectiveJob) else f"adapters of {what}"
+            free = f"at most {most:,}: no more {what} are free in {where}"
             raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), f"{size or 1:,} ranks", free)
         if size is None or size == len(ends):
             return ends
@@ -277,27 +307,64 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise entry.refusal(("nodes",), found, f"all in zone {job.zone}")
 
-    def gpu_allreduce(
-        self, entry: _Entry, job: GpuAllreduceJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
+    def gpu_collective(
+        self, entry: _Entry, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
     ) -> tuple[Servers, Flows]:
         """Return the servers of a job that simulates their inside, and its flows between their devices."""
-        if job.server not in models:
-            hint = did_you_mean(job.server, models)
-            raise entry.refusal(("server",), "", "a server of the catalog with GPUs", hint)
+        key, found = (("server",), "") if job.server else ((), f"{len(self.by_host(ends)):,} servers")
+        with entry.refusing(key, found, "servers that can be looked into"):
+            model = _model_of(self.fabric, ends, job.server, models)
         if self.looked_into[ends].any():
             found = "servers that another job looks into already"
             raise entry.refusal((), found, "servers of its own, for each job of this kind")
         self.looked_into[ends] = True
-        reduce, model = HFReduce(nvlink=job.nvlink, chunk_bytes=job.chunk), models[job.server]
-        with entry.refusing("algorithm", f"{job.algorithm} of {len(ends):,} servers", "what the servers can do"):
+        rows = [*self.by_host(ends).values()]
+        with entry.refusing(("algorithm",), f"{job.algorithm} of {len(rows):,} servers", "what the servers can do"):
+            odd = next((row for row in rows if len(row) != model.adapters), None)
+            if odd is not None:
+                host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
+                raise HeddleError(
+                    f"{host} has {len(odd)} adapter port{'s' * (len(odd) != 1)} in this fabric, and "
+                    f"{model.name} has {model.adapters}: what its GPUs send goes through all of them"
+                )
             if job.algorithm == "hfreduce":
-                servers = reduce.servers(model, self.fabric, ends)
+                reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
+                servers = reduce.servers(model, self.fabric, np.stack(rows))
                 once = reduce.flows(servers, job.size)
             else:
-                servers = Servers(model, self.fabric, ends, nvlink=job.nvlink)
-                once = (nccl_ring if job.algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
+                servers = Servers(model, self.fabric, np.stack(rows), nvlink=job.nvlink)
+                if job.algorithm == "nccl-all-to-all":
+                    once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
+                else:
+                    once = (nccl_ring if job.algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
         _check_repeat(entry, job, len(once))
         return servers, repeated(once.waiting_first(job.compute), job.repeat)
+
+
+def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
+    """Return what the servers of end ports are, as the fabric knows; as the workload says, where it does not.
+
+    Raises
+    ------
+    HeddleError
+        When neither says it, both say different things, or the servers are of several models or none of the catalog.
+    """
+    host = fabric.host[fabric.end_node[ends]]
+    numbers = np.where(host >= 0, fabric.host_model[host], -1) if len(fabric.host_model) else np.full(len(ends), -1)
+    known = sorted(fabric.models[number] for number in np.unique(numbers[numbers >= 0]).tolist())
+    if len(known) > 1:
+        raise HeddleError(f"The servers are of several models ({', '.join(known)}); choose those of one")
+    if said is not None and known and known != [said]:
+        raise HeddleError(f"The servers of this fabric are {known[0]}, not {said}: leave `server` out")
+    if said is None and np.any(numbers < 0):
+        raise HeddleError(
+            "Cannot tell what the servers are: the fabric does not say it, as one read from a dump; name their model "
+            "of the catalog as `server`"
+        )
+    name = said or known[0]
+    if name not in models:
+        raise HeddleError(f"The catalog has no server {name}. {did_you_mean(name, models)}".strip())
+    return models[name]
 
 
 def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
@@ -309,13 +376,13 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     seen: dict[int, int] = {}
     for at, name in enumerate(job.nodes):
         found = names.find(name)
-        if len(found) != 1:
+        if not found or (len(found) > 1 and not isinstance(job, GpuCollectiveJob)):
             findings.append(entry.finding(("nodes", at), "", *names.advice(name)))
         elif found[0] in seen:
             hint = f"It is rank {seen[found[0]]} already."
             findings.append(entry.finding(("nodes", at), "", "each adapter port once", hint))
         else:
-            seen[found[0]] = at
+            seen |= dict.fromkeys(found, at)
     if findings:
         raise SpecError(findings[:20])
     return np.array([*seen], np.int32)
@@ -330,19 +397,19 @@ def _flows(
             job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat, compute_s=job.compute
         )
         found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"
-        with entry.refusing("algorithm", found, "what the algorithm can take"):
+        with entry.refusing(("algorithm",), found, "what the algorithm can take"):
             messages = task.schedule(fabric)
         _check_repeat(entry, job, len(messages))
         return task.flows(fabric, messages)
     if isinstance(job, TrainingJob):
         found = f"{job.parallel} parallel training of {len(ends):,} ranks"
-        with entry.refusing("parallel", found, "what the ranks can do"):
+        with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, ends, job.algorithm, job.group)
             return flows_of_training(job, len(ends), groups).placed(ends)
     return Flows.of([], [], []) if isinstance(job, StorageJob) else traces[job.name].placed(ends)
 
 
-def _check_repeat(entry: _Entry, job: CollectiveJob | GpuAllreduceJob, messages: int) -> None:
+def _check_repeat(entry: _Entry, job: CollectiveJob | GpuCollectiveJob, messages: int) -> None:
     """Refuse more flows than there may be."""
     if messages * job.repeat > MAX_FLOWS:
         found = f"{messages:,} messages, {job.repeat:,} times"
@@ -360,15 +427,26 @@ def _check_zones(spec: WorkloadSpec, entries: Sequence[_Entry], fabric: Fabric, 
         raise across[limit].refusal((), found, f"at most {limit} (`cross_zone_jobs`)", hint)
 
 
-def _check_storage(setup: StorageSpec, entries: Sequence[_Entry], fabric: Fabric, jobs: Sequence[RunningJob]) -> None:
-    """Refuse storage jobs where nobody stores or nothing is to do, and more replicas or reads than there can be."""
+def _check_storage(
+    setup: StorageSpec,
+    entries: Sequence[_Entry],
+    fabric: Fabric,
+    jobs: Sequence[RunningJob],
+    models: Mapping[str, NodeModel],
+) -> NodeModel | None:
+    """Return what the storage servers are, None without storage jobs.
+
+    Refuse such jobs where nobody stores or nothing is to do, and more replicas or reads than there can be.
+    """
     acts = 0
+    server = None
     for entry, job in zip(entries, jobs, strict=True):
         spec = job.spec
         if not isinstance(spec, StorageJob):
             continue
         try:
             servers = len(storage_adapters(fabric))
+            server = server or _model_of(fabric, fabric.ends(role=Role.STORAGE), setup.server, models)
         except HeddleError as error:
             raise entry.refusal(("kind",), "", f"storage servers. {error}.") from None
         if setup.replicas > servers:
@@ -381,3 +459,4 @@ def _check_storage(setup: StorageSpec, entries: Sequence[_Entry], fabric: Fabric
         if acts > MAX_ACTS:
             expected = f"at most {MAX_ACTS:,}: fewer batches, or larger samples and chunks"
             raise entry.refusal((), f"{acts:,} reads and writes up to here", expected)
+    return server

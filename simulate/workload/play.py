@@ -22,11 +22,10 @@ from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes
 from simulate.traffic.flows import Flows
 from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
-from simulate.workload.spec import CollectiveJob, FlowsJob, GpuAllreduceJob, StorageJob
+from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, StorageJob
 from simulate.workload.storage import Client, File, Storage
 from topo.errors import FlowError, HeddleError
 from topo.fabric import frozen
-from topo.hardware.catalog import load_catalog
 from topo.hardware.models import NodeModel
 from topo.table import Column, Table
 
@@ -57,7 +56,7 @@ class JobResult:
 
     name: str
     kind: str
-    """``collective``, ``gpu-allreduce``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
+    """``collective``, ``gpu-collective``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
     ranks: int
     """End ports that take part; GPUs, where the inside of servers is simulated."""
     flows: int
@@ -264,13 +263,13 @@ def play(
         n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
 
     def jobs(workload: Workload, text: str, n_bins: int) -> tuple[Workload, Outcome]:
-        if not workload.acts:
+        if workload.storage_server is None or not workload.acts:
             return workload, move(network, workload.flows, text, n_bins)
         step(text, None)
         return play_with_storage(
             network,
             workload,
-            load_catalog().node(workload.storage.server),
+            workload.storage_server,
             n_bins=n_bins,
             progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s", None),
         )
@@ -412,7 +411,7 @@ def job_results(
         start = start if np.isfinite(start) else job.spec.start
         finish = float(outcome.finish_s[mine].max(initial=start))
         times = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
-        spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuAllreduceJob)) else None
+        spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
         results.append(
             JobResult(
                 name=job.spec.name,
@@ -423,7 +422,7 @@ def job_results(
                 start_s=start,
                 finish_s=finish,
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
-                collective=getattr(spec, "collective", "allreduce") if spec else None,
+                collective=spec.collective if spec else None,
                 algorithm=spec.algorithm if spec else None,
                 size_bytes=spec.size if spec else None,
                 once_s=(finish - start) / spec.repeat - spec.compute if spec else None,

@@ -15,15 +15,15 @@ from simulate.workload.formats.flows_csv import read_flows_csv
 from simulate.workload.formats.goal import read_goal
 from simulate.workload.goal import flows_of_goal
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
-from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, GpuAllreduceJob, WorkloadSpec
+from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, WorkloadSpec
 from topo.errors import did_you_mean, refusal
 from topo.fabric import Fabric, frozen
 from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
-from topo.hardware.catalog import config_root, load_catalog
+from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.schema.validation import validate
 
 
-def read_workload(path: str | Path, fabric: Fabric, seed: int = 0) -> Workload:
+def read_workload(path: str | Path, fabric: Fabric, seed: int = 0, catalog: Catalog | None = None) -> Workload:
     """Read a workload's YAML and the files that it names, and place its jobs on a fabric.
 
     Parameters
@@ -34,6 +34,8 @@ def read_workload(path: str | Path, fabric: Fabric, seed: int = 0) -> Workload:
         The fabric.
     seed
         Of random mappings, and of what clients of storage draw.
+    catalog
+        What is inside servers; that which ships when left out.
 
     Returns
     -------
@@ -52,11 +54,16 @@ def read_workload(path: str | Path, fabric: Fabric, seed: int = 0) -> Workload:
     >>> [job.spec.name for job in workload.jobs], len(workload.flows)
     (['allreduce'], 480)
     """
-    return _read(read_yaml(Path(path)), Path(path).parent, fabric, seed)
+    return _read(read_yaml(Path(path)), Path(path).parent, fabric, seed, catalog)
 
 
 def parse_workload(
-    spec: str | Mapping[str, Any], fabric: Fabric, seed: int = 0, *, folder: str | Path = "."
+    spec: str | Mapping[str, Any],
+    fabric: Fabric,
+    seed: int = 0,
+    *,
+    folder: str | Path = ".",
+    catalog: Catalog | None = None,
 ) -> Workload:
     """Make a workload of a spec that is given as YAML text or as a mapping of plain values.
 
@@ -64,7 +71,7 @@ def parse_workload(
     ----------
     spec
         What a YAML file would hold.
-    fabric, seed
+    fabric, seed, catalog
         As of `read_workload`.
     folder
         Folder that files which jobs name are relative to.
@@ -86,7 +93,7 @@ def parse_workload(
     24
     """
     document = parse_yaml(spec, "workload") if isinstance(spec, str) else mapping_document(spec)
-    return _read(document, Path(folder), fabric, seed)
+    return _read(document, Path(folder), fabric, seed, catalog)
 
 
 def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
@@ -113,7 +120,7 @@ def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
     >>> import topo, simulate
     >>> workload = simulate.preset("hfreduce", topo.preset("lab-20").fabric)
     >>> [(job.spec.kind, job.n_ranks) for job in workload.jobs]
-    [('gpu-allreduce', 128)]
+    [('gpu-collective', 128)]
     """
     presets = {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
     if name not in presets:
@@ -135,7 +142,7 @@ def bare_flows(flows: Flows, path: str) -> Workload:
     return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
 
 
-def _read(document: Document, folder: Path, fabric: Fabric, seed: int) -> Workload:
+def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: Catalog | None) -> Workload:
     spec = validate(WorkloadSpec, document)
     traces: dict[str, Flows] = {}
     for job in spec.jobs:
@@ -145,5 +152,5 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int) -> Worklo
             traces[job.name] = flows_of_chakra(read_chakra(folder / job.file), job.algorithms)
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric)
-    models = load_catalog().nodes if any(isinstance(job, GpuAllreduceJob) for job in spec.jobs) else {}
+    models = (catalog or load_catalog()).nodes
     return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models)

@@ -82,25 +82,32 @@ class CollectiveJob(RankedJob):
         return algorithm or next(iter(names), "")
 
 
-class GpuAllreduceJob(RankedJob):
-    """An allreduce of all GPUs of servers, with what happens inside them; a rank is a server."""
+class GpuCollectiveJob(RankedJob):
+    """A collective of all GPUs of servers, with what happens inside them; `ranks` counts servers here."""
 
-    kind: Literal["gpu-allreduce"]
-    """An allreduce of GPUs, over PCIe, host memory and NVLink."""
-    algorithm: Literal["hfreduce", "nccl-ring", "nccl-tree"]
-    """HFReduce, or NCCL's ring or trees."""
+    kind: Literal["gpu-collective"]
+    """A collective of GPUs, over PCIe, host memory and NVLink."""
+    algorithm: Literal["hfreduce", "nccl-ring", "nccl-tree", "nccl-all-to-all"]
+    """HFReduce, NCCL's rings or trees: allreduces; or NCCL's all-to-all."""
     size: Annotated[Bytes, Field(gt=0)]
     """Buffer of each GPU."""
     chunk: Annotated[Bytes, Field(gt=0)] = 2**19
-    """The most that is moved at a time."""
-    nvlink: bool = False
-    """Whether bridges of NVLink are plugged in."""
-    server: str = "pcie-a100"
-    """Model of the catalog that the servers are."""
+    """The most that is moved at a time, in an allreduce."""
+    nvlink: bool | None = None
+    """Whether bridges of NVLink are plugged in; none are when left out. NVSwitches always are."""
+    pxn: bool = True
+    """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
+    server: str | None = None
+    """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """How often, one after another."""
     compute: Seconds = 0.0
     """What is computed before it begins, each time."""
+
+    @property
+    def collective(self) -> str:
+        """What the GPUs do together."""
+        return "all-to-all" if self.algorithm == "nccl-all-to-all" else "allreduce"
 
 
 class GoalJob(PlacedJob):
@@ -213,8 +220,8 @@ class StorageJob(RankedJob):
 class StorageSpec(SpecModel):
     """How the file system of all storage jobs is set up."""
 
-    server: str = "storage-3fs"
-    """Model of the catalog whose SSDs the storage servers have."""
+    server: str | None = None
+    """Model of the catalog that the storage servers are, for a fabric that does not know it, such as a dump."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 2  # the paper's mirror redundancy
     """Servers that hold a chunk."""
     chunk: Annotated[Bytes, Field(gt=0)] = 2**20  # the example of 3FS's deployment guide
@@ -239,7 +246,7 @@ class FlowsJob(JobBase):
 
 
 Job = Annotated[
-    CollectiveJob | GpuAllreduceJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob,
+    CollectiveJob | GpuCollectiveJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob,
     Field(discriminator="kind"),
 ]
 

@@ -182,20 +182,28 @@ class NodeModel(HardwareModel):
     """Measured, one GPU."""
     memory_gbyte_per_s: Number | None = None
     """Practical bandwidth of host memory, both sockets."""
-    gpu_pcie_gbyte_per_s: Number | None = None
-    """GPU to host memory, one direction."""
+    gpu_host_gbyte_per_s: Number | None = None
+    """GPU to its processor, one direction: over PCIe, or NVLink-C2C."""
+    pcie_switches: Whole | None = None
+    """PCIe switches. The GPUs, and the adapters, hang below them in equal parts and in order."""
+    pcie_switch_gbyte_per_s: Number | None = None
+    """From a PCIe switch to the processor, one direction; all that hangs below it shares this."""
     root_port_gbyte_per_s: Number | None = None
     """From a PCIe root port to the processor's bus, both directions together; GPUs that share a port share this."""
     gpus_on_shared_root_port: Whole | None = None
     """GPUs that share one root port, where others have their own."""
     first_gpu_on_shared_root_port: Whole | None = None
     """The first of them, counted from 0; the others follow it."""
-    gpu_adapter_gibyte_per_s: Number | None = None
-    """GPU to adapter directly, without passing through host memory."""
+    gpu_adapter_gbyte_per_s: Number | None = None
+    """What GPUs reach through one adapter directly, one direction, without passing through host memory."""
     nvlink_gbyte_per_s: Number | None = None
     """Of one GPU, both directions together, as vendors count."""
+    nvlink_used_gbyte_per_s: Number | None = None
+    """What NCCL gets of one GPU's NVLink in one direction; half of `nvlink_gbyte_per_s` where it is left out."""
     nvlink_gpus: Whole | None = None
     """GPUs that NVLink connects with one another."""
+    nvswitches: Whole | None = None
+    """NVSwitches that NVLink runs through; without any, NVLink is bridges, which may be plugged in or not."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -464,3 +464,30 @@ def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captur
     shown = capsys.readouterr().out
     assert "[/x] [31mleaf0:1" in shown
     assert "\x1b" not in shown
+
+
+def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    """A folder does not hold the catalog that it was planned with, and another one is no substitute."""
+    job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: nccl-ring, size: 8 MB}]")
+    once = simulate(capsys, lab, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
+    assert once == simulate(capsys, LAB, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
+    (tmp_path / "own").mkdir()
+    rows = "model,gpu_adapter_gbyte_per_s,source,date,confidence\npcie-a100,4,mine,2026-11-22,own\n"
+    written(tmp_path / "own" / "nodes.csv", rows)
+    spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
+    assert simulate(capsys, spec, "-w", job)["jobs"][0]["bus_gbytes_per_s"] < 0.5 * once
+    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
+    assert "planned with another catalog than the one that ships" in refused(capsys, tmp_path / "out", "-w", job)
+    written(tmp_path / "out" / "plan.json", "[]")
+    assert "plan.json: found no catalog_sha256" in refused(capsys, tmp_path / "out", "-w", job)
+
+
+def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Captured) -> None:
+    job = "{name: a, kind: gpu-collective, algorithm: nccl-ring, size: 8 MiB"
+    dump = lab / "fabric.ibnetdiscover"
+    tables = ("--tables", lab / "opensm" / "lfts")
+    said = refused(capsys, dump, *tables, "-w", written(tmp_path / "w.yaml", f"jobs: [{job}}}]"))
+    assert "Cannot tell what the servers are" in said
+    named = written(tmp_path / "n.yaml", f"jobs: [{job}, server: pcie-a100, ranks: 16}}]")
+    found = simulate(capsys, dump, *tables, "-w", named)["jobs"][0]
+    assert found["ranks"] == 128

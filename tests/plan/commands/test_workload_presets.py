@@ -15,6 +15,7 @@ ISSUE = {
     "HFReduce with NVLink": "hfreduce-nvlink",
     "NCCL's ring": "nccl-ring",
     "NCCL's tree": "nccl-tree",
+    "NCCL's all-to-all": "nccl-all-to-all",
     "3FS": "storage-reads",
     "3FS without its limit": "storage-reads-no-limit",
     "incast": "storage-incast",

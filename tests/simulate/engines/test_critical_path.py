@@ -25,7 +25,7 @@ def test_of_equals_the_lowest_number_counts() -> None:
 
 
 def test_times_are_told_by_kind_the_longest_first() -> None:
-    gpu, memory = SERVERS.gpu_over_pcie[0, 0], SERVERS.memory(1)[0]
+    gpu, memory = SERVERS.gpu_over_host[0, 0], SERVERS.memory(1)[0]
     flows = Flows.of([gpu, memory], [memory, SERVERS.memory(1)[1]], [27e9, 50e9], after=([1], [0]))
     outcome = outcome_of(SERVERS, flows)
     n_ports = outcome.network.fabric.n_ports

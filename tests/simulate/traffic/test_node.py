@@ -23,7 +23,7 @@ def pair() -> Servers:
 
 
 def test_each_gpu_has_its_own_lanes_each_way(pair: Servers) -> None:
-    gpus, memory = pair.gpu_over_pcie[0, :5], pair.memory(1)[0]
+    gpus, memory = pair.gpu_over_host[0, :5], pair.memory(1)[0]
     out = outcome_of(pair, Flows.of(gpus, memory, SIZE))
     both = outcome_of(pair, Flows.of([*gpus, memory], [memory] * 5 + [gpus[0]], SIZE))
 
@@ -33,7 +33,7 @@ def test_each_gpu_has_its_own_lanes_each_way(pair: Servers) -> None:
 
 
 def test_gpus_5_and_6_share_a_root_port_both_ways_together(pair: Servers) -> None:
-    five, six = pair.gpu_over_pcie[0, [5, 6]]
+    five, six = pair.gpu_over_host[0, [5, 6]]
     memory = pair.memory(1)[0]
 
     assert outcome_of(pair, Flows.of(five, memory, SIZE)).makespan_s == pytest.approx(1.0)
@@ -100,7 +100,7 @@ def test_a_collective_of_gpus_moves_what_its_schedule_says() -> None:
 
 
 def test_devices_stand_behind_the_end_ports_and_apart(pair: Servers) -> None:
-    numbers = [pair.gpu_over_pcie, pair.gpu_behind_port, pair.gpu_at_adapter, pair.gpu_over_nvlink, pair.processor]
+    numbers = [pair.gpu_over_host, pair.gpu_behind_port, pair.gpu_at_adapter, pair.gpu_over_nvlink, pair.processor]
     numbers += [pair.memory(use) for use in OPERATIONS]
     every = np.concatenate([number.ravel() for number in numbers])
 
@@ -112,7 +112,7 @@ def test_devices_stand_behind_the_end_ports_and_apart(pair: Servers) -> None:
     [
         ({"gpus": 0}, "has no GPU"),
         ({"memory_gbyte_per_s": None}, "no memory_gbyte_per_s"),
-        ({"gpu_pcie_gbyte_per_s": None}, "no gpu_pcie_gbyte_per_s"),
+        ({"gpu_host_gbyte_per_s": None}, "no gpu_host_gbyte_per_s"),
         ({"root_port_gbyte_per_s": None}, "no root_port_gbyte_per_s"),
         ({"first_gpu_on_shared_root_port": None}, "expected both"),
         ({"first_gpu_on_shared_root_port": 7}, "within its 8 GPUs"),
@@ -120,7 +120,7 @@ def test_devices_stand_behind_the_end_ports_and_apart(pair: Servers) -> None:
 )
 def test_refuses_what_the_catalog_does_not_know(figures: dict[str, object], what: str) -> None:
     with pytest.raises(HeddleError, match=what):
-        Servers(model(**figures), routed_tree()[0], ends(2))
+        Servers(model(**figures), routed_tree()[0], ends(2), (1.0,))
 
 
 def test_refuses_gpus_that_bridges_do_not_divide() -> None:
@@ -142,6 +142,6 @@ def test_refuses_no_servers_and_memory_that_was_not_asked_for(pair: Servers) -> 
 
 
 def test_what_is_not_known_does_not_limit() -> None:
-    free = Servers(model(gpu_adapter_gibyte_per_s=None), routed_tree()[0], ends(2))
+    free = Servers(model(gpu_adapter_gbyte_per_s=None), routed_tree()[0], ends(2))
 
     assert outcome_of(free, flow(free, 0, 8)).makespan_s == pytest.approx(27 / 25)  # the link

@@ -18,8 +18,11 @@ from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
 from topo.formats.yaml import parse_yaml
+from topo.hardware.catalog import load_catalog
 from topo.hardware.speeds import LinkSpeed
 from topo.schema.validation import validate
+
+NODES = load_catalog().nodes
 
 
 def two_zones() -> Fabric:
@@ -34,7 +37,8 @@ def two_zones() -> Fabric:
             for slot in range(5):
                 role = Role.STORAGE if slot == 4 else Role.COMPUTE
                 host = f"{'storage' if slot == 4 else 'gpu'}{zone}{at}{slot}"
-                node = build.adapter(host, "mlx5_0", model="C", host_model="H", role=role, zone=zone)
+                model = "storage-3fs" if slot == 4 else "pcie-a100"
+                node = build.adapter(host, "mlx5_0", model="C", host_model=model, role=role, zone=zone)
                 build.link(node, 1, leaf, slot + 1, speed)
     return build.build()
 
@@ -44,7 +48,9 @@ FABRIC = two_zones()
 
 def placed(text: str, traces: dict[str, Flows] | None = None, seed: int = 0) -> Workload:
     document = parse_yaml(text, "w.yaml")
-    return place_workload(validate(WorkloadSpec, document), document, FABRIC, traces or {}, np.random.default_rng(seed))
+    return place_workload(
+        validate(WorkloadSpec, document), document, FABRIC, traces or {}, np.random.default_rng(seed), NODES
+    )
 
 
 def refused(text: str, traces: dict[str, Flows] | None = None) -> str:
@@ -168,7 +174,7 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
         (job(collective="allreduse"), "expected one of allreduce, .*Did you mean `allreduce`"),
         (
             job(kind="colective"),
-            'found the text "colective"; expected one of chakra, .*, goal, gpu-allreduce, storage, training. Did you',
+            'found the text "colective"; expected one of chakra, .*, goal, gpu-collective, storage, training. Did you',
         ),
         (job(ranks=17), "w.yaml:6:10: found 17 ranks; expected at most 16: no more adapters of compute servers"),
         (job(ranks=5, within="leaf"), "w.yaml:6:10: found 5 ranks; expected at most 4: .*free in any leaf"),

@@ -35,7 +35,9 @@ jobs:
 
 def placed(text: str, seed: int = 0) -> Workload:
     document = parse_yaml(text, "w.yaml")
-    return place_workload(validate(WorkloadSpec, document), document, FABRIC, {}, np.random.default_rng(seed))
+    return place_workload(
+        validate(WorkloadSpec, document), document, FABRIC, {}, np.random.default_rng(seed), CATALOG.nodes
+    )
 
 
 def run(text: str, seed: int = 0, network: Network = NETWORK) -> tuple[Workload, Outcome]:
@@ -117,7 +119,7 @@ def test_refuses_storage_where_nobody_stores() -> None:
     document = parse_yaml("jobs: [{name: reads, kind: storage, batches: 1}]", "w.yaml")
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(SpecError, match=r"w\.yaml:1:28: found .* expected storage servers"):
-        place_workload(validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0))
+        place_workload(validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0), CATALOG.nodes)
 
 
 def test_plays_flows_collectives_and_workloads_alike() -> None:

@@ -1,4 +1,4 @@
-"""Allreduces of GPUs as jobs of a workload: the ceilings of docs/hfreduce.md, beside other jobs, and refusals."""
+"""Collectives of GPUs as jobs of a workload: the ceilings of docs/hfreduce.md, beside other jobs, and refusals."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def placed(*jobs: str) -> Workload:
 
 
 def job(name: str, algorithm: str, **keys: object) -> str:
-    said = {"name": name, "kind": "gpu-allreduce", "algorithm": algorithm, "size": "186 MiB", "ranks": 8} | keys
+    said = {"name": name, "kind": "gpu-collective", "algorithm": algorithm, "size": "186 MiB", "ranks": 8} | keys
     return ", ".join(
         f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in said.items()
     )
@@ -101,8 +101,9 @@ def test_a_network_takes_devices_on() -> None:
 @pytest.mark.parametrize(
     ("jobs", "says"),
     [
-        ([job("a", "hfreduce", server="pcie-a1000")], "w.yaml:2:88: found"),
-        ([job("a", "hfreduce", server="storage-3fs")], "has no GPU"),
+        ([job("a", "hfreduce", server="pcie-a1000")], "w.yaml:2:89: found"),
+        ([job("a", "hfreduce", server="storage-3fs")], "The servers of this fabric are pcie-a100, not storage-3fs"),
+        ([job("a", "hfreduce", role="storage", ranks=2)], "storage-3fs has no GPU"),
         ([job("a", "hfreduce", server="dgx-a100")], "w.yaml:2:"),
         ([job("a", "hfreduce"), job("b", "nccl-ring", beside="a")], "w.yaml:3:3: found servers that another job looks"),
         ([job("a", "hfreduce", chunk="1 B")], "take larger chunks"),
