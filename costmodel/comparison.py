@@ -60,8 +60,9 @@ def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
     Parameters
     ----------
     source : str or Path
-        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``storage``, ``training``), or the path of
-        a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a citation in each row.
+        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
+        ``training``), or the path of a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a
+        citation in each row.
 
     Raises
     ------
