@@ -44,7 +44,7 @@ SUBJECTS = {
         "costmodel/bills.py",
         ("tests/costmodel/test_bills.py", "tests/costmodel/test_counts.py"),
         (
-            M("one transceiver a fibre", "part.optic, place] += 2", "part.optic, place] += 1"),
+            M("a transceiver for each port of a cage", 'counted.add(("cage", cage))', "pass"),
             M("a frame that is not full is left out", '"frame"] = -(-count //', '"frame"] = (count //'),
             M("one power distribution unit a rack", "= 2 * layout.n_racks", "= layout.n_racks"),
             M("spare parts draw power", "if line.place != SPARE)", ")"),
@@ -59,7 +59,7 @@ SUBJECTS = {
                 "servers[fabric.hosts[host]]",
                 'servers[f"{subnet} {fabric.hosts[host]}"]',
             ),
-            M("both legs of a splitter are cables", "counted.add(cable)", "counted.add(-1)"),
+            M("both legs of a splitter are cables", 'counted.add(("cable", cable))', "pass"),
         ),
     ),
     "price": Subject(

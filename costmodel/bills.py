@@ -164,6 +164,7 @@ def make_bill(
     """
     parts: Counter[Part] = Counter()
     servers: dict[str, tuple[str, str]] = {}
+    counted: set[tuple[str, int]] = set()
     for subnet, fabric in enumerate(fabrics):
         roles = [Role(role).name.lower() for role in fabric.role.tolist()]
         models = [fabric.models[model] if model >= 0 else UNKNOWN for model in fabric.model.tolist()]
@@ -177,7 +178,7 @@ def make_bill(
                 parts["adapter", models[node], server] += 1
                 if host >= 0:
                     servers[fabric.hosts[host]] = (server, roles[node])
-        parts.update(_cables(fabric, roles, catalog, None if cablings is None else cablings[subnet]))
+        parts.update(_cables(fabric, roles, catalog, None if cablings is None else cablings[subnet], counted))
     for model_name, role in servers.values():
         parts["node", model_name, role] += 1
     parts = _by_the_frame(parts, catalog)
@@ -202,10 +203,13 @@ def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
     return result
 
 
-def _cables(fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cabling | None) -> Counter[Part]:
-    """Count cables, fibres and transceivers by what they connect, the end nearer to the hosts first: ``leaf - spine``.
+def _cables(
+    fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cabling | None, counted: set[tuple[str, int]]
+) -> Counter[Part]:
+    """Count cables and fibres by what they connect, the end nearer to the hosts first: ``leaf - spine``; transceivers.
 
-    Without a cabling each link is a cable of its speed.
+    Without a cabling each link is a cable of its speed. ``counted`` holds the numbers of cables and cages that were
+    counted, and gets more: links share a cable and ports a cage, within a subnet and over several.
     """
     ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
@@ -217,14 +221,19 @@ def _cables(fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cab
         for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
             parts["cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link]] += 1
         return parts
-    counted = {-1}
     for place, index, cable in zip(places, cabling.part.tolist(), cabling.cable.tolist(), strict=True):
-        if cable not in counted:  # the second leg of a splitter is in a cable that was counted
-            counted.add(cable)
-            part = cabling.parts[index]
-            if part.kind == "fibre":
-                parts["fibre", f"{part.item}, {part.length_m:g} m", place] += 1
-                parts["optic", part.optic, place] += 2
-            else:
-                parts["cable", part.item, place] += 1
+        if cable < 0 or ("cable", cable) in counted:
+            continue
+        counted.add(("cable", cable))
+        part = cabling.parts[index]
+        if part.kind.startswith("fibre"):
+            listed = part.item in catalog.cables
+            parts["fibre", part.item if listed else f"{part.item}, {part.length_m:g} m", place] += part.pieces
+        else:
+            parts["cable", part.item, place] += 1
+    for port in np.flatnonzero(cabling.optic >= 0).tolist():
+        cage = int(cabling.cage[port])
+        if ("cage", cage) not in counted:
+            counted.add(("cage", cage))
+            parts["optic", cabling.optic_of(port), roles[fabric.port_node[port]]] += 1
     return parts

@@ -30,13 +30,14 @@ def landmarks(needs: Needs, catalog: Catalog) -> Iterator[tuple[str, AnyShape]]:
     for switch in needs.switches:
         frame = catalog.switch(switch).chips > 1
         for taper in (1.0,) if frame else TAPERS:
-            tree = FatTree(shape="fat-tree", switch=switch, oversubscription=taper)
+            tree = FatTree(shape="fat-tree", switch=switch, oversubscription=taper, levels=2)
             yield f"two levels of {switch}{_tapered(taper)}", tree
             yield from _planes(needs, catalog, tree)
             for joint in needs.switches:
                 if catalog.switch(joint).chips == 1:
                     yield from _zones(needs, catalog, tree, joint)
         if not frame:
+            yield f"one {switch}", FatTree(shape="fat-tree", switch=switch, levels=1)
             for leaf, spine in [(taper, 1.0) for taper in TAPERS] + [(1.0, taper) for taper in TAPERS[1:]]:
                 tree = FatTree(
                     shape="fat-tree", switch=switch, levels=3, oversubscription=leaf, spine_oversubscription=spine

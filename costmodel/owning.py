@@ -190,7 +190,7 @@ def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
     ...     "owning": {"years": 5, "pue": 1.3, "price_per_kwh": 0.1, "currency": "USD"},
     ... }))
     >>> round(owned.energy_kwh_per_year)
-    205740
+    195939
     """
     stated = stated or cluster.spec.owning
     if stated is None:

@@ -30,7 +30,8 @@ class Line:
     """Model in the catalog; of a cable whose length is not known yet, its speed, such as ``4xHDR``."""
     count: int
     place: str
-    """Where it goes: a switch or server by its role, an adapter by its server's model, a cable by its ends' roles."""
+    """Where it goes: a switch, a server or a transceiver in one by its role, an adapter by its server's model, a cable
+    by the roles of its ends."""
 
     def __str__(self) -> str:
         return f"{self.count:,} x {self.item} ({self.kind}, {self.place})"

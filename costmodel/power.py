@@ -98,8 +98,6 @@ def _cable(line: Line, catalog: Catalog) -> PowerLine:
     if not known:
         return PowerLine(line, None, None, "")
     watts, source = max(known, key=lambda pair: pair[0])
-    if line.kind == "optic":  # two a link, of which those in servers are in the servers' power
-        watts /= 2
     note = "" if model else "taken to be optical: "
     # The most that a switch draws holds its optics already.
     return PowerLine(line, ends * watts, 0.0, note + cite(source))

@@ -23,7 +23,8 @@ Fabrics
     ``write_fabric``  writes a fabric with everything that it knows
     ``Layout``  where every device of a cluster stands
     ``Cabling``  which cable each link of a subnet takes
-    ``cable_legs``  the links in each cable of a subnet: two in a splitter
+    ``Panel``  the cages of a subnet, and what is printed at each port
+    ``panels``  the panels of all subnets of a cluster
     ``backplane``  which links of a subnet need no cable
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes

@@ -38,7 +38,8 @@ from .roles import apply_rules as apply_rules
 from .roles import read_role_rules as read_role_rules
 from .room.cables import Cabling as Cabling
 from .room.cables import backplane as backplane
-from .room.cables import cable_legs as cable_legs
+from .room.panels import Panel as Panel
+from .room.panels import panels as panels
 from .room.racks import Layout as Layout
 from .schema.base import TrafficClass as TrafficClass
 from .schema.cluster import ClusterSpec as ClusterSpec

@@ -1,8 +1,9 @@
 """``cables.csv``: every cable with both its ends, for the crew that pulls it.
 
 Labels follow ANSI/TIA-606: rack, rack unit and port of the near end, then of the far end, so the two ends differ.
-The two legs of a splitter are two lines with one cable's number. Cables of one pair of racks are one bundle. Without a
-floor plan there are no racks, units, bundles and lengths.
+A line is a link. The links in one cable, as the legs of a splitter, are lines with one cable's number, and ports of one
+cage (``11/1`` and ``11/2``) share its transceiver. Cables of one pair of racks are one bundle. Without a floor plan
+there are no racks, units, bundles and lengths, and each link is a cable.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topo import Cabling, Catalog, Fabric, Layout, Role, cable_legs
+import numpy as np
+
+from topo import Cabling, Catalog, Fabric, Layout, Panel, Role, backplane, panels
 
 HEADER = (
     "cable_id", "a_rack", "a_u", "a_device", "a_port", "b_rack", "b_u", "b_device", "b_port", "type", "part_number",
-    "length_m", "rate_gbps", "bundle", "label_a", "label_b", "a_port_guid", "b_port_guid", "role",
+    "length_m", "rate_gbps", "bundle", "label_a", "label_b", "a_port_guid", "b_port_guid", "role", "a_transceiver",
+    "b_transceiver",
 )  # fmt: skip
 
 
@@ -28,16 +32,15 @@ class End:
     adapter: str
     """Adapter of a server, empty at a switch."""
     number: int
+    port: str
+    """The port as it is printed on the device: ``21``, ``11/1``, or ``mlx5_0:1`` at a server."""
+    optic: str
+    """Transceiver in its cage, empty where there is none."""
     guid: int
     rack: int
     """-1 without a floor plan."""
     rack_name: str
     unit: int
-
-    @property
-    def port(self) -> str:
-        """The port as it is printed on the device: ``21``, or ``mlx5_0:1`` at a server."""
-        return f"{self.adapter}:{self.number}" if self.adapter else str(self.number)
 
     @property
     def label(self) -> str:
@@ -52,7 +55,7 @@ class Cable:
     a: End
     b: End
     number: tuple[int, int]
-    """Subnet and cable: the legs of a splitter have the same."""
+    """Number of the cable, which the legs of a splitter share; without a floor plan subnet and link."""
     kind: str
     item: str
     length: str
@@ -67,10 +70,13 @@ def format_cable_schedule(
     cablings: Sequence[Cabling] | None = None,
 ) -> str:
     """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
+    fronts = panels(fabrics, catalog)
     cables = [
         cable
         for subnet, fabric in enumerate(fabrics)
-        for cable in _cables(fabric, subnet, catalog, layout, None if cablings is None else cablings[subnet])
+        for cable in _cables(
+            fabric, subnet, fronts[subnet], catalog, layout, None if cablings is None else cablings[subnet]
+        )
     ]
     cables.sort(key=lambda cable: (cable.a.device, cable.a.adapter, cable.a.number))
     pairs = sorted({_racks(cable) for cable in cables if cable.a.rack != cable.b.rack})
@@ -87,28 +93,28 @@ def format_cable_schedule(
                 *(a.rack_name, a.unit or "", a.device, a.port),
                 *(b.rack_name, b.unit or "", b.device, b.port),
                 *(cable.kind, cable.item, cable.length, f"{cable.rate_gbps:g}", bundle.get(_racks(cable), "")),
-                *(f"{a.label}/{b.label}", f"{b.label}/{a.label}", f"0x{a.guid:016x}", f"0x{b.guid:016x}", cable.role),
+                *(f"{a.label}/{b.label}", f"{b.label}/{a.label}", f"0x{a.guid:016x}", f"0x{b.guid:016x}"),
+                *(cable.role, a.optic, b.optic),
             )
         )
     return out.getvalue()
 
 
 def _cables(
-    fabric: Fabric, subnet: int, catalog: Catalog, layout: Layout | None, cabling: Cabling | None
+    fabric: Fabric, subnet: int, front: Panel, catalog: Catalog, layout: Layout | None, cabling: Cabling | None
 ) -> list[Cable]:
     roles = [Role(role).name.lower() for role in fabric.role.tolist()]
-    numbered = [(number, link) for number, legs in enumerate(cable_legs(fabric, catalog)) for link in legs]
     cables = []
-    for number, link in numbered:
+    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
         near, far = sorted(fabric.links[link].tolist(), key=lambda port: (fabric.level[fabric.port_node[port]], port))
         part = None if cabling is None else cabling.parts[cabling.part[link]]
         cables.append(
             Cable(
-                a=_end(fabric, subnet, near, layout),
-                b=_end(fabric, subnet, far, layout),
-                number=(subnet, number),
+                a=_end(fabric, subnet, near, front, layout, cabling),
+                b=_end(fabric, subnet, far, front, layout, cabling),
+                number=(subnet, link) if cabling is None else (-1, int(cabling.cable[link])),
                 kind=part.kind if part else "",
-                item=(f"{part.item}, 2 x {part.optic}" if part.optic else part.item) if part else "",
+                item=part.item if part else "",
                 length=f"{part.length_m:g}" if part and part.length_m is not None else "",
                 rate_gbps=float(min(fabric.rate_gbps[near], fabric.rate_gbps[far])),
                 role=f"{roles[fabric.port_node[near]]} - {roles[fabric.port_node[far]]}",
@@ -117,7 +123,7 @@ def _cables(
     return cables
 
 
-def _end(fabric: Fabric, subnet: int, port: int, layout: Layout | None) -> End:
+def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None, cabling: Cabling | None) -> End:
     node = int(fabric.port_node[port])
     host = int(fabric.host[node])
     rack, unit, name = -1, 0, ""
@@ -129,6 +135,8 @@ def _end(fabric: Fabric, subnet: int, port: int, layout: Layout | None) -> End:
         device=fabric.hosts[host] if host >= 0 else fabric.label(node),
         adapter=fabric.names[node].partition(" ")[2] if host >= 0 else "",
         number=int(fabric.port_number[port]),
+        port=front.labels[port],
+        optic=cabling.optic_of(port) if cabling else "",
         guid=int(fabric.port_guid[port]),
         rack=rack,
         rack_name=name,

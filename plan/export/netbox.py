@@ -13,14 +13,25 @@ import re
 from collections.abc import Iterable, Sequence
 
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
-from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Role, backplane
+from topo import (
+    SPEEDS,
+    Cabling,
+    Catalog,
+    Fabric,
+    Kind,
+    Layout,
+    Panel,
+    Role,
+    backplane,
+    panels,
+)
 
 ORDER = ("manufacturers.csv", "device-types/", "roles.csv", "sites.csv", "racks.csv", "devices.csv", "cables.csv")
 MANUFACTURER = "NVIDIA"
 SERVERS = "Server"
 COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
            Role.COMPUTE: "4caf50", Role.STORAGE: "ff9800", Role.MANAGEMENT: "9e9e9e"}  # fmt: skip
-CABLE_TYPES = {"DAC": "dac-passive", "AOC": "aoc", "fibre": "mmf-om4"}
+CABLE_TYPES = {"DAC": "dac-passive", "ACC": "dac-active", "AOC": "aoc"}
 
 
 def netbox_files(
@@ -32,6 +43,7 @@ def netbox_files(
 ) -> dict[str, str]:
     """Return the files by name. Without a floor plan devices have no rack and cables no length."""
     devices = [host_devices(fabric) for fabric in fabrics]
+    fronts = panels(fabrics, catalog)
     files = {
         "manufacturers.csv": _csv(("name", "slug"), [(name, _slug(name)) for name in (MANUFACTURER, SERVERS)]),
         "sites.csv": _csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
@@ -45,15 +57,17 @@ def netbox_files(
                 continue
             role = Role(fabric.role[node])
             roles[role] = None
-            name, kind = system_name(fabric, node), _type(fabric, node, devices[subnet])
+            name, kind = system_name(fabric, node), _type(fabric, node, devices[subnet], catalog)
             if kind not in types:
-                types[kind] = _device_type(fabric, node, kind, devices, catalog)
+                types[kind] = _device_type(fabric, node, kind, fronts[subnet], devices, catalog)
             maker = MANUFACTURER if fabric.kind[node] == Kind.SWITCH else SERVERS
             rack, unit = ("", "")
             if layout is not None:
                 device = int(layout.node_device[subnet][node])
-                rack, unit = layout.rack_name(int(layout.rack[device])), str(layout.unit[device])
-            rows[name] = (name, role.name.title(), maker, kind, "planned", site, rack, unit, "front" if rack else "")
+                rack = layout.rack_name(int(layout.rack[device]))
+                # Chips of a frame are devices of no height, which NetBox puts in a rack and at no unit of it.
+                unit = "" if layout.devices[device].name != name else str(layout.unit[device])
+            rows[name] = (name, role.name.title(), maker, kind, "planned", site, rack, unit, "front" if unit else "")
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
     files["roles.csv"] = _csv(
         ("name", "slug", "color", "vm_role"),
@@ -67,52 +81,62 @@ def netbox_files(
         )
     head = ("name", "role", "manufacturer", "device_type", "status", "site", "rack", "position", "face")
     files["devices.csv"] = _csv(head, [rows[name] for name in sorted(rows)])
-    files["cables.csv"] = _cables(fabrics, catalog, site, cablings)
+    files["cables.csv"] = _cables(fabrics, catalog, fronts, site, cablings)
     return files
 
 
-def _type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str:
+def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Catalog) -> str:
+    """Return the device type of a switch or server; a switch with split ports is of a type of its own."""
     if fabric.kind[node] == Kind.SWITCH:
-        return system_type(fabric, node, devices)
+        kind = system_type(fabric, node, devices)
+        model = catalog.switches.get(fabric.models[fabric.model[node]])
+        ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+        return kind if model is None or ports == (model.chip_radix or model.radix) else f"{kind} as {ports} ports"
     host = int(fabric.host[node])
-    model = int(fabric.host_model[host]) if host >= 0 else -1
-    return fabric.models[model] if model >= 0 else "server"
+    model_index = int(fabric.host_model[host]) if host >= 0 else -1
+    return fabric.models[model_index] if model_index >= 0 else "server"
 
 
 def _device_type(
-    fabric: Fabric, node: int, kind: str, devices: Sequence[dict[str, list[str]]], catalog: Catalog
+    fabric: Fabric, node: int, kind: str, front: Panel, devices: Sequence[dict[str, list[str]]], catalog: Catalog
 ) -> str:
+    """Return a device type as YAML; that of a model is the same whatever a cluster uses of it."""
+    ports = range(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
+    switch = catalog.switches.get(fabric.models[fabric.model[node]])
+    server = catalog.nodes.get(kind)
+    hardware = switch or server
     if fabric.kind[node] == Kind.SWITCH:
-        model = catalog.switches.get(fabric.models[fabric.model[node]])
-        ports = range(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
-        interfaces = [(f"P{number}", _interface(fabric, port)) for number, port in enumerate(ports, start=1)]
-        part, height, maker = (
-            (model.part_number if model else None),
-            (model.rack_units if model else None),
-            MANUFACTURER,
-        )
+        maker = MANUFACTURER
+        rate = switch.speed.index if switch else None
+        interfaces = [(front.labels[port], int(fabric.speed[port]) if rate is None else rate) for port in ports]
     else:
-        host = adapter_parts(fabric, node)[0]
-        everywhere = sorted({device for subnet in devices for device in subnet.get(host, [])})
-        interfaces = [(device, _interface(fabric, int(fabric.port_offset[node]))) for device in everywhere]
-        server = catalog.nodes.get(kind)
-        part, height, maker = (server.part_number if server else None), (server.rack_units if server else None), SERVERS
+        maker = SERVERS
+        found = {device: int(fabric.speed[ports[0]]) for on in devices for device in on.get(_host(fabric, node), [])}
+        if server is not None:
+            own = [server.adapter_model] * server.adapters
+            own += [server.storage_adapter_model or server.adapter_model] * server.storage_adapters
+            found |= {f"mlx5_{number}": catalog.hca(adapter).speed.index for number, adapter in enumerate(own)}
+        interfaces = sorted(found.items())
+    height = 0 if switch and switch.chips > 1 else (hardware and hardware.rack_units) or 1
     lines = [f"manufacturer: {maker}", f"model: {kind}", f"slug: {_slug(kind)}"]
-    lines += [f"part_number: {part}"] if part else []
-    lines += [f"u_height: {height or 1}", "is_full_depth: true", "interfaces:"]
-    for name, interface in interfaces:
-        lines += [f"  - name: {name}", f"    type: {interface}"]
+    lines += [f"part_number: {hardware.part_number}"] if hardware and hardware.part_number else []
+    lines += [f"u_height: {height}", "is_full_depth: true", "interfaces:"]
+    for name, speed in interfaces:
+        lines += [f'  - name: "{name}"', f"    type: infiniband-{SPEEDS[speed].lower()}"]
     return "\n".join(lines) + "\n"
 
 
-def _interface(fabric: Fabric, port: int) -> str:
-    speed = SPEEDS[fabric.speed[port]].lower()
-    return (
-        f"infiniband-{speed}" if speed in ("sdr", "ddr", "qdr", "fdr10", "fdr", "edr", "hdr", "ndr", "xdr") else "other"
-    )
+def _host(fabric: Fabric, node: int) -> str:
+    return adapter_parts(fabric, node)[0]
 
 
-def _cables(fabrics: Sequence[Fabric], catalog: Catalog, site: str, cablings: Sequence[Cabling] | None) -> str:
+def _cables(
+    fabrics: Sequence[Fabric],
+    catalog: Catalog,
+    fronts: Sequence[Panel],
+    site: str,
+    cablings: Sequence[Cabling] | None,
+) -> str:
     head = ("side_a_site", "side_a_device", "side_a_type", "side_a_name",
             "side_b_site", "side_b_device", "side_b_type", "side_b_name",
             "type", "status", "label", "length", "length_unit")  # fmt: skip
@@ -125,18 +149,21 @@ def _cables(fabrics: Sequence[Fabric], catalog: Catalog, site: str, cablings: Se
             kind, length = "", ""
             if cablings is not None and cablings[subnet].part[link] >= 0:
                 part = cablings[subnet].parts[cablings[subnet].part[link]]
-                kind = CABLE_TYPES.get(part.kind, "")
+                kind = CABLE_TYPES.get(part.kind.removesuffix("-splitter"), "")
+                if part.kind.startswith("fibre"):
+                    fibre = (catalog.cables[part.item].fibre if part.item in catalog.cables else part.item) or ""
+                    kind = "smf-os2" if fibre.startswith("single mode") else "mmf-om4"
                 length = "" if part.length_m is None else f"{part.length_m:g}"
-            ends = [_side(fabric, port) for port in (a, b)]
+            ends = [_side(fabric, port, fronts[subnet]) for port in (a, b)]
             label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[:100]
             rows.append((site, *ends[0], site, *ends[1], kind, "planned", label, length, "m" if length else ""))
     return _csv(head, sorted(rows))
 
 
-def _side(fabric: Fabric, port: int) -> tuple[str, str, str]:
+def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
     node = int(fabric.port_node[port])
     at_switch = fabric.kind[node] == Kind.SWITCH
-    name = f"P{fabric.port_number[port]}" if at_switch else adapter_parts(fabric, node)[1]
+    name = front.labels[port] if at_switch else adapter_parts(fabric, node)[1]
     return system_name(fabric, node), "dcim.interface", name
 
 

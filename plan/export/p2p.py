@@ -1,13 +1,14 @@
 """``p2p.xlsx`` and ``hca_mapping.csv``: the point-to-point sheet of NVIDIA's UFM Cable Validation Tool.
 
 Fields as its manual (1.4.0, 1.5.0, "P2P File") lists them, with the header of its InfiniBand sample. A host's port is
-the number of its adapter, 1 for ``mlx5_0``, which the mapping file says in words.
+the number of its adapter, 1 for ``mlx5_0``, which the mapping file says in words; a switch's is what is printed there.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -15,7 +16,7 @@ from xlsxwriter import Workbook
 
 from plan.export.systems import adapter_parts, system_name
 from plan.render.tables import add_sheet
-from topo import Column, Fabric, Kind, Layout, Table
+from topo import Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, panels
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
@@ -24,12 +25,14 @@ FIXED_DATE = datetime(2020, 1, 1)
 """A workbook carries its time of making; a constant keeps its bytes the same."""
 
 
-def format_p2p_xlsx(fabrics: Sequence[Fabric], layout: Layout | None = None) -> bytes:
+def format_p2p_xlsx(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> bytes:
     """Return the workbook: a sheet for hosts to switches and one for switches to switches, each cable once."""
     out = io.BytesIO()
     with Workbook(out, {"in_memory": True}) as book:
         book.set_properties({"created": FIXED_DATE})
-        for name, rows in zip(("hosts to switches", "switches to switches"), _rows(fabrics, layout), strict=True):
+        for name, rows in zip(
+            ("hosts to switches", "switches to switches"), _rows(fabrics, catalog, layout), strict=True
+        ):
             values = list(zip(*rows, strict=True)) or [()] * len(HEADER)
             table = Table(name, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
             add_sheet(book, name, table, line=False)
@@ -56,34 +59,40 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
 
 
 def _rows(
-    fabrics: Sequence[Fabric], layout: Layout | None
+    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None
 ) -> tuple[list[tuple[str | int | None, ...]], list[tuple[str | int | None, ...]]]:
     """Rows of cables with a host, and of those without, each sorted by name and port."""
     host_rows: list[tuple[str | int | None, ...]] = []
     switch_rows: list[tuple[str | int | None, ...]] = []
-    for subnet, fabric in enumerate(fabrics):
-        for a, b in fabric.links.tolist():
-            nodes = [int(fabric.port_node[port]) for port in (a, b)]
-            if any(fabric.kind[node] == Kind.AGGREGATION for node in nodes):
-                continue
-            ends = sorted((_end(fabric, subnet, port, layout) for port in (a, b)), key=lambda end: end[0] != "host")
+    for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
+        for a, b in fabric.links[~backplane(fabric, catalog)].tolist():
+            ends = sorted(
+                (_end(fabric, subnet, port, front, layout) for port in (a, b)), key=lambda end: end[0] != "host"
+            )
             rows = host_rows if ends[0][0] == "host" else switch_rows
             rows.append((*ends[0][1:], *ends[1][1:]))
     for rows in (host_rows, switch_rows):
-        rows.sort(key=lambda row: (str(row[2]), row[3], str(row[6]), row[7]))
+        rows.sort(key=lambda row: [_by_number(cell) for cell in (row[2], row[3], row[6], row[7])])
     return host_rows, switch_rows
 
 
-def _end(fabric: Fabric, subnet: int, port: int, layout: Layout | None) -> tuple[str, str | None, int | None, str, int]:
-    """Kind, rack, unit, name and port of one end of a cable."""
-    node, number = int(fabric.port_node[port]), int(fabric.port_number[port])
+def _end(
+    fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None
+) -> tuple[str, str | None, int | None, str, int | str]:
+    """Kind, rack, unit, name and port of one end of a cable; a number where one is printed there."""
+    node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
     if layout is not None:
         device = int(layout.node_device[subnet][node])
         rack, unit = layout.rack_name(int(layout.rack[device])), int(layout.unit[device])
     if fabric.kind[node] == Kind.SWITCH:
-        return "switch", rack, unit, system_name(fabric, node), number
+        return "switch", rack, unit, system_name(fabric, node), int(shown) if shown.isdecimal() else shown
     return "host", rack, unit, system_name(fabric, node), _number(adapter_parts(fabric, node)[1])
+
+
+def _by_number(cell: str | int | None) -> list[tuple[int, str]]:
+    """Order in which 2/1 comes before 11/1."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"\d+|\D+", str(cell))]
 
 
 def _number(device: str) -> int:

@@ -119,8 +119,9 @@ def _netbox(plan: Plan) -> Files:
 
 
 def _p2p(plan: Plan) -> Files:
+    assert plan.cluster is not None
     return {
-        "exports/p2p.xlsx": format_p2p_xlsx(plan.fabrics, plan.layout),
+        "exports/p2p.xlsx": format_p2p_xlsx(plan.fabrics, plan.cluster.catalog, plan.layout),
         "exports/hca_mapping.csv": format_hca_mapping(plan.fabrics),
     }
 

@@ -247,10 +247,10 @@ class _Loading:
             sources = MappingProxyType({column: source for column, (_, source) in cells.items()})
             built[table][name] = self.validate(KINDS[table], name, cells, where, name=name, sources=sources)
         for node in filter(None, built["nodes"].values()):
-            if node.adapter_model not in built["hcas"]:
-                found = f"the adapter {node.adapter_model} of {node.name}"
-                where = node.sources["adapter_model"].where
-                self.refuse(where, found, "a model of hcas.csv", node.adapter_model, built["hcas"])
+            for column in ("adapter_model", "storage_adapter_model"):
+                if (adapter := getattr(node, column)) and adapter not in built["hcas"]:
+                    found = f"the adapter {adapter} of {node.name}"
+                    self.refuse(node.sources[column].where, found, "a model of hcas.csv", adapter, built["hcas"])
         if self.findings:
             raise SpecError(self.findings)
         prices = {

@@ -122,7 +122,7 @@ class SwitchModel(HardwareModel):
     """Whether it can run a subnet manager itself."""
     connector: str | None = None
     cages: Whole | None = None
-    """Connectors on the panel, where one holds several ports."""
+    """Connectors on the panel; each takes one transceiver or end of a copper cable, which serves all ports in it."""
     split_radix: Whole | None = None
     """Ports when each is split in two at half the lanes."""
     chips: Whole = 1
@@ -158,8 +158,12 @@ class NodeModel(HardwareModel):
     """Adapters on the network that the spec plans."""
     adapter_model: str
     """An adapter of the catalog."""
+    cages: Whole | None = None
+    """Connectors that the adapters share, consecutive ones in each; an adapter has its own where this is not given."""
     storage_adapters: Whole = 0
     """Further adapters, for a storage network of its own."""
+    storage_adapter_model: str | None = None
+    """Their model, where it is another."""
     adapters_included: YesNo | None = None
     """Whether the server's price holds its adapters."""
     ssds: Whole = 0
@@ -224,17 +228,27 @@ class HcaModel(HardwareModel):
 class CableModel(HardwareModel):
     """A cable with both ends, or the transceiver of one end."""
 
-    kind: Literal["DAC", "AOC", "optic", "DAC-splitter", "AOC-splitter"]
-    """``DAC`` (copper), ``AOC`` (optical, ends fixed), ``optic`` (one transceiver); ``-splitter`` for one to two."""
-    speed: Speed
-    """Of the undivided end."""
+    kind: Literal[
+        "DAC", "ACC", "AOC", "optic", "fibre", "DAC-splitter", "ACC-splitter", "AOC-splitter", "fibre-splitter"
+    ]
+    """``DAC`` (copper), ``ACC`` (copper with amplifiers), ``AOC`` (optical, ends fixed), ``optic`` (one transceiver),
+    ``fibre`` (between two transceivers); ``-splitter`` for one end to several."""
+    speed: Speed | None = None
+    """Of a cable's undivided end, all its links together; of one port of a transceiver; a fibre has none."""
+    ports: Whole = 1
+    """Ports of a transceiver, each with a fibre of its own."""
+    legs: Whole = 2
+    """Ends of a splitter on its divided side."""
     connector: str | None = None
+    """The cage that it fits; of a splitter at its undivided end."""
+    far_connector: str | None = None
+    """That of the other end, or of each leg, where it is another."""
     length_m: Number | None = None
     """Of a cable; a model that comes in several lengths is one model each."""
     reach_m: Number | None = None
     """The most that a transceiver spans."""
     fibre: str | None = None
-    """What fibre and plug a transceiver takes."""
+    """Fibre and plug that a transceiver takes, or that a fibre is; two transceivers with the same can be linked."""
     power_end_w: Number | None = None
     """Of each end."""
     latency_ns_per_m: Number | None = None

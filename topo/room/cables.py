@@ -1,25 +1,34 @@
-"""Which cable each link takes: copper as far as it is made, then active optical, then transceivers and fibre."""
+"""Which cable each link takes: copper as far as it is made, then active optical, then transceivers and fibre.
+
+A cage takes one plug for all ports in it, so cages that links connect are decided on together: two links between the
+same two cages are one cable, links from one cage to several small ones are a splitter, and everything else is fibres
+between transceivers, one transceiver a cage and one fibre a link.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from topo.errors import DesignError
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
-from topo.hardware.models import HcaModel, SwitchModel
-from topo.hardware.speeds import SPEEDS, LinkSpeed, slower
+from topo.hardware.models import CableModel
+from topo.hardware.speeds import SPEEDS, WIDTHS, LinkSpeed
+from topo.room.panels import PLUG_LANES, Panel, panels
 from topo.room.racks import Layout, route_lengths
 from topo.table import Column, Shown, Table
 
 ROUND_TO_M = 5
-"""Fibre is ordered in steps of this length."""
+"""Fibre is ordered in steps of this length, where the catalog lists no lengths."""
+COPPER_FIRST = ("DAC", "ACC", "AOC")
 
 
 @dataclass(frozen=True)
@@ -31,21 +40,34 @@ class CablePart:
     item: str
     """Model of the cable, or a description of the fibre; the speed where nothing is known."""
     length_m: float | None
-    optic: str = ""
-    """Model of the transceiver at each end of a fibre."""
+    pieces: int = 1
+    """Fibres side by side that one link takes."""
 
 
 @dataclass(frozen=True)
 class Cabling(Shown):
-    """The cables of one subnet. L links."""
+    """The cables of one subnet. L links, P ports; cables and cages are numbered over all subnets of a cluster."""
 
     parts: tuple[CablePart, ...]
     part: NDArray[np.int32]
     """(L,) index into `parts` of each link, -1 for links that need no cable."""
     cable: NDArray[np.int32]
-    """(L,) number of the cable that each link is in, -1 likewise; the two legs of a splitter are in the same one."""
+    """(L,) number of the cable that each link is in, -1 likewise; links that share a cable have the same."""
     route_m: NDArray[np.float64]
     """(L,) length that each link needs."""
+    optics: tuple[str, ...]
+    """Models of transceivers."""
+    optic: NDArray[np.int32]
+    """(P,) index into `optics` of the transceiver in the cage of each port, -1 where there is none."""
+    cage: NDArray[np.int32]
+    """(P,) number of the cage of each port: ports of one cage share its transceiver."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def optic_of(self, port: int) -> str:
+        """Return the model of the transceiver that a port's cage holds; empty where there is none."""
+        return self.optics[self.optic[port]] if self.optic[port] >= 0 else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parts with their counts as plain values."""
@@ -53,17 +75,21 @@ class Cabling(Shown):
 
     @property
     def table(self) -> Table:
-        """The parts, and how many cables and links are of each."""
-        cables = [len(set(self.cable[self.part == part].tolist())) for part in range(len(self.parts))]
+        """The parts, and how many pieces and links are of each; transceivers last."""
+        links = np.bincount(self.part[self.part >= 0], minlength=len(self.parts)).tolist()
+        pieces = [
+            part.pieces * len(set(self.cable[self.part == index].tolist())) for index, part in enumerate(self.parts)
+        ]
+        caged = [len(set(self.cage[self.optic == index].tolist())) for index in range(len(self.optics))]
+        none: list[Any] = [None] * len(self.optics)
         return Table(
             "cables",
             (
-                Column("kind", [part.kind for part in self.parts]),
-                Column("item", [part.item for part in self.parts]),
-                Column("length", [part.length_m for part in self.parts], "m"),
-                Column("transceiver", [part.optic or None for part in self.parts]),
-                Column("cables", cables),
-                Column("links", np.bincount(self.part[self.part >= 0], minlength=len(self.parts)).tolist()),
+                Column("kind", [*(part.kind for part in self.parts), *["optic"] * len(none)]),
+                Column("item", [*(part.item for part in self.parts), *self.optics]),
+                Column("length", [*(part.length_m for part in self.parts), *none], "m"),
+                Column("pieces", [*pieces, *caged]),
+                Column("links", [*links, *none]),
             ),
         )
 
@@ -97,114 +123,196 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
         When a link is longer than any cable or transceiver of its speed and connectors reaches; the message names it.
     """
     offers = cache(partial(_offers, catalog))
-    result = []
-    for subnet, fabric in enumerate(fabrics):
-        route_m = route_lengths(fabric, subnet, layout)
-        cage = split_cages(fabric, catalog)
-        connector = [_connector(name, catalog) for name in fabric.models]
-        parts: dict[CablePart, int] = {}
-        part = np.full(len(fabric.links), -1, np.int32)
-        cable = np.full(len(fabric.links), -1, np.int32)
-        for number, links in enumerate(cable_legs(fabric, catalog)):
-            longest = max(links, key=lambda link: float(route_m[link]))
-            a, b = fabric.links[longest].tolist()
-            speed = slower(*(LinkSpeed(int(fabric.width[port]), SPEEDS[fabric.speed[port]]) for port in (a, b)))
-            models = [int(fabric.model[fabric.port_node[port]]) for port in (a, b)]
-            plugs = frozenset(connector[model] for model in models if model >= 0 and connector[model])
-            halves = int(cage[a] >= 0) + int(cage[b] >= 0)
-            # A splitter and a cable of two halves have the width of the cage; a lone half leaves a leg free.
-            whole = LinkSpeed(2 * speed.width, speed.generation) if halves == 1 or len(links) > 1 else speed
-            found = offers(whole, plugs, "-splitter" if halves == 1 else "")
-            chosen = _shortest(found, float(route_m[longest]))
-            if chosen is None:
-                raise DesignError(
-                    f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m[longest]:.1f} m, and no {speed} "
-                    "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
-                )
-            part[links] = parts.setdefault(chosen, len(parts))
-            cable[links] = number
-        result.append(Cabling(tuple(parts), frozen(part), frozen(cable), route_m))
-    return tuple(result)
-
-
-def split_cages(fabric: Fabric, catalog: Catalog) -> NDArray[np.int32]:
-    """Number the cages that hold two halves of a port.
-
-    A switch with more ports than its chip has whole ones has the first of them split: ports 1 and 2 are the halves of
-    its first cage, and so on.
-
-    Returns
-    -------
-    (P,) int32
-        Cage of each port, the same for both halves; -1 for whole ports.
-    """
-    cage = np.full(fabric.n_ports, -1, np.int32)
-    cages = 0
-    for node in range(fabric.n_switches):
-        model = catalog.switches.get(fabric.models[fabric.model[node]]) if fabric.model[node] >= 0 else None
-        if model is None or not model.split_radix:
-            continue
-        first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
-        halves = 2 * max(end - first - (model.chip_radix or model.radix), 0)
-        cage[first : first + halves] = cages + np.arange(halves) // 2
-        cages += halves // 2
-    return frozen(cage)
-
-
-def cable_legs(fabric: Fabric, catalog: Catalog) -> list[list[int]]:
-    """Return the links in each cable, in order of the first: one, or two where they share the cage of a split port.
-
-    Two halves that lead from one cage to another one are still a plain cable; it carries both.
-
-    Examples
-    --------
-    >>> import topo
-    >>> cluster = topo.preset("lab-20")
-    >>> legs = topo.cable_legs(cluster.fabric, cluster.catalog)
-    >>> len(legs), legs[0]
-    (62, [0])
-    """
-    cage = split_cages(fabric, catalog)
-    cables: dict[tuple[int, int], list[int]] = {}
-    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-        a, b = cage[fabric.links[link]].tolist()
-        shared = (min(a, b), max(a, b)) if a >= 0 and b >= 0 else (-1, max(a, b)) if max(a, b) >= 0 else (-2, link)
-        cables.setdefault(shared, []).append(link)
-    return list(cables.values())
-
-
-def _connector(model: str, catalog: Catalog) -> str:
-    hardware: SwitchModel | HcaModel | None = catalog.switches.get(model) or catalog.hcas.get(model)
-    return hardware.connector or "" if hardware else ""
-
-
-def _offers(catalog: Catalog, speed: LinkSpeed, plugs: frozenset[str], suffix: str) -> list[CablePart]:
-    """List what fits both ends, copper first, each kind by length; one part of unknown reach when nothing does.
-
-    ``suffix`` is ``-splitter`` for cables with two legs, else empty.
-    """
-    fitting = sorted(
-        (c for c in catalog.cables.values() if c.speed == speed and (not c.connector or plugs <= {c.connector})),
-        key=lambda cable: (cable.length_m or cable.reach_m or 0.0, cable.name),
+    fronts = panels(fabrics, catalog)
+    routes = [route_lengths(fabric, subnet, layout) for subnet, fabric in enumerate(fabrics)]
+    parts: list[dict[CablePart, int]] = [{} for _ in fabrics]
+    part, cable = ([np.full(len(fabric.links), -1, np.int32) for fabric in fabrics] for _ in range(2))
+    optics: dict[str, int] = {}
+    optic = [np.full(fabric.n_ports, -1, np.int32) for fabric in fabrics]
+    numbered = 0
+    for joined in _joined_cages(fabrics, fronts, catalog):
+        longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
+        route_m = float(routes[longest[0]][longest[1]])
+        found = offers(_signature(joined, fabrics, fronts))
+        chosen = next((offer for offer in found if offer.reach_m >= route_m), None)
+        if chosen is None:
+            fabric = fabrics[longest[0]]
+            a, b = fabric.links[longest[1]].tolist()
+            raise DesignError(
+                f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m:.1f} m, and no {_speed(fabric, a)} "
+                "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
+            )
+        together: dict[object, int] = {}  # what links share that are in one cable, with its number from here
+        for subnet, link in joined:
+            ports = fabrics[subnet].links[link].tolist()
+            if chosen.optics:
+                at = sorted(int(fronts[subnet].plug[port]) for port in ports)
+                shared: object = at[0] if chosen.part.kind == "fibre-splitter" else tuple(at)
+                item = chosen.fibre(float(routes[subnet][link]), _speed(fabrics[subnet], ports[0]))
+                for port in ports:
+                    model = chosen.optics[fronts[subnet].connector[port], int(fronts[subnet].plugs[port])]
+                    optic[subnet][port] = optics.setdefault(model, len(optics))
+            else:
+                shared, item = ((subnet, link) if chosen.part.kind == "unknown" else 0), chosen.part
+            part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
+            cable[subnet][link] = numbered + together.setdefault(shared, len(together))
+        numbered += len(together)
+    return tuple(
+        Cabling(tuple(parts[n]), part[n], cable[n], routes[n], tuple(optics), optic[n], fronts[n].cage)
+        for n in range(len(fabrics))
     )
-    offers = [
-        CablePart(kind, cable.name, cable.length_m)
-        for kind in (f"DAC{suffix}", f"AOC{suffix}")
-        for cable in fitting
-        if cable.kind == kind and cable.length_m is not None
-    ]
-    optics = (cable for cable in fitting if cable.kind == "optic" and cable.reach_m and not suffix)
-    offers += [CablePart("fibre", optic.fibre or "fibre", optic.reach_m, optic.name) for optic in optics]
-    return offers or [CablePart("unknown", f"{speed}{suffix}", None)]
 
 
-def _shortest(offers: Sequence[CablePart], route_m: float) -> CablePart | None:
-    for part in offers:
-        if part.length_m is None:
-            return part
-        if part.length_m >= route_m:
-            if part.kind != "fibre":
-                return part
-            length = float(min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, part.length_m))
-            return CablePart("fibre", part.item, length, part.optic)
-    return None
+Link = tuple[int, int]
+"""Subnet and link."""
+
+
+def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: Catalog) -> Iterator[list[Link]]:
+    """Yield the links between cages that links connect with one another, in order of the first of them."""
+    own = [np.flatnonzero(~backplane(fabric, catalog)) for fabric in fabrics]
+    ends = [front.cage[fabric.links[mine]] for fabric, front, mine in zip(fabrics, fronts, own, strict=True)]
+    a, b = np.concatenate([*ends, np.empty((0, 2), np.int32)]).T
+    size = int(max(a.max(initial=-1), b.max(initial=-1))) + 1
+    _, group = connected_components(coo_array((np.ones(len(a), np.int8), (a, b)), shape=(size, size)), directed=False)
+    joined: dict[int, list[Link]] = {}
+    links = ((subnet, link) for subnet, mine in enumerate(own) for link in mine.tolist())
+    for link, number in zip(links, group[a].tolist(), strict=True):
+        joined.setdefault(number, []).append(link)
+    yield from joined.values()
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What decides which cables fit some joined cages."""
+
+    speeds: frozenset[LinkSpeed]
+    """Of their links."""
+    cages: frozenset[tuple[str, int]]
+    """Connector of each cage, and fibres that a transceiver in it takes."""
+    ends: tuple[tuple[str, int], ...]
+    """Connector and number of ports of the ends of the one cable that could hold all links: two cages, or the one that
+    a splitter begins at and one of its legs; empty where it takes several."""
+    splitter: bool
+    halves: bool
+    """Whether some plug of a fibre holds two links, or half a link."""
+
+
+def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequence[Panel]) -> _Signature:
+    ends: list[list[int]] = []
+    about: dict[int, tuple[str, int, int]] = {}
+    speeds = set()
+    plugs = set()
+    for subnet, link in joined:
+        fabric, front = fabrics[subnet], fronts[subnet]
+        pair = fabric.links[link].tolist()
+        ends.append([int(front.cage[port]) for port in pair])
+        speeds.add(_speed(fabric, pair[0]))
+        for port in pair:
+            plugs.add((int(front.plug[port]), port, subnet))
+            about[int(front.cage[port])] = front.connector[port], int(front.ports[port]), int(front.plugs[port])
+    halves = len({plug for plug, _, _ in plugs}) < len(plugs)
+    halves |= any(speed.width < PLUG_LANES for speed in speeds)
+    # The widest cage is where a splitter would begin, and each of the others must hold no other link then.
+    low, *others = sorted(about, key=lambda cage: (-about[cage][1], cage))
+    one_cable: tuple[tuple[str, int], ...] = ()
+    splitter = False
+    if others:
+        held, far = about[low][1], about[others[0]][1]
+        plain = len(others) == 1 and len(joined) == held == far
+        alike = {about[cage][:2] for cage in others}
+        star = all(low in pair for pair in ends) and len(joined) == len(others) <= held
+        splitter = not plain and star and held > 1 and len(alike) == 1 and far == 1
+        one_cable = (about[low][:2], about[others[0]][:2]) if plain or splitter else ()
+    cages = frozenset((name, fibres) for name, _, fibres in about.values())
+    return _Signature(frozenset(speeds), cages, one_cable, splitter, halves)
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A cable, or transceivers with fibre between them, for links of joined cages."""
+
+    reach_m: float
+    part: CablePart
+    """The cable; a fibre of the full reach for transceivers."""
+    optics: dict[tuple[str, int], str]
+    """Transceiver of each kind of cage; empty for a cable."""
+    fibres: tuple[CableModel, ...] = ()
+    """Fibres that fit, by length."""
+
+    def fibre(self, route_m: float, speed: LinkSpeed) -> CablePart:
+        """Return the shortest fibre for a link."""
+        pieces = max(speed.width // PLUG_LANES, 1)
+        for model in self.fibres:
+            if model.length_m is not None and model.length_m >= route_m:
+                return CablePart(self.part.kind, model.name, model.length_m, pieces)
+        length = min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, self.reach_m)
+        return CablePart(self.part.kind, self.part.item, float(length), pieces)
+
+
+def _offers(catalog: Catalog, wanted: _Signature) -> list[_Offer]:
+    """List what fits, copper first, each kind by length; one part of unknown reach when nothing does."""
+    by_length = sorted(catalog.cables.values(), key=lambda c: (c.length_m or c.reach_m or 0.0, c.name))
+    offers: list[_Offer] = []
+    speed = next(iter(wanted.speeds))
+    if wanted.ends and len(wanted.speeds) == 1:
+        (near, held), (far, _) = wanted.ends
+        suffix = "-splitter" if wanted.splitter else ""
+        offers = [
+            _Offer(cable.length_m, CablePart(cable.kind, cable.name, cable.length_m), {})
+            for kind in COPPER_FIRST
+            for cable in by_length
+            if cable.kind == kind + suffix
+            and cable.length_m is not None
+            and cable.speed == _together(speed, held)
+            and (not wanted.splitter or cable.legs == held)
+            and _fits(cable, near, far, either_way=not suffix)
+        ]
+    if len(wanted.speeds) == 1:
+        offers += _fibre_offers(by_length, wanted, speed)
+    text = " and ".join(sorted(map(str, wanted.speeds))) + ("-splitter" if wanted.splitter and wanted.halves else "")
+    return offers or [_Offer(float("inf"), CablePart("unknown", text, None), {})]
+
+
+def _together(speed: LinkSpeed, links: int) -> LinkSpeed | None:
+    """Speed of a cable's end that holds several links."""
+    width = speed.width * links
+    return LinkSpeed(width, speed.generation) if width in WIDTHS else None
+
+
+def _fits(cable: CableModel, near: str, far: str, *, either_way: bool) -> bool:
+    """Whether a cable's ends fit two cages; what has no known connector fits."""
+    ends = [(cable.connector, cable.far_connector or cable.connector)]
+    ends += [ends[0][::-1]] if either_way else []
+    return any(all(not a or not b or a == b for a, b in zip(pair, (near, far), strict=True)) for pair in ends)
+
+
+def _fibre_offers(by_length: Sequence[CableModel], wanted: _Signature, speed: LinkSpeed) -> list[_Offer]:
+    """List the kinds of fibre for which every cage has a transceiver, by reach."""
+    suffix = "-splitter" if wanted.halves else ""
+    whole = LinkSpeed(PLUG_LANES, speed.generation)  # what one plug carries
+    optics = [c for c in by_length if c.kind == "optic" and c.reach_m and c.speed in (whole, speed)]
+    offers = []
+    for medium in dict.fromkeys(optic.fibre for optic in optics):
+        fibres = tuple(c for c in by_length if c.kind == "fibre" + suffix and c.fibre == medium)
+        if suffix and not fibres:
+            continue
+        mine = [optic for optic in optics if optic.fibre == medium]
+        for reach in sorted({optic.reach_m or 0.0 for optic in mine}):
+            enough = [optic for optic in mine if (optic.reach_m or 0.0) >= reach]
+            models = {cage: next((c for c in enough if _sits(c, *cage)), None) for cage in wanted.cages}
+            found = {cage: optic for cage, optic in models.items() if optic is not None}
+            if len(found) == len(models):
+                names = {cage: optic.name for cage, optic in found.items()}
+                most = min(optic.reach_m or 0.0 for optic in found.values())
+                offers.append(_Offer(most, CablePart("fibre" + suffix, medium or "fibre", most), names, fibres))
+    return sorted(offers, key=lambda offer: offer.reach_m)
+
+
+def _sits(optic: CableModel, connector: str, plugs: int) -> bool:
+    """Whether a transceiver fits a cage and takes as many fibres."""
+    return optic.ports == plugs and (not connector or not optic.connector or connector == optic.connector)
+
+
+def _speed(fabric: Fabric, port: int) -> LinkSpeed:
+    """Speed of a link, which both ends agree on."""
+    return LinkSpeed(int(fabric.width[port]), SPEEDS[fabric.speed[port]])

@@ -1,4 +1,4 @@
-r"""Fat-trees of two and three levels; what a spec leaves open is worked out from the nodes and the radix.
+r"""Fat-trees of one, two and three levels; what a spec leaves open is worked out from the nodes and the radix.
 
 ::
 
@@ -12,7 +12,7 @@ r"""Fat-trees of two and three levels; what a spec leaves open is worked out fro
 
 Every leaf is linked to every spine of its pod. The spines of all pods are linked to the cores group by group: spines of
 equal number in their pods, and as many numbers as make the counts whole, share their cores, each of which gets a link
-from every pod at least.
+from every pod at least. What fits in one switch is one switch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Ratio = Annotated[float, Field(ge=1.0, le=100.0)]
 
 
 class FatTree(ShapeModel):
-    """A fat-tree of two or three levels; what is left out is worked out from the nodes and the radix."""
+    """A fat-tree of one to three levels; what is left out is worked out from the nodes and the radix."""
 
     shape: Literal["fat-tree"] = "fat-tree"
     switch: SwitchName
@@ -64,8 +64,8 @@ class FatTree(ShapeModel):
     """Model of the cores, where it is another."""
     split: bool = False
     """Whether every port of the switches is split in two of half the width: HDR100, or 400G of an 800G port."""
-    levels: Literal[2, 3] = 2
-    """Levels of switches."""
+    levels: Literal[1, 2, 3] | None = None
+    """Levels of switches; when left out one switch where everything fits in it, else two levels."""
     leaves: Count | None = None
     """Leaves in all; as many as the nodes need when left out."""
     spines: Count | None = None
@@ -92,10 +92,32 @@ class FatTree(ShapeModel):
         builder = FabricBuilder(name)
         own, grafts = size_grafts(self.grafts, rails, catalog)
         on_leaves = links_onto(grafts, "leaves")
-        size = self.size(sum(rail.count for rail in own) + on_leaves, catalog, grafted=links_onto(grafts, "spines"))
+        ports = sum(rail.count for rail in own) + on_leaves
+        tree = self.for_ports(ports, catalog)
+        size = tree.size(ports, catalog, grafted=links_onto(grafts, "spines"))
         require_leaf_ports(own, size.leaves, size.down, grafted=on_leaves)
-        add_tree(builder, self, size, own, catalog, grafts=grafts, prefix=prefix)
+        add_tree(builder, tree, size, own, catalog, grafts=grafts, prefix=prefix)
         return builder.build()
+
+    def for_ports(self, ports: int, catalog: Catalog) -> FatTree:
+        """Return the tree of one level if that is left open and one switch has ``ports`` ports; else this one.
+
+        Examples
+        --------
+        >>> from topo.hardware.catalog import load_catalog
+        >>> [FatTree(switch="QM8700").for_ports(ports, load_catalog()).levels for ports in (40, 41)]
+        [1, None]
+        """
+        wanted = self.levels is None and not self.grafts and self.leaves in (None, 1)
+        if not wanted or self._of_more_levels() or catalog.switch(self.switch).chips > 1:
+            return self
+        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split).radix
+        return self.model_copy(update={"levels": 1}) if fits else self
+
+    def _of_more_levels(self) -> list[str]:
+        """Return the keys that are given and have no meaning for a single switch."""
+        keys = ("spines", "spine_switch", "parallel", "leaves_per_pod", "cores", "core_switch")
+        return [key for key in keys if getattr(self, key) is not None]
 
     def size(self, ports: int, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
         """Work out a tree that has at least ``ports`` leaf ports, where the spec leaves it open.
@@ -126,7 +148,11 @@ class FatTree(ShapeModel):
             SwitchPorts(catalog, name or self.switch, split=self.split).radix
             for name in (self.switch, self.spine_switch, self.core_switch)
         )
-        if self.levels == 2:
+        if self.levels == 1:
+            if given := [*self._of_more_levels(), *(["leaves"] if self.leaves not in (None, 1) else [])]:
+                raise DesignError(f"`{given[0]}` belongs to a tree of more levels than one: take `levels: 2`")
+            return TreeSize(1, 1, 0, 0, leaf_radix, leaf_radix, 0)
+        if self.levels != 3:
             for key in ("cores", "core_switch", "leaves_per_pod"):
                 if getattr(self, key) is not None:
                     raise DesignError(f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out")
@@ -140,7 +166,7 @@ class FatTree(ShapeModel):
                 "nodes: take fewer spines or links in parallel, or a larger switch"
             )
         leaves = self.leaves or max(-(-ports // down), 1)
-        if self.levels == 2:
+        if self.levels != 3:
             spines, parallel = _size_two(self, leaves, up, down, spine_radix, grafted)
             return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
         return _size_three(self, leaves, up, down, (leaf_radix, spine_radix, core_radix))
@@ -148,7 +174,7 @@ class FatTree(ShapeModel):
 
 @dataclass(frozen=True)
 class TreeSize:
-    """A fat-tree in numbers. A tree of two levels is one pod without cores."""
+    """A fat-tree in numbers. A tree of two levels is one pod without cores, and one switch a pod without spines."""
 
     leaves: int
     leaves_per_pod: int
@@ -200,7 +226,7 @@ def _up(radix: int, ratio: float) -> int:
 def _size_frame(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) -> TreeSize:
     """Size a frame switch: a tree of two levels whose chips and links come in the box."""
     set_by_hand = [key for key in ("leaves", "spines", "parallel", "spine_switch") if getattr(tree, key) is not None]
-    if set_by_hand or tree.levels != 2:
+    if set_by_hand or tree.levels not in (None, 2):
         raise DesignError(
             f"{tree.switch} is a whole tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of {radix} "
             f"ports): leave out {', '.join(f'`{key}`' for key in set_by_hand) or '`levels: 3`'}"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +102,7 @@ class Rail(ShapeModel):
         if not self.storage:
             return (fabric,)
         storage_side = [  # the compute nodes with their storage adapters, numbered after those of the rails
-            replace(group, adapters=catalog.node(group.model).storage_adapters, device=group.adapters)
-            for group in nodes
+            _storage_side(group, catalog) for group in nodes
         ]
         return (fabric, *self.storage.compile([*storage_side, *others], catalog, f"{name}-storage"))
 
@@ -122,6 +121,8 @@ class Rail(ShapeModel):
         if self.tree.levels == 3:
             fixed["leaves_per_pod"] = _pod_size(self.tree, units, catalog)
         tree = self.tree.model_copy(update=fixed)
+        if n_leaves == 1:
+            tree = tree.for_ports(self.unit_nodes, catalog)
         size = tree.size(0, catalog, grafted=links_onto(grafts, "spines"))
         if self.unit_nodes > size.down:
             raise DesignError(
@@ -154,6 +155,14 @@ class Rail(ShapeModel):
         on_rails = [replace(group, device=rail) for rail in range(rails) for group in nodes]
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
         return builder.build()
+
+
+def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
+    """Return a group with its storage adapters."""
+    model = catalog.node(group.model)
+    adapter = catalog.hca(model.storage_adapter_model or model.adapter_model)
+    more: dict[str, Any] = {"adapter_model": adapter.name, "speed": adapter.speed, "device": group.adapters}
+    return replace(group, adapters=model.storage_adapters, **more)
 
 
 def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:

@@ -32,7 +32,7 @@ def test_the_header_is_the_agreed_one() -> None:
     text = format_cable_schedule([tree(4)], CATALOG)
     assert text.splitlines()[0] == (
         "cable_id,a_rack,a_u,a_device,a_port,b_rack,b_u,b_device,b_port,type,part_number,length_m,rate_gbps,bundle,"
-        "label_a,label_b,a_port_guid,b_port_guid,role"
+        "label_a,label_b,a_port_guid,b_port_guid,role,a_transceiver,b_transceiver"
     )
 
 

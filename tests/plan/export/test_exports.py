@@ -65,7 +65,7 @@ def test_ibdm_defines_every_system_and_ignores_no_line(tmp_path):
 
 
 def test_p2p_sheet_holds_each_cable_once_with_what_the_tool_expects():
-    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx([SMALL])))
+    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx([SMALL], CATALOG)))
     rows = [row for sheet in book for row in sheet.iter_rows(min_row=2, values_only=True)]
 
     assert [cell.value for cell in book["hosts to switches"][1]] == [

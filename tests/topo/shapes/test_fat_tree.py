@@ -78,3 +78,22 @@ def test_full_trees(switch: str) -> None:
     assert (two.leaves, two.spines, two.switch_links) == (radix, radix // 2, radix**2 // 2)
     assert (three.leaves, three.spines, three.cores) == (radix**2 // 2, radix**2 // 2, radix**2 // 4)
     assert three.switch_links == radix**3 // 2
+
+
+@given(switch=st.sampled_from(sorted(SWITCHES)), ports=st.integers(1, 200), levels=st.sampled_from([None, 1, 2]))
+def test_what_fits_in_one_switch_is_one_switch_unless_two_levels_are_asked_for(
+    switch: str, ports: int, levels: int | None
+) -> None:
+    tree = FatTree(switch=switch, levels=levels).for_ports(ports, CATALOG)
+    size = tree.size(ports, CATALOG)
+    fits = ports <= SWITCHES[switch]
+
+    assert (size.switches == 1) == (levels == 1 or (levels is None and fits))
+    assert (size.switch_links == 0) == (size.switches == 1)
+    if size.switches == 1:
+        assert size.down == SWITCHES[switch]
+
+
+def test_one_switch_has_no_other_numbers() -> None:
+    with pytest.raises(DesignError, match="`spines` belongs to a tree of more levels"):
+        FatTree(switch="QM8700", levels=1, spines=2).size(8, CATALOG)
