@@ -106,6 +106,8 @@ class Zones(ShapeModel):
         most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
         onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
         size = self.tree.size(most + between.ports, catalog, grafted=onto_spines)
+        if between.placement == "border":  # whole leaves
+            size = self.tree.size(most + -(-between.ports // size.down) * size.down, catalog, grafted=onto_spines)
         kept = _kept_ports(between, size)
         for zone, (own, grafts) in enumerate(zones):
             _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, size, kept)

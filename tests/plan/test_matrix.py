@@ -1,0 +1,105 @@
+"""Sixty clusters that nobody drew: six servers x five networks x storage or none, half of them in racks.
+
+What the design gives is held to laws that its files alone show, and the bill is counted again from the cable list.
+"""
+
+import csv
+import io
+from collections import Counter
+from itertools import product
+
+import pytest
+from ruamel.yaml import YAML
+
+import topo
+from helpers import recount
+from plan.export.registry import EXPORTS
+from plan.pipeline import DESIGN, Plan, run
+
+SERVERS = {"pcie-a100": "QM8700", "dgx-a100": "QM8790", "dgx-h100": "QM9700", "dgx-b200": "QM9790",
+           "hgx-h800": "QM9700", "dgx-b300": "Q3400"}  # fmt: skip
+NETWORKS = ("one tree", "tapered", "rails", "planes", "zones")
+NAMES = ("gpu", "leaf", "spine", "node", "core", "joint")
+
+
+def spec(model: str, network: str, storage: bool, floor: bool, turn: int) -> dict[str, object]:
+    """A cluster as somebody might describe it."""
+    switch = SERVERS[model]
+    tree = {"switch": switch}
+    adapters = 1 if model == "pcie-a100" else 8
+    name = NAMES[turn % len(NAMES)]
+    nodes = {name: {"model": model, "count": 5 + 3 * (turn % 4)}}
+    apart = {"storage": tree} if storage and model != "pcie-a100" and model != "hgx-h800" else {}
+    if storage and not (network == "planes" and adapters == 8):
+        kind = "storage-3fs" if switch.startswith("QM8") else "storage-ndr"
+        nodes["st"] = {"model": kind, "count": 1 + turn % 3}
+    shapes: dict[str, dict[str, object]] = {
+        "one tree": {"shape": "fat-tree", **tree},
+        "tapered": {"shape": "fat-tree", **tree, "oversubscription": 3.0, "levels": 2},
+        "rails": {"shape": "rail", "unit_nodes": 4, "tree": tree, **apart},
+        "planes": {"shape": "planes", "planes": adapters, "tree": tree},
+        "zones": {"shape": "zones", "zones": 2, "tree": tree, "joints": {"switch": switch, "count": 2, "ports": 4}},
+    }
+    room = {"floor": {"rack_units": 48, "row_pitch": f"{2 + 9 * (turn % 3)} m"}} if floor else {}
+    return {"name": "matrix", "nodes": nodes, "network": shapes[network], **room}
+
+
+CASES = [
+    pytest.param(*case, turn, id="-".join([case[0], case[1].replace(" ", "-"), "storage" * case[2]]), marks=[
+        pytest.mark.slow] if turn % 5 else [])
+    for turn, case in enumerate(product(SERVERS, NETWORKS, (False, True)))
+]  # fmt: skip
+
+
+def test_there_are_sixty_clusters_and_half_have_a_floor() -> None:
+    assert len(CASES) == 60
+
+
+@pytest.mark.parametrize(("model", "network", "storage", "turn"), CASES)
+def test_cables_fit_and_the_bill_is_that_of_the_cable_list(model: str, network: str, storage: bool, turn: int) -> None:
+    floor = bool((turn + turn // 2) % 2)
+    cluster = topo.parse(spec(model, network, storage, floor, turn))
+    plan = run(Plan(cluster.name, cluster), DESIGN)
+    files = {
+        name: text for export in ("bom-csv", "cables", "netbox") for name, text in EXPORTS[export].make(plan).items()
+    }
+    rows = list(csv.DictReader(io.StringIO(files["cables.csv"])))
+    models = {
+        fabric.hosts[fabric.host[node]] if fabric.host[node] >= 0 else fabric.label(node): fabric.models[
+            fabric.host_model[fabric.host[node]] if fabric.host[node] >= 0 else fabric.model[node]
+        ]
+        for fabric in cluster.fabrics
+        for node in range(fabric.n_nodes)
+    }
+    switches = Counter(fabric.label(node) for fabric in cluster.fabrics for node in range(fabric.n_switches))
+    servers = {name for fabric in cluster.fabrics for name in fabric.hosts}
+
+    assert max(switches.values()) == 1 and not set(switches) & servers, "names are unique"
+    assert len(rows) == sum(len(fabric.links) for fabric in cluster.fabrics)
+    assert not (recount.faults(rows, models) if floor else [])
+    bill = Counter[str]()
+    for row in csv.DictReader(io.StringIO(files["bom.csv"])):
+        if row["kind"] in ("cable", "fibre", "optic"):
+            bill[row["item"].split(", ")[0] if row["kind"] == "cable" else row["item"]] += int(row["count"])
+    if floor:
+        assert recount.parts(rows, models) == bill
+    else:
+        assert len(rows) == bill.total()
+    check_netbox(files, set(switches) | servers, rows)
+
+
+def check_netbox(files: dict[str, str], devices: set[str], rows: list[dict[str, str]]) -> None:
+    """Every device is there, and each interface that a cable ends in is one of its device's type, once."""
+    table = {
+        name: list(csv.DictReader(io.StringIO(files[f"exports/netbox/{name}.csv"]))) for name in ("devices", "cables")
+    }
+    types = [YAML(typ="safe").load(text) for name, text in files.items() if "/device-types/" in name]
+    interfaces = {kind["model"]: {item["name"] for item in kind["interfaces"]} for kind in types}
+    of_device = {row["name"]: row["device_type"] for row in table["devices"]}
+    assert set(of_device) == devices
+    assert len(table["cables"]) == len(rows)
+    ends = Counter((row[f"side_{s}_device"], row[f"side_{s}_name"]) for row in table["cables"] for s in "ab")
+    assert max(ends.values()) == 1
+    assert all(name in interfaces[of_device[device]] for device, name in ends)
+    places = Counter((row["rack"], row["position"]) for row in table["devices"] if row["position"])
+    assert not places or max(places.values()) == 1
