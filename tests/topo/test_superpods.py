@@ -1,0 +1,88 @@
+"""NVIDIA's component tables of DGX SuperPODs, row by row, against what the compiler and the cabling make of the same.
+
+Sources, docs.nvidia.com/dgx-superpod, read in 2026-11: reference architectures of DGX H100 (Network Fabrics, table 4),
+DGX B200 (Architecture, larger SuperPOD component counts), DGX B300 with XDR InfiniBand (Architecture, table 3) and DGX
+B300 with Spectrum-4 (Architecture, table 3).
+"""
+
+import pytest
+
+import topo
+from costmodel.bills import bill
+
+H100 = {  # units: nodes, GPUs, leaves, spines, cables of nodes and UFM, cables between switches
+    1: (31, 248, 8, 4, 252, 256),
+    2: (63, 504, 16, 8, 508, 512),
+    3: (95, 760, 24, 16, 764, 768),
+    4: (127, 1016, 32, 16, 1020, 1024),
+}
+B200 = {  # units: nodes, GPUs, leaves, spines, cores, cables node - leaf, leaf - spine, spine - core
+    2: (64, 512, 16, 8, 0, 512, 512, 0),
+    4: (128, 1024, 32, 16, 0, 1024, 1024, 0),
+    8: (256, 2048, 64, 32, 0, 2048, 2048, 0),
+    16: (512, 4096, 128, 128, 64, 4096, 4096, 4096),
+    32: (1024, 8192, 256, 256, 128, 8192, 8192, 8192),
+}
+B300_XDR = {  # units: nodes, GPUs, leaves, spines, cables node - leaf, leaf - spine
+    1: (72, 576, 8, 4, 576, 576),
+    2: (144, 1152, 16, 8, 1152, 1152),
+    4: (288, 2304, 32, 18, 2304, 2304),
+    8: (576, 4608, 64, 36, 4608, 4608),
+    18: (1296, 9216, 144, 72, 10368, 10368),
+}
+
+
+def superpod(model: str, count: int, unit: int, tree: dict[str, object], **more: object) -> topo.Cluster:
+    nodes = {"gpu": {"model": model, "count": count}} | {k: v for k, v in more.items() if k != "floor"}
+    room = {"floor": more["floor"]} if "floor" in more else {}
+    network = {"shape": "rail", "unit_nodes": unit, "tree": tree}
+    return topo.parse({"name": "pod", "nodes": nodes, "network": network, **room})
+
+
+@pytest.mark.parametrize("units", H100)
+def test_dgx_h100(units: int) -> None:
+    """One node of the last unit makes room for two UFM appliances with two ports each."""
+    nodes, gpus, leaves, spines, to_nodes, between = H100[units]
+    ufm = {"model": "ufm-appliance", "count": 2}
+    cluster = superpod("dgx-h100", nodes, 32, {"switch": "QM9790"}, ufm=ufm, floor={"rack_units": 48})
+    counts = cluster.counts
+    assert (counts.gpus, counts.leaf, counts.spine) == (gpus, leaves, spines)
+    assert (counts.host_ports, counts.links - counts.host_ports) == (to_nodes, between)
+    parts = bill(cluster)
+    optics = {place: sum(line.count for line in parts.of("optic").lines if line.place == place) for place in
+              ("compute", "management", "leaf", "spine")}  # fmt: skip
+    assert optics["compute"] == nodes * 4, "a transceiver for two adapters"
+    assert optics["management"] == 4
+    twins = sum(line.count for line in parts.of("cable").lines)  # copper, where switches stand near
+    # The cages of a leaf's 32 ports down hold two links each, but its ports for UFM and absent nodes may be odd.
+    full = (to_nodes + between) // 2 + between // 2
+    assert 0 <= optics["leaf"] + optics["spine"] + 2 * twins - full <= 4
+
+
+@pytest.mark.parametrize("units", [pytest.param(u, marks=pytest.mark.slow) if u > 8 else u for u in B200])
+def test_dgx_b200(units: int) -> None:
+    nodes, gpus, leaves, spines, cores, to_nodes, to_spines, to_cores = B200[units]
+    tree = {"switch": "QM9700", "levels": 3} if cores else {"switch": "QM9700"}
+    counts = superpod("dgx-b200", nodes, 32, tree).counts
+    assert (counts.gpus, counts.leaf, counts.spine, counts.core) == (gpus, leaves, spines, cores)
+    assert (counts.host_ports, counts.links) == (to_nodes, to_nodes + to_spines + to_cores)
+
+
+@pytest.mark.parametrize("units", [pytest.param(u, marks=pytest.mark.slow) if u > 8 else u for u in B300_XDR])
+def test_dgx_b300_on_xdr(units: int) -> None:
+    nodes, gpus, leaves, spines, to_nodes, between = B300_XDR[units]
+    counts = superpod("dgx-b300", nodes, 72, {"switch": "Q3400"}).counts
+    assert (counts.leaf, counts.spine) == (leaves, spines)
+    assert (counts.host_ports, counts.links - counts.host_ports) == (to_nodes, between)
+    # NVIDIA prints 9,216 GPUs for 1,296 nodes, which have 10,368, as many as it prints cables: a slip of the table.
+    assert counts.gpus == (gpus if units < 18 else 10_368)
+
+
+@pytest.mark.parametrize(("units", "nodes", "leaves", "spines"), [(1, 64, 16, 8), (2, 128, 32, 16), (4, 256, 64, 32)])
+def test_dgx_b300_on_spectrum(units: int, nodes: int, leaves: int, spines: int) -> None:
+    """The table goes on to 16 units on two levels, where each 800G link is split in two of 400G over 128 ports."""
+    counts = superpod("dgx-b300-spectrum", nodes, 32, {"switch": "SN5600"}).counts
+    assert (counts.leaf, counts.spine, counts.host_ports) == (leaves, spines, 8 * nodes)
+    assert counts.links == 2 * 8 * nodes
+    with pytest.raises(topo.DesignError, match="two levels"):
+        _ = superpod("dgx-b300-spectrum", 512, 32, {"switch": "SN5600"}).fabrics
