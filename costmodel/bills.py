@@ -184,7 +184,8 @@ def make_bill(
     parts = _by_the_frame(parts, catalog)
     if layout is not None:
         parts["rack", f"rack of {layout.floor.rack_units} units", "room"] = layout.n_racks
-        parts["rack", "power distribution unit", "two a rack, one a feed"] = 2 * layout.n_racks
+        feeds = layout.floor.feeds.count if layout.floor.feeds else 2
+        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed"] = feeds * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), part[0][1], part[0][2]))
     return Bill(tuple(Line(kind, item, count, place) for (kind, item, place), count in ordered), catalog)
 

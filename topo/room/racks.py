@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.errors import DesignError
+from topo.errors import DesignError, did_you_mean
 from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
-from topo.schema.base import SpecModel
+from topo.schema.base import SpecModel, spelled
 from topo.schema.units import Metres, Watts
 from topo.table import Column, Shown, Table
 
@@ -27,6 +28,21 @@ RACK_UNIT_M = 0.04445
 
 SIDE_M = 0.2
 """From a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
+
+
+Position = Annotated[str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")]
+"""A rack by row and place, both from 1, and perhaps the lowest unit that a device takes there."""
+
+
+class Feeds(SpecModel):
+    """The feeds of a rack, which share what it draws."""
+
+    count: Annotated[int, Field(ge=1, le=8)] = 2
+    """Feeds of each rack, each with a power distribution unit."""
+    power: Annotated[Watts, Field(gt=0)]
+    """The most that one feed gives, such as ``17 kW``."""
+    spare: Annotated[int, Field(ge=0, le=7)] = 1
+    """Feeds that may fail without taking power from a device."""
 
 
 class FloorPlan(SpecModel):
@@ -40,6 +56,12 @@ class FloorPlan(SpecModel):
     """Height of a rack in units of 44.45 mm."""
     rack_power: Watts | None = None
     """The most that a rack may draw, such as ``30 kW``."""
+    feeds: Feeds | None = None
+    """What feeds each rack; it may draw what those of its feeds give that are not spare."""
+    switches: Literal["servers", "middle", "end"] = "servers"
+    """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
+    fixed: dict[str, Position] = Field(default_factory=dict)
+    """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
     rack_width: Metres = 0.6
     """From the middle of a rack to that of the next."""
     row_pitch: Metres = 2.4
@@ -48,6 +70,14 @@ class FloorPlan(SpecModel):
     """From the top of a rack to the tray."""
     slack: Metres = 0.5
     """Spare length at each end of a cable that leaves its rack."""
+    rack_slack: Metres = 0.0
+    """Spare length at each end of a cable within a rack."""
+
+    @property
+    def most_power(self) -> float | None:
+        """W that a rack may draw, by its own limit and that of its feeds; None where neither is given."""
+        fed = [(self.feeds.count - self.feeds.spare) * self.feeds.power] if self.feeds else []
+        return min([*fed, *([] if self.rack_power is None else [self.rack_power])], default=None)
 
 
 @dataclass(frozen=True)
@@ -123,18 +153,30 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
         When a device has no known height or fits in no rack, or the room has too few racks: the message names the
         device or the numbers.
     """
+    if floor.feeds and floor.feeds.spare >= floor.feeds.count:
+        raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
-    rack, unit = _fill(devices, order, floor)
-    rows, columns = _room(int(rack.max(initial=-1)) + 1, floor)
-    return Layout(floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack), frozen(unit), rows, columns)
+    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor)
+    used, rack = np.unique(place, return_inverse=True)
+    racks = int(used.max(initial=-1)) + 1
+    per_row = _per_row(racks, floor)
+    if floor.rows is not None and racks > floor.rows * per_row:
+        raise DesignError(
+            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
+            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, or a larger room"
+        )
+    row, column = _position(used, per_row)
+    return Layout(
+        floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack.astype(np.int32)), frozen(unit), row, column
+    )
 
 
 def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
     """Length that the cable of each link needs.
 
     In its rack a cable goes by the cable manager at the side; between racks up to the tray, along and across the
-    trays, and down again, with slack at both ends.
+    trays, and down again. Either way it has slack at both ends.
 
     Returns
     -------
@@ -147,7 +189,7 @@ def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.flo
     across = floor.row_pitch * np.abs(layout.row[rack_a] - layout.row[rack_b])
     along = floor.rack_width * np.abs(layout.column[rack_a] - layout.column[rack_b])
     up = [RACK_UNIT_M * (floor.rack_units - layout.unit[end]) + floor.tray_height for end in (a, b)]
-    within = RACK_UNIT_M * np.abs(layout.unit[a] - layout.unit[b])
+    within = RACK_UNIT_M * np.abs(layout.unit[a] - layout.unit[b]) + 2 * floor.rack_slack
     return frozen(2 * SIDE_M + np.where(rack_a == rack_b, within, up[0] + up[1] + along + across + 2 * floor.slack))
 
 
@@ -193,13 +235,11 @@ def _device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device
             f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
         )
     power = hardware.power_max_w or hardware.power_typical_w or 0.0
-    if floor.rack_power is not None:
+    if floor.most_power is not None:
         if not power:
-            raise DesignError(
-                f"{name} ({model}) has no known power: give `power_max_w` in a catalog, or no `rack_power`"
-            )
-        if power > floor.rack_power:
-            raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.rack_power:,.0f} W")
+            raise DesignError(f"{name} ({model}) has no known power: give `power_max_w` in a catalog, or no limit")
+        if power > floor.most_power:
+            raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.most_power:,.0f} W")
     return Device(name, model, hardware.rack_units, power)
 
 
@@ -248,36 +288,154 @@ def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[n
     return sorted(attached, key=lambda server: key[server])
 
 
+def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]], n_devices: int) -> NDArray[np.bool_]:
+    """(D,) bool: the devices that are switches."""
+    switch = np.zeros(n_devices, bool)
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        switch[mine[: fabric.n_switches]] = True
+    return switch
+
+
 def _fill(
-    devices: Sequence[Device], order: NDArray[np.int64], floor: FloorPlan
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Cut the order into racks, by height and power; return rack and lowest unit of each device."""
-    rack, unit = np.zeros(len(devices), np.int32), np.zeros(len(devices), np.int32)
-    current, used, drawn = 0, 0, 0.0
-    for index in order.tolist():
-        device = devices[index]
-        full = used + device.rack_units > floor.rack_units
-        if full or (floor.rack_power is not None and drawn + device.power_w > floor.rack_power):
-            current, used, drawn = current + 1, 0, 0.0
-        rack[index], unit[index] = current, used + 1
-        used += device.rack_units
-        drawn += device.power_w
-    return rack, unit
+    devices: Sequence[Device], order: NDArray[np.int64], switch: NDArray[np.bool_], floor: FloorPlan
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Cut the order into racks, by height and power; return the place of the rack, and lowest unit, of each device.
+
+    Places of racks are numbered in the order in which racks fill, see `_position`.
+    """
+    fixed = _fixed(devices, floor)
+    free = [index for index in order.tolist() if index not in fixed]
+    groups = [free]
+    if floor.switches != "servers":
+        groups = [[index for index in free if switch[index] == own] for own in (False, True)]
+    needed = [bool(group) * 1 for group in groups]
+    while True:  # until the racks of each group hold it: fixed devices take units from them
+        filling = _Filling(devices, floor, fixed)
+        left = [filling.take(group, places) for group, places in zip(groups, _places(needed, floor), strict=True)]
+        if not any(left):
+            return filling.place, filling.unit
+        needed = [count + filling.racks_for(rest) for count, rest in zip(needed, left, strict=True)]
 
 
-def _room(racks: int, floor: FloorPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return row and column of each rack, every other row from its end."""
+class _Filling:
+    """Racks as they are filled."""
+
+    def __init__(self, devices: Sequence[Device], floor: FloorPlan, fixed: dict[int, tuple[int, int | None]]) -> None:
+        self.devices, self.floor = devices, floor
+        self.place = np.zeros(len(devices), np.int64)
+        self.unit = np.zeros(len(devices), np.int32)
+        self.taken: dict[int, dict[int, int]] = {}
+        """By rack: which device takes a unit."""
+        self.drawn: dict[int, float] = {}
+        for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
+            device = devices[index]
+            lowest = unit or self.lowest(index, place, 1)
+            rack = f"rack {_name(place, floor)}"
+            units = [] if lowest is None else range(lowest, lowest + device.rack_units)
+            if lowest is None or units[-1] > floor.rack_units:
+                raise DesignError(
+                    f"{device.name} is {device.rack_units} units high, and {rack} has no room for it there"
+                )
+            for other in (self.taken.get(place, {}).get(at) for at in units):
+                if other is not None:
+                    raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
+            if not self.can_power(index, place):
+                raise DesignError(f"what is fixed in {rack} draws more than the {floor.most_power:,.0f} W of a rack")
+            self.put(index, place, lowest)
+
+    def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
+        """Put devices into racks one after another; return those for which there was no place."""
+        at, above = 0, 1
+        for number, index in enumerate(group):
+            while at < len(places):
+                unit = self.lowest(index, places[at], above)
+                if unit is not None and self.can_power(index, places[at]):
+                    break
+                at, above = at + 1, 1
+            if at == len(places):
+                return list(group[number:])
+            assert unit is not None
+            self.put(index, places[at], unit)
+            above = unit + self.devices[index].rack_units
+        return []
+
+    def racks_for(self, group: Sequence[int]) -> int:
+        """Racks that some devices take where nothing stands yet, or somewhat fewer."""
+        units = sum(self.devices[index].rack_units for index in group)
+        return -(-units // self.floor.rack_units)
+
+    def lowest(self, index: int, place: int, above: int) -> int | None:
+        """Return the lowest units of a rack from one on that are free for a device."""
+        height, taken = self.devices[index].rack_units, self.taken.get(place, {})
+        last = self.floor.rack_units + 1
+        walls = [above - 1, *sorted(unit for unit in taken if unit >= above), last]
+        return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
+
+    def can_power(self, index: int, place: int) -> bool:
+        most = self.floor.most_power
+        return most is None or self.drawn.get(place, 0.0) + self.devices[index].power_w <= most
+
+    def put(self, index: int, place: int, unit: int) -> None:
+        device = self.devices[index]
+        self.place[index], self.unit[index] = place, unit
+        self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
+        self.drawn[place] = self.drawn.get(place, 0.0) + device.power_w
+
+
+def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:
+    """Return place and unit of each device that has a fixed position; no unit where any will do."""
+    if floor.fixed and floor.racks_per_row is None:
+        raise DesignError("positions are fixed, which move with the length of a row: give `racks_per_row`")
+    per_row = floor.racks_per_row or 1
+    index = {device.name: number for number, device in enumerate(devices)}
+    fixed: dict[int, tuple[int, int | None]] = {}
+    for name, text in floor.fixed.items():
+        if name not in index:
+            raise DesignError(f"{name} has a fixed position, and there is no such device. {did_you_mean(name, index)}")
+        rack, _, unit = text.partition(" U")
+        row, column = (int(part) - 1 for part in rack[1:].split("-"))
+        inside = 0 <= row < (floor.rows or row + 1) and 0 <= column < per_row
+        if not inside or unit == "0":
+            room = f"{floor.rows or 'any'} rows of {per_row} racks"
+            raise DesignError(f"{name} is fixed at {text}, which the room does not have: {room}, from R01-01 U1 on")
+        fixed[index[name]] = row * per_row + (per_row - 1 - column if row % 2 else column), int(unit) if unit else None
+    return fixed
+
+
+def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
+    """Return the places of racks for each group: servers with switches, or servers and then switches."""
+    racks = sum(needed)
+    places = list(range(racks))
+    if len(needed) == 1:
+        return [places]
+    per_row = _per_row(racks, floor)
+    rows = [places[first : first + per_row] for first in range(0, racks, per_row)]
+    own: list[int] = []
+    for number, row in enumerate(rows):
+        # As many in each row, but for what does not divide; the first rows have one more.
+        count = min(-(-(needed[1] - len(own)) // (len(rows) - number)), len(row))
+        first = (len(row) - count) // 2 if floor.switches == "middle" else 0 if number % 2 else len(row) - count
+        own += row[first : first + count]
+    return [[place for place in places if place not in {*own}], own]
+
+
+def _per_row(racks: int, floor: FloorPlan) -> int:
+    """Return racks in a row of a room for so many."""
     if floor.racks_per_row is not None:
         per_row = floor.racks_per_row
     elif floor.rows is not None:
         per_row = -(-racks // floor.rows)
     else:
-        per_row = max(round((racks * floor.row_pitch / floor.rack_width) ** 0.5), 1)
-    rows = -(-racks // max(per_row, 1))
-    if floor.rows is not None and rows > floor.rows:
-        raise DesignError(
-            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
-            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, or a larger room"
-        )
-    row, column = np.divmod(np.arange(racks, dtype=np.int32), np.int32(max(per_row, 1)))
+        per_row = round((racks * floor.row_pitch / floor.rack_width) ** 0.5)
+    return max(per_row, 1)
+
+
+def _position(places: NDArray[np.int64], per_row: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return row and column of places, every other row from its end."""
+    row, column = np.divmod(places.astype(np.int32), np.int32(per_row))
     return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))
+
+
+def _name(place: int, floor: FloorPlan) -> str:
+    row, column = (int(part[0]) for part in _position(np.array([place]), floor.racks_per_row or 1))
+    return f"R{row + 1:02d}-{column + 1:02d}"

@@ -1,15 +1,18 @@
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from scipy.optimize import linear_sum_assignment
 
+import topo
 from helpers.clusters import CATALOG, tree, zoned
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
-from topo.fabric import Role
+from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
 from topo.room.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
 
@@ -120,9 +123,136 @@ def test_a_room_too_small_is_refused_with_the_name_or_the_numbers(keys: dict[str
         place_devices([tree(20)], CATALOG, floor(**keys))
 
 
-def test_a_frame_is_one_device_but_its_height_is_not_known() -> None:
+def test_a_frame_is_one_device() -> None:
+    layout = place_devices([tree(20, switch="CS8500")], CATALOG, floor())
+    assert sum(device.model == "CS8500" for device in layout.devices) == 1
+    check_room(layout)
+    unknown = replace(
+        CATALOG, switches={**CATALOG.switches, "CS8500": replace(CATALOG.switch("CS8500"), rack_units=None)}
+    )
     with pytest.raises(DesignError, match=r"CS8500-0-0 \(CS8500\) has no height"):
-        place_devices([tree(20, switch="CS8500")], CATALOG, floor())
+        place_devices([tree(20, switch="CS8500")], unknown, floor())
+
+
+@pytest.mark.parametrize("name", topo.presets())
+def test_every_preset_can_be_put_in_racks(name: str) -> None:
+    """Heights of all that ships are known; a room of no limits takes it, and every cable reaches."""
+    cluster = topo.preset(name)
+    check_room(place_devices(cluster.fabrics, cluster.catalog, floor(rack_units=52, switches="middle")))
+
+
+def racks_of(layout: Layout, fabric: Fabric) -> tuple[set[int], set[int]]:
+    """Racks of switches, and of servers."""
+    switch = set(layout.rack[layout.node_device[0][: fabric.n_switches]].tolist())
+    return switch, set(layout.rack[layout.node_device[0][fabric.n_switches :]].tolist())
+
+
+@given(
+    n_gpus=st.integers(1, 200),
+    units=st.integers(4, 52),
+    per_row=st.one_of(st.none(), st.integers(1, 30)),
+    where=st.sampled_from(["middle", "end"]),
+)
+def test_switches_in_racks_of_their_own(n_gpus: int, units: int, per_row: int | None, where: str) -> None:
+    fabric = tree(n_gpus)
+    layout = place_devices([fabric], CATALOG, floor(rack_units=units, racks_per_row=per_row, switches=where))
+    check_room(layout)
+    own, others = racks_of(layout, fabric)
+    assert not own & others
+    assert own | others == set(range(layout.n_racks))
+    in_row = [[rack for rack in own if layout.row[rack] == row] for row in range(layout.row.max() + 1)]
+    assert max(map(len, in_row)) - min(map(len, in_row)) <= 1 or len(in_row[-1]) < min(map(len, in_row[:-1]))
+    for row, mine in enumerate(in_row):
+        columns = np.sort(layout.column[mine])
+        rest = np.sort(layout.column[[rack for rack in others if layout.row[rack] == row]])
+        assert (np.diff(columns) == 1).all()  # a block
+        left, right = (rest < columns.min(initial=99)).sum(), (rest > columns.max(initial=-1)).sum()
+        if where == "end":
+            assert right == 0 or not len(columns)
+        elif len(columns):
+            assert abs(left - right) <= 1
+
+
+@given(st.data())
+def test_fixed_positions_stay_and_the_rest_fits_around_them(data: st.DataObject) -> None:
+    fabric = tree(data.draw(st.integers(1, 60)))
+    free = place_devices([fabric], CATALOG, floor())
+    names = [device.name for device in free.devices]
+    chosen = data.draw(st.lists(st.sampled_from(names), max_size=6, unique=True))
+    units = iter(data.draw(st.permutations(range(1, 37, 4))))
+    column = st.integers(1, 5)
+    fixed = {
+        name: f"R0{data.draw(st.integers(1, 3))}-0{data.draw(column)}" + data.draw(st.sampled_from(["", f" U{unit}"]))
+        for name, unit in zip(chosen, units, strict=False)
+    }
+    where = data.draw(st.sampled_from(["servers", "middle", "end"]))
+    layout = place_devices([fabric], CATALOG, floor(fixed=fixed, racks_per_row=5, switches=where))
+    check_room(layout)
+    for name, position in fixed.items():
+        device = names.index(name)
+        rack, _, unit = position.partition(" U")
+        assert layout.rack_name(int(layout.rack[device])) == rack
+        assert not unit or layout.unit[device] == int(unit)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"fixed": {"leaf0": "R01-01 U40"}}, "give `racks_per_row`"),
+        ({"fixed": {"leaf9": "R01-01"}, "racks_per_row": 2}, "no such device. Did you mean `leaf"),
+        ({"fixed": {"leaf0": "R01-03"}, "racks_per_row": 2}, "leaf0 is fixed at R01-03, which the room does not have"),
+        ({"fixed": {"leaf0": "R03-01"}, "racks_per_row": 2, "rows": 2}, "2 rows of 2 racks"),
+        ({"fixed": {"leaf0": "R00-01"}, "racks_per_row": 2}, "from R01-01 U1 on"),
+        ({"fixed": {"leaf0": "R01-01 U0"}, "racks_per_row": 2}, "from R01-01 U1 on"),
+        ({"fixed": {"gpu00": "R01-01 U40"}, "racks_per_row": 2}, "gpu00 is 4 units high, and rack R01-01 has no room"),
+        (
+            {"fixed": {"gpu00": "R01-01 U2", "leaf0": "R01-01 U5"}, "racks_per_row": 2},
+            "leaf0 and gpu00 are fixed on the same units of rack R01-01",
+        ),
+        (
+            {"fixed": {"gpu00": "R01-01", "gpu01": "R01-01"}, "racks_per_row": 2, "rack_power": "4 kW"},
+            "what is fixed in rack R01-01 draws more than the 4,000 W of a rack",
+        ),
+        ({"feeds": {"power": "1 kW", "count": 2, "spare": 2}}, "2 of 2 feeds are spare"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused(keys: dict[str, object], said: str) -> None:
+    with pytest.raises(DesignError, match=re.escape(said)):
+        place_devices([tree(20)], CATALOG, floor(**keys))
+
+
+@pytest.mark.parametrize("text", ["R1-1", "R01", "R01-01 U", "R01-01U4", "R01-01 U4 ", "r01-01", "R01-01\n"])
+def test_positions_are_spelled_as_rack_names_are(text: str) -> None:
+    with pytest.raises(ValidationError):
+        floor(fixed={"leaf0": text}, racks_per_row=2)
+
+
+def test_a_rack_draws_what_its_feeds_give_when_one_fails() -> None:
+    fabric = tree(40)
+    for spare, watts in ((1, 10_000), (0, 20_000)):
+        plan = floor(feeds={"power": "10 kW", "spare": spare})
+        assert plan.most_power == watts
+        layout = place_devices([fabric], CATALOG, plan)
+        assert watts - 2_500 < layout.power_by_rack().max() <= watts
+    assert floor(feeds={"power": "10 kW"}, rack_power="6 kW").most_power == 6_000
+    with pytest.raises(DesignError, match="draws 2,500 W, and a rack may draw 2,000 W"):
+        place_devices([fabric], CATALOG, floor(feeds={"power": "2 kW"}))
+
+
+def test_slack_within_racks_is_counted_at_both_ends() -> None:
+    fabric = tree(2)
+    short, spare = (place_devices([fabric], CATALOG, floor(**keys)) for keys in ({}, {"rack_slack": "0.3 m"}))
+    assert short.n_racks == 1
+    assert route_lengths(fabric, 0, spare) == pytest.approx(route_lengths(fabric, 0, short) + 0.6)
+
+
+def test_the_middle_of_a_row_shortens_the_longest_cable() -> None:
+    fabric = tree(800)
+    longest = {}
+    for where in ("middle", "end"):
+        layout = place_devices([fabric], CATALOG, floor(rows=4, switches=where))
+        longest[where] = route_lengths(fabric, 0, layout).max()
+    assert longest["middle"] < longest["end"]
 
 
 def test_servers_that_hang_in_two_zones_stand_in_both() -> None:
