@@ -27,7 +27,7 @@ def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog
 
 
 def test_what_is_unknown_is_named(catalog: Catalog) -> None:
-    power = Bill((Line("switch", "QM9790", 3, "leaf"), Line("switch", "unknown", 1, "leaf")), catalog).power
+    power = Bill((Line("switch", "SB7800", 3, "leaf"), Line("switch", "unknown", 1, "leaf")), catalog).power
     assert power.total_w == 0
     assert power.max_w is None
     assert len(power.gaps) == 4

@@ -28,7 +28,7 @@ from topo.shapes.base import (
     add_switches,
     attach_alike,
     link_in_order,
-    refuse_uneven,
+    require_ports,
 )
 
 Count = Annotated[int, Field(ge=1, le=1_000)]
@@ -86,7 +86,7 @@ class Dragonfly(ShapeModel):
         near = self.switches - 1
         terms = f"{self.hosts} hosts + {near} links within the group + {self.global_links} global links"
         ports.require(self.hosts + near + self.global_links, terms, "Take fewer of one of them, or a larger switch")
-        _require_even(self.groups, self.switches, self.global_links)
+        _require_a_link_to_each(self.groups, self.switches, self.global_links)
         builder = self.builder(name)
         members = [
             add_switches(builder, ports, self.switches, f"g{group}-leaf", zone=group) for group in range(self.groups)
@@ -124,7 +124,7 @@ class DragonflyPlus(ShapeModel):
         ports.require(self.hosts + self.spines, f"{self.hosts} hosts + {self.spines} uplinks of a leaf", advice)
         terms = f"{self.leaves} leaves + {self.global_links} global links of a spine"
         ports.require(self.leaves + self.global_links, terms, advice)
-        _require_even(self.groups, self.spines, self.global_links)
+        _require_a_link_to_each(self.groups, self.spines, self.global_links)
         builder = self.builder(name)
         leaves: list[int] = []
         spines = []
@@ -140,30 +140,43 @@ class DragonflyPlus(ShapeModel):
         return (builder.build(),)
 
 
-def _require_even(groups: int, switches: int, links: int) -> None:
-    """Refuse links between groups that would not reach every other group equally often."""
+def _require_a_link_to_each(groups: int, switches: int, links: int) -> None:
+    """Refuse groups that have not a link to every other one."""
     total = switches * links
-    if groups > 1 and total % (groups - 1):
-        near = [n for n in range(2, total + 2) if total % (n - 1) == 0]
-        near.sort(key=lambda n: (abs(n - groups), n))
-        terms = f"{switches} switches x {links} global links = {total} of a group"
-        refuse_uneven(terms, f"{groups - 1} other groups", sorted(near[:3]), " as numbers of groups")
+    require_ports(
+        groups - 1,
+        total,
+        f"{groups} groups have links to {groups - 1} others",
+        f"{switches} switches x {links} global links = {total} of a group",
+        f"Take at most {total + 1} groups, or more global links",
+        "links",
+    )
 
 
 def _link_groups(
     builder: FabricBuilder, members: Sequence[Sequence[int]], links: int, first_port: int, speed: LinkSpeed
 ) -> None:
-    """Link each two groups equally often.
+    """Link each two groups equally often, and those that are near one another in the circle once more for what is left.
 
     Global port q of a group (switch q // links, port q % links) leads to the group q modulo the others further on, so
-    that the links of a switch go to different groups, and equal numbers of a group's ports to each.
+    that the links of a switch go to different groups, and equal numbers of a group's ports to each. Ports that are left
+    over go in pairs to the groups 1, 2, ... before and behind; a last one to the group opposite, if there is one, and
+    else it stays free.
     """
     n = len(members)
     if n < 2:
         return
-    per_pair = len(members[0]) * links // (n - 1)
-    for (a, b), k in product(combinations(range(n), 2), range(per_pair)):
-        port_a, port_b = (b - a - 1) + k * (n - 1), (a - b - 1) % n + k * (n - 1)
+    per_pair, left = divmod(len(members[0]) * links, n - 1)
+    pairs = [
+        (a, b - a - 1 + k * (n - 1), b, (a - b - 1) % n + k * (n - 1))
+        for (a, b), k in product(combinations(range(n), 2), range(per_pair))
+    ]
+    first = per_pair * (n - 1)
+    near = range(1, left // 2 + 1)
+    pairs += [(a, first + 2 * (d - 1), (a + d) % n, first + 2 * (d - 1) + 1) for a, d in product(range(n), near)]
+    if left % 2 and n % 2 == 0:
+        pairs += [(a, first + left - 1, a + n // 2, first + left - 1) for a in range(n // 2)]
+    for a, port_a, b, port_b in pairs:
         builder.link(
             members[a][port_a // links],
             first_port + port_a % links,

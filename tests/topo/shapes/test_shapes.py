@@ -216,6 +216,32 @@ def test_dragonfly_links_groups_evenly(groups, switches, links):
     check_consistent(fabric)
 
 
+@given(groups=st.integers(2, 12), switches=st.integers(1, 5), links=st.integers(1, 6))
+def test_uneven_dragonflies_use_every_global_port_but_one_that_finds_no_other(groups, switches, links):
+    """What a pair of groups has differs by one link at most, whatever the numbers are, and no group has fewer."""
+    if switches * links < groups - 1:
+        return
+    shape = Dragonfly(shape="dragonfly", switch="QM8700", groups=groups, switches=switches, hosts=2, global_links=links)
+    fabric = build(shape, gpus(2 * groups * switches))[0]
+    pairs = fabric.zone[fabric.port_node[fabric.links]]
+    across = pairs[pairs[:, 0] != pairs[:, 1]]
+    times = np.unique(np.sort(across, axis=1), axis=0, return_counts=True)[1]
+
+    assert len(times) == groups * (groups - 1) // 2 and times.max() - times.min() <= 1
+    assert len(set(np.bincount(across.ravel(), minlength=groups).tolist())) == 1, "all groups are alike"
+    assert 0 <= groups * switches * links - 2 * len(across) <= (groups if groups % 2 else 0)
+    check_consistent(fabric)
+
+
+@pytest.mark.slow
+def test_a_dragonfly_of_511_groups_compiles():
+    """Kim et al., ISCA 2008: groups of 32 switches with 16 global links each allow 513 groups, and any number below."""
+    shape = Dragonfly(shape="dragonfly", switch="QM9700", groups=511, switches=32, hosts=1, global_links=16)
+    fabric = build(shape, gpus(2))[0]
+    assert fabric.n_switches == 511 * 32
+    assert len(fabric.links) == 2 + 511 * 32 * 31 // 2 + 511 * 510 // 2 + 511
+
+
 def test_dragonfly_plus_links_spines():
     shape = DragonflyPlus(shape="dragonfly+", switch="QM8700", groups=5, leaves=4, spines=4, hosts=8, global_links=2)
     fabric = build(shape, gpus(160))[0]
@@ -257,9 +283,9 @@ REFUSALS = {
     ),
     "groups of a Dragonfly": (
         lambda: build(
-            Dragonfly(shape="dragonfly", switch="QM8700", groups=8, switches=4, hosts=2, global_links=2), gpus(1)
+            Dragonfly(shape="dragonfly", switch="QM8700", groups=12, switches=4, hosts=2, global_links=2), gpus(1)
         ),
-        ["= 8 of a group", "7 other groups", "9"],
+        ["= 8 of a group", "11 others", "short of 3", "at most 9"],
     ),
     "adapters over planes": (
         lambda: build(Planes(shape="planes", planes=3, tree=FatTree(switch="QM9700")), nodes(8)),
