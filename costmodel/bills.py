@@ -37,6 +37,9 @@ class Bill(Shown):
     catalog: Catalog
     """Where prices and watts are looked up."""
 
+    def _brief(self) -> str:
+        return ", ".join(f"{self.count(kind):,} x {kind}" for kind in KINDS if self.count(kind))
+
     def of(self, *kinds: PartKind) -> Bill:
         """Return the part of the bill that has some kinds of lines."""
         return replace(self, lines=tuple(line for line in self.lines if line.kind in kinds))
@@ -148,7 +151,7 @@ def bill(cluster: Cluster) -> Bill:
     >>> parts.count("switch"), parts.count("node")
     (4, 20)
     """
-    parts = make_bill(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings)
+    parts = make_bill(Cluster.given(cluster).fabrics, cluster.catalog, cluster.layout, cluster.cablings)
     return parts.with_spares(cluster.spec.spares)
 
 

@@ -351,7 +351,7 @@ def compare(cluster: Cluster) -> Comparison:
     >>> round(ours.total / dgx.total, 3)
     0.511
     """
-    return Comparison(cluster.name, compare_fabrics(cluster.fabrics, cluster.catalog))
+    return Comparison(Cluster.given(cluster).name, compare_fabrics(cluster.fabrics, cluster.catalog))
 
 
 def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System, ...]:

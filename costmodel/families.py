@@ -17,6 +17,7 @@ from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes
 from topo.shapes.zones import Joints, Zones
+from topo.table import plural
 
 TAPERS = (1.0, 1.5, 2.0, 3.0, 4.0)
 """Ports down for each port up."""
@@ -181,8 +182,8 @@ def _zones(needs: Needs, catalog: Catalog, tree: FatTree, joint: str) -> Iterato
                 continue
             for placement in ("border", "spread"):
                 name = (
-                    f"{zones} zones of two levels of {tree.switch}{_tapered(tree.oversubscription)}, {joints} "
-                    f"{'joint' if joints == 1 else 'joints'} of {joint} on {ports} ports a zone ({placement})"
+                    f"{zones} zones of two levels of {tree.switch}{_tapered(tree.oversubscription)}, "
+                    f"{plural(joints, 'joint')} of {joint} on {plural(ports, 'port')} a zone ({placement})"
                 )
                 yield name, _join(needs, catalog, tree, zones, joint, joints, ports, placement)
 

@@ -14,7 +14,7 @@ from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError
 from topo.schema.cluster import Owning
-from topo.table import Shown, Table
+from topo.table import Shown, Table, plural
 
 HOURS_PER_YEAR = 8_766.0
 """365.25 days."""
@@ -40,6 +40,9 @@ class CostOfOwning(Shown):
     power: Power
     """Its typical sum draws all year round, times the power usage effectiveness."""
     failures_per_year: Failures
+
+    def _brief(self) -> str:
+        return f"{plural(self.stated.years, 'year')}: {self.total} {self.stated.currency}"
 
     @property
     def capital(self) -> Range:
@@ -87,7 +90,7 @@ class CostOfOwning(Shown):
             ("capital", str(self.capital), money),
             ("energy a year", f"{self.energy_kwh_per_year:,.0f}", "kWh"),
             ("price of the energy a year", f"{self.energy_per_year:,.0f}", money),
-            (f"total of {self.stated.years} years", str(self.total), money),
+            (f"total of {plural(self.stated.years, 'year')}", str(self.total), money),
             *(
                 (f"{what.replace('_', ' ')} failures a year", f"{n:,.1f}", "")
                 for what, n in asdict(self.failures_per_year).items()
@@ -97,7 +100,7 @@ class CostOfOwning(Shown):
 
 
 @dataclass(frozen=True)
-class Quote:
+class Quote(Shown):
     """Everything that a buyer gets of a cluster."""
 
     cluster: Cluster
@@ -105,6 +108,12 @@ class Quote:
     cost: Cost
     owning: CostOfOwning | None
     """None where the spec does not ask for it."""
+
+    def _brief(self) -> str:
+        return f"{self.cluster.name}: {self.cost.table.title}"
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.cost.table, self.power.table, *([self.owning.table] if self.owning else []))
 
     @property
     def power(self) -> Power:
@@ -130,10 +139,6 @@ class Quote:
             "owning": self.owning and self.owning.to_dict(),
             "exceeded": self.exceeded,
         }
-
-    def _repr_html_(self) -> str:
-        tables = [self.cost.table, self.power.table, *([self.owning.table] if self.owning else [])]
-        return "".join(table._repr_html_() for table in tables)
 
 
 def quote(cluster: Cluster, currency: str = UNITS) -> Quote:
@@ -192,7 +197,7 @@ def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
     >>> round(owned.energy_kwh_per_year)
     195939
     """
-    stated = stated or cluster.spec.owning
+    stated = stated or Cluster.given(cluster).spec.owning
     if stated is None:
         raise DesignError(f"{cluster.name} states nothing under `owning`: give years, pue, price_per_kwh and currency")
     return _own(cluster, bill(cluster), stated)

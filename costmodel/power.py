@@ -30,6 +30,9 @@ class Power(Shown):
 
     lines: tuple[PowerLine, ...]
 
+    def _brief(self) -> str:
+        return f"{self.total_w:,.0f} W"
+
     @property
     def network_w(self) -> float:
         """Switches and their optics, typically."""

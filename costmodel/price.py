@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
-from topo.table import Shown, Table
+from topo.table import Shown, Table, plural
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
@@ -80,6 +80,9 @@ class Cost(Shown):
     """Currency, or `UNITS`."""
     lines: tuple[PricedLine, ...]
 
+    def _brief(self) -> str:
+        return self.table.title.removeprefix("cost: ")
+
     def of(self, *kinds: PartKind) -> Range:
         """Return the sum of the lines of some kinds that have a price; of all without any."""
         amounts = (priced.amount for priced in self.lines if not kinds or priced.line.kind in kinds)
@@ -129,7 +132,7 @@ class Cost(Shown):
         )
         more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
         least = f"at least {self.total}" if self.gaps else str(self.total)
-        lacking = f"; {len(self.gaps)} lines have no price" if self.gaps else ""
+        lacking = f"; no price for {plural(len(self.gaps), 'line')}" if self.gaps else ""
         return Table(f"cost: {least} {self.unit}{lacking}", (*line_columns([row.line for row in self.lines]), *more))
 
 

@@ -27,7 +27,7 @@ from topo.hardware.catalog import Catalog, load_catalog
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
-from topo.table import Shown, Table
+from topo.table import Shown, Table, plural
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9
@@ -275,7 +275,7 @@ def _reasons(design: Design, fabrics: Sequence[Fabric], total_w: float, needs: N
     reasons = []
     if design.job_bisection < needs.job.bisection - ROUNDING:
         reasons.append(
-            f"a job of {needs.job.nodes:,} nodes gets {design.job_bisection:.0%} of its rate, "
+            f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection:.0%} of its rate, "
             f"{needs.job.bisection:.0%} is needed"
         )
     if design.bisection < needs.bisection - ROUNDING:
@@ -292,7 +292,7 @@ def _reasons(design: Design, fabrics: Sequence[Fabric], total_w: float, needs: N
     if needs.budget.power is not None and total_w > needs.budget.power:
         reasons.append(f"{total_w / 1e6:.3f} MW with its servers, {needs.budget.power / 1e6:.3f} MW allowed")
     if needs.budget.switches is not None and design.switches > needs.budget.switches:
-        reasons.append(f"{design.switches:,} switches, {needs.budget.switches:,} allowed")
+        reasons.append(f"{plural(design.switches, 'switch', 'switches')}, {needs.budget.switches:,} allowed")
     return reasons
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plan.folder import MARK
-from topo import Finding, HeddleError, SpecError, did_you_mean
+from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -311,6 +311,6 @@ def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:
     if subnet is None and len(subnets) == 1:
         return subnets[0]
     if subnet is None or subnet not in subnets:
-        found = f"no subnet {subnet!r}" if subnet else f"{len(subnets)} subnets"
+        found = f"no subnet {subnet!r}" if subnet else f"{plural(len(subnets), 'subnet')}"
         raise HeddleError(f"{path}: found {found}; expected --subnet with one of {', '.join(subnets) or 'none'}")
     return subnet

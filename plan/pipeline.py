@@ -16,7 +16,7 @@ import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
 from routing import EndpointSet, FailureStudy, Proof, Quality, Routed
-from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog
+from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog, plural
 
 Step = Callable[[str], None]
 """Progress callback, called as ``step(message)``."""
@@ -187,12 +187,12 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
         step(f"proving{plan.of(routed.fabric)}")
         proof = routing.prove(routed, plan.wishes.endpoints)
         if not proof.pairs and plan.cluster is None:
-            ends = f"{len(proof.ends):,} end ports ({plan.wishes.endpoints})"
+            ends = f"{plural(len(proof.ends), 'end port')} ({plan.wishes.endpoints})"
             raise HeddleError(f"{plan.source}: found {ends}; expected two at least")
         proofs.append(proof)
         if plan.lost(proof):
             examples = [example.describe() for example in proof.examples[:3]]
-            refusals += [Refusal("missing", text) for text in examples or [f"{plan.lost(proof):,} pairs"]]
+            refusals += [Refusal("missing", text) for text in examples or [plural(plan.lost(proof), "pair")]]
         if proof.credit_loops:
             loop = " => ".join(routed.fabric.channel_label(channel) for channel in proof.loop)
             refusals.append(Refusal("credit loop", loop))
@@ -257,7 +257,7 @@ def advise_lanes(plan: Plan, step: Step) -> Plan:
         return replace(plan, advice=str(error))
     return replace(
         plan,
-        advice=f"credit loops on {now} lane{'s' if now > 1 else ''}; --lanes {max(freed.sl2vl) + 1} would do, if all "
+        advice=f"credit loops on {plural(now, 'lane')}; --lanes {max(freed.sl2vl) + 1} would do, if all "
         "hosts ask OpenSM for their paths, and the engine `balanced` needs one lane",
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from plan.files import Content
 from plan.render.tables import print_text, show_table
 from simulate import Outcome, Simulation, draw_ports
-from topo import Column, Table, format_seconds
+from topo import Column, Table, format_seconds, plural
 
 SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
@@ -79,7 +79,7 @@ def show_simulation(simulation: Simulation) -> None:
     outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
     engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
-    print_text(f"{len(outcome.flows):,} flows on {fabric.name or 'the fabric'}{engine}: {ends}")
+    print_text(f"{plural(len(outcome.flows), 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     for table in (simulation.job_table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
     print_text(

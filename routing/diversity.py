@@ -22,7 +22,7 @@ from routing.proof import Proof, prove
 from routing.tables import EndpointSet
 from topo.errors import HeddleError
 from topo.fabric import Fabric
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 MOST_PAIRS = 500
 """Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""
@@ -43,7 +43,7 @@ class Diversity:
 
 
 @dataclass(frozen=True)
-class FailureStudy:
+class FailureStudy(Shown):
     """A fabric before and after links between its switches failed, and its tables after that."""
 
     failed: tuple[str, ...]
@@ -54,12 +54,15 @@ class FailureStudy:
     proof: Proof
     """Of the tables for what is left."""
 
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, *self.proof._shown())
+
     @property
     def table(self) -> Table:
         """Disjoint shortest paths between leaves before and after."""
         both = (self.before, self.after)
         return Table(
-            f"{len(self.failed):,} links fail",
+            f"{plural(len(self.failed), 'link')} failed",
             (
                 Column("links", ["all", "without those that failed"]),
                 Column("pairs of leaves", [one.pairs for one in both]),
@@ -69,9 +72,6 @@ class FailureStudy:
                 Column("distance", [one.distance for one in both], "links", digits=".2f"),
             ),
         )
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_() + self.proof._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
@@ -100,7 +100,7 @@ def fail_links(fabric: Fabric, count: int, rng: np.random.Generator) -> tuple[Fa
     links = fabric.inner_links
     if count > len(links):
         raise HeddleError(
-            f"{count:,} links cannot fail; {fabric.name or 'the fabric'} has {len(links):,} between switches"
+            f"{plural(count, 'link')} cannot fail; {fabric.name or 'the fabric'} has {len(links):,} between switches"
         )
     failed = links[np.sort(rng.choice(len(links), count, replace=False))]
     return fabric.without(failed[:, 0]), failed
@@ -186,7 +186,7 @@ def study_failures(
     (20.0, 18.0, 0)
     """
     rng = np.random.default_rng(seed)
-    pairs = leaf_pairs(fabric, rng)
+    pairs = leaf_pairs(Fabric.given(fabric), rng)
     left, failed = fail_links(fabric, count, rng)
     return FailureStudy(
         failed=tuple(fabric.channel_label(port) for port in failed[:, 0].tolist()),

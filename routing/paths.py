@@ -15,7 +15,7 @@ from routing.lanes.policy import levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
 from topo.fabric import Fabric
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 
 class Fault(IntEnum):
@@ -38,7 +38,7 @@ class Fault(IntEnum):
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Shown):
     """The path of one pair."""
 
     fabric: Fabric = field(repr=False)
@@ -68,6 +68,9 @@ class Trace:
             return ()
         return self.switches[self.switches.index(self.switches[-1]) : -1]
 
+    def _brief(self) -> str:
+        return self.describe()
+
     @property
     def table(self) -> Table:
         """Every node of the path, with the ports over which the packet enters and leaves it, and its lane."""
@@ -92,9 +95,6 @@ class Trace:
                 Column("lane", lanes[: len(nodes)]),
             ),
         )
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the path as plain values, ready for JSON.
@@ -121,7 +121,7 @@ class Trace:
         fabric = self.fabric
         ends = f"{end_label(fabric, self.source)} to {end_label(fabric, self.destination)}"
         if self.fault is None:
-            return f"{ends}: arrives over {len(self.switches)} switches"
+            return f"{ends}: arrives over {plural(len(self.switches), 'switch', 'switches')}"
         if self.fault is Fault.DETACHED:
             loose = self.source if fabric.end_switch[self.source] < 0 else self.destination
             return f"{ends}: {end_label(fabric, loose)} hangs on no switch"
@@ -171,7 +171,7 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
     >>> path.describe()
     'gpu00 mlx5_0:1 to head1 mlx5_0:1: arrives over 3 switches'
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     channels: list[int] = []
     switches: list[int] = []
 

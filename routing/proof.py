@@ -23,7 +23,7 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 MAX_EXAMPLES = 10
 CYCLE_STARTS = 32
@@ -83,7 +83,7 @@ def load_table(classes: Sequence[ChannelClass]) -> Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class Proof(Shown):
     """What is true of tables on a fabric of P ports, for all ordered pairs of different end ports of a set."""
 
     endpoints: str
@@ -127,6 +127,15 @@ class Proof:
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
+    def _brief(self) -> str:
+        return (
+            f"{'holds' if self.holds else 'fails'}: {plural(self.pairs, 'pair')}, {self.missing:,} missing, "
+            f"{plural(self.credit_loops, 'channel')} in credit loops"
+        )
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, self.load_table)
+
     @property
     def lanes(self) -> int:
         """Virtual lanes that are used."""
@@ -148,7 +157,7 @@ class Proof:
         figures = {
             "pairs": self.pairs,
             "missing pairs": self.missing,
-            "of these without cables": self.disconnected,
+            "of these disconnected": self.disconnected,
             "channels in credit loops": self.credit_loops,
             "further ones by undelivered packets": self.undelivered_loops,
             "lanes": self.lanes,
@@ -161,9 +170,6 @@ class Proof:
     def load_table(self) -> Table:
         """Pairs over the channels between switches, by level and by role of the destination."""
         return load_table(self.classes)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_() + self.load_table._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON; ``load`` is of channels between switches."""
@@ -218,7 +224,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     >>> proof.holds, proof.pairs, proof.missing, proof.credit_loops, proof.max_hops
     (True, 462, 0, 0, 3)
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     _check_shape(fabric, tables)
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
@@ -301,7 +307,7 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     >>> routing.check_certificate(routed, routing.prove(routed))
     True
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     top = tables.lft.shape[1]
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
@@ -332,9 +338,10 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
 
 
 def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
-    expected = f"the fabric has {fabric.n_switches:,} switches and {fabric.n_end_ports:,} end ports"
+    switches = plural(fabric.n_switches, "switch", "switches")
+    expected = f"the fabric has {switches} and {plural(fabric.n_end_ports, 'end port')}"
     if tables.lft.ndim != 2 or len(tables.lft) != fabric.n_switches or tables.lid.shape != (fabric.n_end_ports,):
-        found = f"tables for {len(tables.lft):,} switches and {len(tables.lid):,} end ports"
+        found = f"tables for {plural(len(tables.lft), 'switch', 'switches')} and {plural(len(tables.lid), 'end port')}"
         raise RoutingError(f"found {found}; {expected}: these are the tables of another fabric")
     if tables.path_sl is not None and tables.path_sl.shape != tables.lft.shape:
         raise RoutingError(f"service levels of shape {tables.path_sl.shape}; the tables have {tables.lft.shape}")
@@ -384,7 +391,7 @@ def _examples(
     walk: PairWalk,
 ) -> tuple[Trace, ...]:
     """Trace one pair for each place and reason of a fault, and one for each kind of end port that cannot be named."""
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     pairs: list[tuple[int, int]] = []
     for unheard in (fabric.end_switch[ends] < 0, tables.lid[ends] >= tables.lft.shape[1]):
         for end in ends[unheard & np.isin(ends, dests, invert=True)][:1]:

@@ -18,7 +18,7 @@ from routing.proof import ChannelClass, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
 from topo.fabric import Fabric, Role, frozen
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class UplinkShare:
 
 
 @dataclass(frozen=True)
-class Quality:
+class Quality(Shown):
     """Figures of tables on a fabric, for traffic between ranks."""
 
     ranks: int
@@ -76,6 +76,12 @@ class Quality:
     """Load of channels between switches by level, and by role of the destination."""
     uplinks: tuple[UplinkShare, ...]
     """For all destinations, and for those of each role."""
+
+    def _brief(self) -> str:
+        return f"{plural(self.ranks, 'rank')}: effective bisection {self.ebb:.3f}, balance {self.balance:.2f}"
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, self.uplink_table)
 
     @property
     def ebb(self) -> float:
@@ -130,9 +136,6 @@ class Quality:
             ),
         )
 
-    def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in (self.table, self.uplink_table))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         uplinks = [{**asdict(share), "role": role_name(share.role)} for share in self.uplinks]
@@ -178,7 +181,7 @@ def measure(
     >>> quality.ranks, quality.max_load, quality.shift.max_load_worst
     (22, 11, 1)
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     rng = np.random.default_rng(seed)
     ranks = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
     if in_tree_order:
@@ -240,7 +243,7 @@ def congestion(
     >>> max_load.tolist(), int(lost.sum())
     ([1, 1, 1], 0)
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     lid, switch = tables.lid[ranks].astype(np.int32), fabric.end_switch[ranks]
     delivery = delivery_channels(fabric, ranks)
     reachable = (switch >= 0) & (lid < tables.lft.shape[1])

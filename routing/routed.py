@@ -10,7 +10,7 @@ from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
 from topo.fabric import Fabric
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 if TYPE_CHECKING:
     from routing.tables import EndpointSet
@@ -21,7 +21,7 @@ OF_TABLES = LanePlan((), ())
 
 
 @dataclass(frozen=True, eq=False)
-class Routed:
+class Routed(Shown):
     """A fabric with forwarding tables, by whomever they were made.
 
     Lanes and policy that are not given are those of the tables, where these give paths a service level; else those of
@@ -34,6 +34,8 @@ class Routed:
     >>> routed.tables.engine, routed.lanes.lanes
     ('balanced', 2)
     """
+
+    _made_by = "`routing.route(fabric)`"
 
     fabric: Fabric
     tables: RoutingTables
@@ -53,6 +55,12 @@ class Routed:
             object.__setattr__(self, "policy", policy_of_classes(self.fabric, traffic))
         else:
             object.__setattr__(self, "lanes", lanes_of_levels(tables.sl2vl))
+
+    def _brief(self) -> str:
+        return (
+            f"{self.fabric.name}: {self.tables.engine}, {plural(len(self.fabric.hosts), 'host')} on "
+            f"{plural(self.fabric.n_switches, 'switch', 'switches')}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the tables as plain values, ready for JSON."""
@@ -74,7 +82,9 @@ class Routed:
         """
         return self.fabric.draw(routing.prove(self, endpoints).load)
 
-    def _repr_html_(self) -> str:
+    @property
+    def table(self) -> Table:
+        """Which engine made the tables, why, and for what."""
         figures = {**self.to_dict(), "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
         columns = (Column("of", [name.replace("_", " ") for name in figures]), Column("value", list(figures.values())))
-        return Table("routed fabric", columns)._repr_html_()
+        return Table("routed fabric", columns)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from topo.errors import RoutingError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
+from topo.table import Brief, plural
 
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""
@@ -24,7 +25,7 @@ every switch."""
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingTables:
+class RoutingTables(Brief):
     """Forwarding tables of a fabric with S switches and E end ports (`topo.fabric` says what an end port is)."""
 
     lid: NDArray[np.uint16]
@@ -40,6 +41,12 @@ class RoutingTables:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return (
+            f"{self.engine or 'unnamed'}: {plural(int(np.count_nonzero(self.lid)), 'LID')} on "
+            f"{plural(len(self.lft), 'switch', 'switches')}"
+        )
 
 
 def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:

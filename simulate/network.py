@@ -15,13 +15,14 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.table import Brief, plural
 
 GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""
 
 
 @dataclass(frozen=True, eq=False)
-class Devices:
+class Devices(Brief):
     """Places inside hosts where flows begin and end: GPUs, memory, SSDs. D devices that use X resources of their hosts.
 
     Device d is end port ``E + d`` to flows, on a fabric with E end ports. A flow between two devices crosses what the
@@ -53,6 +54,9 @@ class Devices:
             raise HeddleError(f"{self.names[bad]} has {self.capacity_bytes_s[bad]} bytes/s; expected more than 0")
         if not (np.all(self.send_use > 0) and np.all(self.receive_use > 0)):
             raise HeddleError("a device uses a resource 0 times or less per byte; expected more than 0")
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.end_port), 'device')} with {plural(len(self.names), 'resource')}"
 
 
 NO_DEVICES = Devices(
@@ -96,7 +100,7 @@ class RouteTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Brief):
     """A fabric with tables, as flows see it: R resources, the P channels of the fabric first."""
 
     fabric: Fabric
@@ -155,7 +159,7 @@ class Network:
         >>> float(network.capacity_bytes_s[port]) * 8e-9, network.lane_weight.tolist()
         (50.0, [64.0, 64.0])
         """
-        fabric, lanes = routed.fabric, routed.lanes
+        fabric, lanes = Routed.given(routed).fabric, routed.lanes
         if lane_weights is None:
             weight_of = dict(lanes.arbitration)
             used = [lane for lane in lanes.sl2vl if lane < MAX_DATA_VLS]
@@ -184,6 +188,12 @@ class Network:
             lane_weight=frozen(weight),
             devices=devices,
             policy=routed.policy,
+        )
+
+    def _brief(self) -> str:
+        return (
+            f"{self.fabric.name}: {self.tables.engine}, {plural(len(self.capacity_bytes_s), 'resource')}, "
+            f"{plural(len(self.lane_weight), 'lane')}"
         )
 
     def with_devices(self, devices: Devices) -> Network:

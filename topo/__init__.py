@@ -48,6 +48,7 @@ Names and files
     ``did_you_mean``  a hint with the nearest of some names
     ``read_text``  the text of a file, of bounded size
     ``format_seconds``  a time in the unit that suits it
+    ``plural``  a number with its noun: ``1 zone``, ``2 zones``
 
 Errors
     ``HeddleError``  every error that Heddle raises on purpose

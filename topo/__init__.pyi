@@ -46,3 +46,4 @@ from .schema.cluster import ClusterSpec as ClusterSpec
 from .table import Column as Column
 from .table import Table as Table
 from .table import format_seconds as format_seconds
+from .table import plural as plural

@@ -28,10 +28,11 @@ from topo.room.racks import Layout, place_devices
 from topo.schema.cluster import ClusterSpec
 from topo.schema.validation import validate
 from topo.shapes.base import HostGroup
+from topo.table import Shown, Table, plural
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class Cluster(Shown):
     """A spec with its catalog, and what follows from it: fabrics, places in the room, cables.
 
     Examples
@@ -42,6 +43,8 @@ class Cluster:
     ('lab-20', 1, 4)
     """
 
+    _made_by = "`topo.preset`, `topo.read` or `topo.parse`"
+
     spec: ClusterSpec
     catalog: Catalog
     """Hardware: what ships, and the spec's own tables."""
@@ -49,6 +52,14 @@ class Cluster:
     """File of the spec, which messages about its design begin with; empty where there is none."""
     sha256: str | None = None
     """Digest of the text that it was read from; None for a spec that had no text."""
+
+    def _brief(self) -> str:
+        return self.name
+
+    @property
+    def table(self) -> Table:
+        """How many of everything it has."""
+        return replace(self.counts.table, title=self.name)
 
     @property
     def name(self) -> str:
@@ -83,7 +94,9 @@ class Cluster:
         """
         if len(self.fabrics) > 1:
             names = ", ".join(fabric.name for fabric in self.fabrics)
-            raise DesignError(f"{self.name} has {len(self.fabrics)} subnets ({names}): choose one of its `fabrics`")
+            raise DesignError(
+                f"{self.name} has {plural(len(self.fabrics), 'subnet')} ({names}): choose one of its `fabrics`"
+            )
         return self.fabrics[0]
 
     @cached_property
@@ -126,12 +139,6 @@ class Cluster:
     def counts(self) -> Counts:
         """How many of everything it has."""
         return count(self.fabrics, self.catalog)
-
-    def __repr__(self) -> str:
-        return f"<Cluster {self.name}>"
-
-    def _repr_html_(self) -> str:
-        return replace(self.counts.table, title=self.name)._repr_html_()
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Kind, Role
 from topo.hardware.catalog import Catalog
-from topo.table import Column, Shown, Table
+from topo.table import Column, Shown, Table, plural
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Counts(Shown):
     switch and is not counted. A cable that leads from a switch to itself is a link, although no path uses it."""
     cables: int | None
     """Links that are not in the backplane of a frame; None where the model of a switch or server is unknown."""
+
+    def _brief(self) -> str:
+        switches = plural(self.switches, "switch", "switches")
+        return f"{switches}, {plural(self.host_ports, 'host port')}, {plural(self.links, 'link')}"
 
     def to_dict(self) -> dict[str, int | None]:
         """Return the counts by name, as ``plan.json`` has them."""

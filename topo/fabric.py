@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import topo  # methods that lead to other rooms go through the front door
 from topo.errors import HeddleError, did_you_mean
 from topo.hardware.speeds import LANE_GBPS
+from topo.table import Shown, Table, plural
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -80,8 +81,10 @@ def freeze_arrays(value: object) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Fabric:
+class Fabric(Shown):
     """One subnet. N nodes of which the first S are switches, P ports, H hosts, M models."""
+
+    _made_by = "`cluster.fabric` or `topo.read_fabric`"
 
     name: str
     """Name of the subnet, such as ``fire-flyer-2`` or ``plane-3``."""
@@ -137,6 +140,14 @@ class Fabric:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{self.name}: {plural(self.n_switches, 'switch', 'switches')}, {plural(len(self.hosts), 'server')}"
+
+    @property
+    def table(self) -> Table:
+        """How many of everything it has."""
+        return replace(self.counts().table, title=self.name)
 
     @property
     def n_nodes(self) -> int:
@@ -387,12 +398,6 @@ class Fabric:
     ) -> topo.Drawing:
         """Draw the fabric as SVG, its links coloured by their load where one is given; see `topo.draw`."""
         return topo.draw(self, loads, title=title, unit=unit)
-
-    def __repr__(self) -> str:
-        return f"<Fabric {self.name}: {self.n_switches:,} switches, {len(self.hosts):,} servers>"
-
-    def _repr_html_(self) -> str:
-        return replace(self.counts().table, title=self.name)._repr_html_()
 
     def to_networkx(self) -> nx.MultiGraph:
         """Return the fabric as an undirected multigraph: one node a node id, one edge a link.

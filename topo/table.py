@@ -7,9 +7,11 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+
+from topo.errors import HeddleError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +23,47 @@ LARGE = 1e5
 """Numbers from here on are shown as whole numbers."""
 
 
+class Brief:
+    """Base of what holds much: a terminal shows it in one line, such as ``<Fabric lab-20: 4 switches, 20 servers>``."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__repr__ = Brief.__repr__  # type: ignore[method-assign]  # a dataclass keeps a repr that its class has
+
+    _made_by: ClassVar[str] = ""
+    """What returns one, for messages."""
+
+    @classmethod
+    def given(cls, value: object) -> Self:
+        """Return what is one of these; refuse anything else, and say what makes one.
+
+        Raises
+        ------
+        HeddleError
+            When it is no such object.
+
+        Examples
+        --------
+        >>> import topo
+        >>> topo.Cluster.given(topo.preset("lab-20").fabric)
+        Traceback (most recent call last):
+        topo.errors.HeddleError: found <Fabric lab-20: 4 switches, 20 servers>; expected a Cluster, as ...
+        """
+        if isinstance(value, cls):
+            return value
+        found = repr(value) if isinstance(value, Brief) else f"a value of type {type(value).__name__}"
+        raise HeddleError(f"found {found}; expected a {cls.__name__}, as {cls._made_by} returns")
+
+    def _brief(self) -> str:
+        """Say what it holds in a few words."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._brief()}>"
+
+
 @dataclass(frozen=True)
-class Column:
+class Column(Brief):
     """One column of a table."""
 
     name: str
@@ -34,6 +75,9 @@ class Column:
     digits: str = ""
     """Format of the values for people, as `format` takes it: ``.3f``; by default integers are grouped in thousands.
     ``time`` shows seconds in the unit that suits each value."""
+
+    def _brief(self) -> str:
+        return f"{self.heading}: {plural(len(self.values), 'value')}"
 
     @property
     def heading(self) -> str:
@@ -62,7 +106,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Brief):
     """Columns of equal length under a title.
 
     Examples
@@ -81,6 +125,9 @@ class Table:
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns}) > 1:
             raise ValueError(f"table {self.title!r} has columns of unequal length")
+
+    def _brief(self) -> str:
+        return f"{self.title}: {plural(len(self), 'row')} of {', '.join(column.heading for column in self.columns)}"
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
@@ -122,17 +169,41 @@ class Table:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
-class Shown:
-    """Base of results: a notebook shows each as its table."""
+class Shown(Brief):
+    """Base of results: a notebook shows each as its tables."""
+
+    def _brief(self) -> str:
+        return f"{self.table.title}: {plural(len(self.table), 'row')}"
 
     @property
     def table(self) -> Table:
         """The result as a table."""
         raise NotImplementedError
 
+    def _shown(self) -> tuple[Table, ...]:
+        """Return the tables that a notebook shows."""
+        return (self.table,)
+
     def _repr_html_(self) -> str:
         """Return the result as a notebook shows it."""
-        return self.table._repr_html_()
+        return "".join(table._repr_html_() for table in self._shown())
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun: ``1 zone``, ``1,200 zones``.
+
+    Parameters
+    ----------
+    nouns : str
+        The noun of several, where it is not formed with an s.
+
+    Examples
+    --------
+    >>> from topo.table import plural
+    >>> plural(1, "zone"), plural(1200, "zone"), plural(0, "leaf", "leaves")
+    ('1 zone', '1,200 zones', '0 leaves')
+    """
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def format_seconds(value: float) -> str:

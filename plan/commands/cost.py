@@ -9,7 +9,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo import Finding, HeddleError, SpecError
+from topo import Finding, HeddleError, SpecError, plural
 
 if TYPE_CHECKING:
     from costmodel import Search
@@ -49,8 +49,8 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     if owning is not None:
         stated, failures = owning.stated, owning.failures_per_year
         click.echo(
-            f"{stated.years} years: {owning.energy_kwh_per_year / 1e6:,.2f} GWh a year at PUE {stated.pue:g} cost "
-            f"{owning.energy_per_year:,.0f} {stated.currency} a year; with capital {owning.total} {stated.currency}"
+            f"{plural(stated.years, 'year')}: {owning.energy_kwh_per_year / 1e6:,.2f} GWh a year at PUE {stated.pue:g} "
+            f"cost {owning.energy_per_year:,.0f} {stated.currency}; with capital {owning.total} {stated.currency}"
         )
         click.echo(
             f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
@@ -109,7 +109,7 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     if winner is None:
         raise click.exceptions.Exit(1)
     if output is not None:
-        comment = f"The cheapest of {len(found.designs)} designs for {needs.name}: {winner.name}"
+        comment = f"The cheapest of {plural(len(found.designs), 'design')} for {needs.name}: {winner.name}"
         write_file(output, format_spec(winner.spec, comment), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
 
@@ -124,7 +124,9 @@ def show(found: Search) -> None:
     if found.bound is not None and winner is not None and winner.price:
         click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
     others = [design for design in found.designs if not design.meets_needs]
-    click.echo(f"{len(others):,} designs miss a requirement, {len(found.refused):,} cannot be built; examples:")
+    click.echo(
+        f"{plural(len(others), 'design')} missed a requirement, {len(found.refused):,} cannot be built; examples:"
+    )
     for design in others[-SHOWN:]:
         price = "unknown price" if design.price is None else f"{design.price:,.0f} {unit}"
         click.echo(f"  {design.name} ({price}): {found.why_not(design)}")

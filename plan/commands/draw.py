@@ -10,7 +10,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo import FormatError, HeddleError
+from topo import FormatError, HeddleError, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +93,7 @@ def read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:
                 name = file.relative_to(path)
                 raise HeddleError(f"{path}: found no {name}; expected the output folder of a plan build")
         elif len(fabrics) > 1:
-            expected = f"the folder of a plan build, since there are {len(fabrics)} subnets"
+            expected = f"the folder of a plan build, since there are {plural(len(fabrics), 'subnet')}"
             raise HeddleError(f"{path}: found one file; expected {expected}")
         routed.append(Routed(fabric, read_lfts(file, fabric).tables))
     return routed

@@ -10,7 +10,7 @@ import click
 
 from plan.commands.options import FILE, as_json, print_json
 from plan.render.progress import progress
-from topo import HeddleError, did_you_mean
+from topo import HeddleError, did_you_mean, plural
 
 
 @click.command(short_help="Write one of the formats that `plan build` writes.")
@@ -47,7 +47,7 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
         step("reading")
         files = EXPORTS[format].files_of(fabric, step)
         if output is None and (as_json or len(files) > 1):
-            raise HeddleError(f"{format}: found {len(files)} files to write; name a place for them with -o")
+            raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
         if output is not None and len(files) > 1:
             check_replaceable(output, keep_plan=True)
             top = os.path.commonpath([Path(name).parent for name in files])

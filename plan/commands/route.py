@@ -19,7 +19,7 @@ from plan.commands.options import (
 )
 from plan.inputs import RoleFiles
 from plan.render.progress import progress
-from topo import HeddleError, did_you_mean
+from topo import HeddleError, did_you_mean, plural
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -120,7 +120,8 @@ def route(
             show_comparison(contenders)
         tables = plan.routed[0].tables
         if tables.path_sl is not None:
-            click.echo(f"{max(tables.sl2vl) + 1} lanes: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
+            needed = plural(max(tables.sl2vl) + 1, "lane")
+            click.echo(f"{needed}: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
     if not plan.holds or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)

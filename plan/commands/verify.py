@@ -12,7 +12,7 @@ from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabri
 from plan.questions import Questions, answer
 from plan.render.progress import progress
 from plan.render.terminal import printable
-from topo import HeddleError
+from topo import HeddleError, plural
 
 if TYPE_CHECKING:
     from routing import RoutingTables
@@ -108,8 +108,8 @@ def verify(
     print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
-            f"{fabric}: found {len(proof.ends):,} end ports ({endpoints}); expected two at least, or there is nothing "
-            "to prove. Is the file whole?"
+            f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected two at least, or there is "
+            "nothing to prove. Is the file whole?"
         )
     if as_json:
         from plan.render.documents import proof_document
@@ -122,7 +122,7 @@ def verify(
         show_proof(routed, proof, brief=answers.given)
         show_answers(answers)
         if expect is not None:
-            click.echo(f"{count:,} entries are not as in {expect}")
+            click.echo(f"{plural(count, 'entry', 'entries')} unlike {expect}")
         for text in odd:
             click.echo(printable(f"not as expected: {text}"))
     if not proof.holds or count:

@@ -10,7 +10,7 @@ import click
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import printable
-from topo import Column, Table
+from topo import Column, Table, plural
 
 if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender
@@ -48,16 +48,15 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
         yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
-        lost = plan.lost(proof)
-        verdict = "REFUSED" if lost or proof.credit_loops else "proven"
+        verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
         yield (
             f"proof{name}",
-            f"{verdict}: {_proof_figures(proof, lost)}, at most {proof.max_hops} switches on a path",
+            f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
         )
         yield (
             f"load{name}",
-            f"{quality.max_load:,} pairs over the most loaded link, {quality.balance:.2f} times the mean of those used"
-            f"; effective bisection {quality.ebb:.3f}",
+            f"{plural(quality.max_load, 'pair')} over the most loaded link, {quality.balance:.2f} times the mean "
+            f"of those used; effective bisection {quality.ebb:.3f}",
         )
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
@@ -76,7 +75,7 @@ def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:
         return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
 
     tiers = listed(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
-    zones = f" in {counts.zones} zones" if counts.zones > subnets else ""
+    zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > subnets else ""
     yield "switches", f"{counts.switches:,} ({tiers or 'no tree'}){zones}"
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
@@ -85,17 +84,15 @@ def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:
     else:
         yield "servers", listed(compute=counts.gpu_nodes, **others) or "none"
     sharp = f", {counts.aggregation_nodes:,} aggregation nodes" if counts.aggregation_nodes else ""
-    yield "ports and links", f"{counts.host_ports:,} host ports, {counts.links:,} links{sharp}"
+    yield "ports and links", f"{plural(counts.host_ports, 'host port')}, {plural(counts.links, 'link')}{sharp}"
 
 
-def _proof_figures(proof: Proof, missing: int) -> str:
-    of_them = "of them " if missing == proof.missing else ""
-    apart = f", {proof.disconnected:,} {of_them}have no path of cables" if proof.disconnected else ""
-    lanes = f"{proof.lanes} lane{'s' if proof.lanes != 1 else ''}"
+def _proof_figures(proof: Proof) -> str:
+    apart = f" ({proof.disconnected:,} of them disconnected: no cables lead there)" if proof.disconnected else ""
     further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
-        f"{proof.pairs:,} pairs ({proof.endpoints}), {missing:,} missing{apart}"
-        f", {proof.credit_loops:,} channels in credit loops on {lanes}{further}"
+        f"{plural(proof.pairs, 'pair')} ({proof.endpoints}), {proof.missing:,} missing{apart}, "
+        f"{plural(proof.credit_loops, 'channel')} in credit loops on {plural(proof.lanes, 'lane')}{further}"
     )
 
 
@@ -106,7 +103,7 @@ def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
         yield (
             name,
             f"flows at one time on the fullest link: {phases.max_load_median:g} in the median, "
-            f"{phases.max_load_worst} in the worst of {phases.phases:,} phases",
+            f"{phases.max_load_worst} in the worst of {plural(phases.phases, 'phase')}",
         )
 
 
@@ -115,7 +112,7 @@ def show_proof(routed: Routed, proof: Proof, *, brief: bool = False) -> None:
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
     print_text(f"{fabric.name or 'the fabric'} {verdict}")
-    print_text(f"{len(proof.ends):,} end ports, {_proof_figures(proof, proof.missing)}")
+    print_text(f"{plural(len(proof.ends), 'end port')}, {_proof_figures(proof)}")
     if brief:
         return
     hops = ", ".join(f"{count:,} over {length}" for length, count in enumerate(proof.hops) if count)
@@ -179,14 +176,16 @@ def show_failures(study: FailureStudy) -> None:
     figures = study.to_dict()
     before, after = figures["before"], figures["after"]
     print_text(
-        f"when {figures['links']:,} links fail (plan.json names them), cables connect {figures['connected']:,} of "
-        f"{figures['pairs']:,} pairs, and tables made anew deliver {figures['delivered']:,}: "
-        f"{figures['credit_loops']:,} channels in credit loops, at most {figures['max_hops']} switches on a path, "
-        f"{figures['max_load']:,} pairs over the most loaded link"
+        f"with {plural(figures['links'], 'link')} failed (plan.json names them), cables connect "
+        f"{figures['connected']:,} of {plural(figures['pairs'], 'pair')}, and tables made anew deliver "
+        f"{figures['delivered']:,}: {plural(figures['credit_loops'], 'channel')} in credit loops, at most "
+        f"{plural(figures['max_hops'], 'switch', 'switches')} on a path, "
+        f"{plural(figures['max_load'], 'pair')} over the most loaded link"
     )
     print_text(
-        f"shortest paths without a common cable, over {before['pairs']:,} pairs of leaves: {before['mean']:.2f} in the "
-        f"mean and {before['least']} at least; after the failures {after['mean']:.2f} and {after['least']}"
+        f"shortest paths without a common cable, over {plural(before['pairs'], 'pair')} of leaves: "
+        f"{before['mean']:.2f} in the mean and {before['least']} at least; after the "
+        f"failures {after['mean']:.2f} and {after['least']}"
     )
 
 
@@ -199,7 +198,7 @@ def show_rehearsal(rehearsal: Rehearsal) -> None:
         f"rehearsed with OpenSM over ibsim: {held}, {rehearsal.differing:,} of {rehearsal.entries:,} entries and "
         f"{rehearsal.lids:,} LIDs differ"
     )
-    print_text(f"ibdmchk: {verdict.pairs:,} pairs, {verdict.missing:,} missing, {loops} on one lane")
+    print_text(f"ibdmchk: {plural(verdict.pairs, 'pair')}, {verdict.missing:,} missing, {loops} on one lane")
     for error in rehearsal.errors:
         print_text(f"OpenSM: {error}")
 

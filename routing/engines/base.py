@@ -187,7 +187,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     True
     """
     why = "as asked" if engine is not None else "as the spec says"
-    engine = chosen = fabric.engine if engine is None else engine
+    engine = chosen = Fabric.given(fabric).engine if engine is None else engine
     if engine == "auto":
         chosen, why = choose(fabric)
     lids = assign_lids(fabric)

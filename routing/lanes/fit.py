@@ -10,6 +10,7 @@ from routing.kernels.loops import move_paths
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
+from topo.table import plural
 
 
 def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -78,6 +79,6 @@ def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
 
 def _too_few(tables: RoutingTables, needed: int, lanes: int) -> RoutingError:
     return RoutingError(
-        f"the paths of {tables.engine} need {needed} lanes to be free of credit loops, and there are {lanes}; "
-        "`balanced` needs one"
+        f"the paths of {tables.engine} need {plural(needed, 'lane')} to be free of credit loops, "
+        f"and there are {lanes}; `balanced` needs one"
     )

@@ -12,6 +12,7 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.schema.base import TrafficClass
+from topo.table import Brief, plural
 
 ASK = -1
 """In place of a service level: the one that the subnet manager answers with."""
@@ -35,13 +36,16 @@ class MatchRule:
 
 
 @dataclass(frozen=True)
-class QosPolicy:
+class QosPolicy(Brief):
     """A whole policy; the service level ``DEFAULT`` is 0."""
 
     levels: tuple[tuple[str, int], ...] = ()
     """Name and service level of each level but ``DEFAULT``."""
     groups: tuple[PortGroup, ...] = ()
     rules: tuple[MatchRule, ...] = ()
+
+    def _brief(self) -> str:
+        return ", ".join(plural(len(of), name) for of, name in ((self.levels, "level"), (self.rules, "rule")))
 
 
 def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPolicy:

@@ -14,6 +14,7 @@ from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
 from topo.schema.base import Name, SpecModel, mismatch
 from topo.schema.units import Bytes, Seconds
 from topo.schema.validation import validate
+from topo.table import Brief, plural
 
 MAX_JOBS = 10_000
 """Jobs of a queue, copies counted."""
@@ -114,7 +115,7 @@ class QueueSpec(SpecModel):
 
 
 @dataclass(frozen=True)
-class Queue:
+class Queue(Brief):
     """Jobs, one by one, the rules, and the seed of all that is drawn."""
 
     rules: QueueSpec
@@ -150,6 +151,9 @@ class Queue:
             if len(jobs) > MAX_JOBS:
                 raise SpecError([Finding(at, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
         return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(located))
+
+    def _brief(self) -> str:
+        return plural(len(self.rules.jobs), "job")
 
     @property
     def jobs(self) -> tuple[QueuedJob, ...]:

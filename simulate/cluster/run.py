@@ -17,14 +17,14 @@ from simulate.network import Network
 from simulate.workload.storage import BulkStorage
 from topo.errors import Finding, HeddleError, SpecError
 from topo.fabric import Role
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 DAY_S = 86_400.0
 STEPS_A_LOOK = 500
 """Events between two reports of progress."""
 
 
-class ClusterRun:
+class ClusterRun(Shown):
     """The compute nodes of a fabric under the jobs of a queue.
 
     ::
@@ -48,7 +48,7 @@ class ClusterRun:
 
     def __init__(self, network: Network, queue: Queue, saved: Arrays | None = None) -> None:
         self.queue = queue
-        if saved is not None and bytes(saved.get("plan", np.zeros(0, np.uint8))) != repr(queue).encode():
+        if saved is not None and bytes(saved.get("plan", np.zeros(0, np.uint8))) != _in_full(queue):
             raise HeddleError("a saved run is of another plan; go on with the one that it was saved from")
         self.env = ResumableEnvironment(network, saved)
         fabric, rules = network.fabric, queue.rules
@@ -61,7 +61,7 @@ class ClusterRun:
         )
         most = self.scheduler.most_nodes
         findings = [
-            Finding(where, f"{job.nodes:,} nodes", f"at most {most:,}, as many as a job can have")
+            Finding(where, plural(job.nodes, "node"), f"at most {most:,}, as many as a job can have")
             for job, where in zip(queue.jobs, queue.where, strict=True)
             if job.nodes > most
         ]
@@ -106,9 +106,6 @@ class ClusterRun:
             ),
         )
 
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
-
     def play(
         self,
         until_s: float,
@@ -138,7 +135,7 @@ class ClusterRun:
 
     def save(self) -> Arrays:
         """Return all that is needed to resume from here, as arrays."""
-        return {"plan": np.frombuffer(repr(self.queue).encode(), np.uint8), **self.env.snapshot()}
+        return {"plan": np.frombuffer(_in_full(self.queue), np.uint8), **self.env.snapshot()}
 
     def _fail(self, rng: np.random.Generator) -> Generator[simpy.Event, Any, None]:
         """Let nodes fail one by one at random, each until it is repaired."""
@@ -158,3 +155,8 @@ class ClusterRun:
     def _repair(self, end: int) -> Generator[simpy.Event, Any, None]:
         yield self.env.timeout(self.queue.rules.repair)
         self.scheduler.repair(end)
+
+
+def _in_full(queue: Queue) -> bytes:
+    """Return what a saved run is compared by: all that a queue says."""
+    return f"Queue(rules={queue.rules!r}, seed={queue.seed})".encode()

@@ -14,14 +14,14 @@ from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
 from topo.drawing import Drawing
 from topo.fabric import Role, freeze_arrays, frozen
-from topo.table import Column, Table, format_seconds
+from topo.table import Brief, Column, Shown, Table, format_seconds, plural
 
 AS_HOT = 1e-9
 """Channels whose load differs by no more than this part are equally hot: sums of bytes in another order."""
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Brief):
     """Load of R resources on L lanes in B bins of time."""
 
     bin_s: float
@@ -34,6 +34,9 @@ class Timeline:
         """Make it of the bytes in each bin, (R * L, B), as kernels count them."""
         by_lane = bins.reshape(-1, n_lanes, bins.shape[1]).transpose(1, 0, 2)
         return cls(bin_s, frozen(by_lane / bin_s))
+
+    def _brief(self) -> str:
+        return f"{plural(self.lane_bytes_s.shape[2], 'bin')} of {format_seconds(self.bin_s)}"
 
     @property
     def load_bytes_s(self) -> NDArray[np.float64]:
@@ -79,7 +82,7 @@ class LinkClass:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(Shown):
     """What became of F flows on a network with R resources (`Network.resource_label` names them).
 
     Examples
@@ -112,6 +115,12 @@ class Outcome:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{self.network.fabric.name}: {plural(len(self.flows), 'flow')} in {format_seconds(self.makespan_s)}"
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, self.links)
 
     @property
     def makespan_s(self) -> float:
@@ -196,9 +205,6 @@ class Outcome:
             "events": self.n_events,
             "links": self.links.to_dict(),
         }
-
-    def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in (self.table, self.links))
 
     @cached_property
     def lane_bytes(self) -> NDArray[np.float64]:

@@ -13,10 +13,11 @@ from routing.lanes.policy import ASK
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import HeddleError
 from topo.fabric import frozen
+from topo.table import Brief, plural
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class Flows(Brief):
     """F flows with D dependencies. Flow f begins at ``max(start_s[f], finish of all its dependencies) + delay_s[f]``.
 
     A flow from an end port to itself crosses no channel and ends when it begins: with a delay it stands for compute.
@@ -114,6 +115,9 @@ class Flows:
             dep=grouped,
             tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
         )
+
+    def _brief(self) -> str:
+        return f"{plural(len(self), 'flow')}, {self.size_bytes.sum():.4g} bytes"
 
     def __len__(self) -> int:
         return len(self.src)

@@ -29,6 +29,7 @@ from simulate.traffic.node import Servers
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 from topo.hardware.models import NodeModel
+from topo.table import plural
 
 MAX_FLOWS = 2**26
 """Flows of one allreduce; some 4 GB of arrays."""
@@ -138,8 +139,8 @@ class HFReduce:
         most = in_turn * len(trees) * len(servers) * (2 * servers.gpus * servers.bridged + 3)
         if most > MAX_FLOWS:
             raise HeddleError(
-                f"{size_bytes:.3g} bytes in chunks of {self.chunk_bytes:.3g} on {len(servers)} servers are some "
-                f"{most:,} flows; expected at most {MAX_FLOWS:,}: take larger chunks"
+                f"{size_bytes:.3g} bytes in chunks of {self.chunk_bytes:.3g} on {plural(len(servers), 'server')} are "
+                f"some {most:,} flows; expected at most {MAX_FLOWS:,}: take larger chunks"
             )
         return _Schedule(operations, servers, size_bytes, trees, in_turn).flows()
 

@@ -36,6 +36,7 @@ from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.hardware.models import NodeModel
+from topo.table import Brief
 
 GBYTE = 1e9
 
@@ -61,7 +62,7 @@ class _Device(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Servers:
+class Servers(Brief):
     """H servers of one model with G GPUs and R adapters each, as `devices` of a network.
 
     Flows name a device by an end number behind those of the fabric's end ports. A GPU has several devices, one for each
@@ -131,6 +132,9 @@ class Servers:
             names=tuple(f"{host} {name}" for host in hosts for name in one.names),
         )
         object.__setattr__(self, "devices", all_devices)
+
+    def _brief(self) -> str:
+        return f"{len(self):,} x {self.model.name}"
 
     def __len__(self) -> int:
         return len(self.ends)

@@ -15,6 +15,7 @@ from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError, HeddleError
+from topo.table import plural
 
 COLLECTIVES = {
     0: "allreduce",
@@ -177,7 +178,7 @@ class _Builder:
             try:
                 plan = schedule(collective, algorithm, len(ranks))
             except HeddleError as error:
-                found = f"{collective} by {algorithm} of {len(ranks)} ranks"
+                found = f"{collective} by {algorithm} of {plural(len(ranks), 'rank')}"
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
         base = self.n_expanded
         self.n_expanded += len(plan)

@@ -37,6 +37,7 @@ from topo.errors import Finding, HeddleError, SpecError, did_you_mean, refusal
 from topo.fabric import Fabric, Role, frozen
 from topo.formats.yaml import Document, describe
 from topo.hardware.models import NodeModel
+from topo.table import Brief, plural
 
 MAX_FLOWS = 2**26
 """Flows of a workload, repetitions counted; some 4 GB of arrays."""
@@ -66,7 +67,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True, eq=False)
-class Workload:
+class Workload(Brief):
     """All jobs of a workload on one fabric."""
 
     jobs: tuple[RunningJob, ...]
@@ -80,6 +81,9 @@ class Workload:
     """What the storage servers are; None without storage jobs."""
     devices: Devices = NO_DEVICES
     """The inside of servers whose GPUs take part; the flows of such jobs are between these devices."""
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.jobs), 'job')}, {plural(len(self.flows), 'flow')}"
 
     @property
     def acts(self) -> bool:
@@ -284,7 +288,7 @@ class _Placer:
             what = f"{job.role.name.lower()} servers"
             what = f"{what} with all their adapters" if isinstance(job, GpuCollectiveJob) else f"adapters of {what}"
             free = f"at most {most:,}: no more {what} are free in {where}"
-            raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), f"{size or 1:,} ranks", free)
+            raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), plural(size or 1, "rank"), free)
         if size is None or size == len(ends):
             return ends
         if job.spread is not None:
@@ -319,12 +323,12 @@ class _Placer:
             raise entry.refusal((), found, "servers of its own, for each job of this kind")
         self.looked_into[ends] = True
         rows = [*self.by_host(ends).values()]
-        with entry.refusing(("algorithm",), f"{job.algorithm} of {len(rows):,} servers", "what the servers can do"):
+        with entry.refusing(("algorithm",), f"{job.algorithm} of {plural(len(rows), 'server')}", "what the servers can do"):
             odd = next((row for row in rows if len(row) != model.adapters), None)
             if odd is not None:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
                 raise HeddleError(
-                    f"{host} has {len(odd)} adapter port{'s' * (len(odd) != 1)} in this fabric, and "
+                    f"{host} has {plural(len(odd), 'adapter port')} in this fabric, and "
                     f"{model.name} has {model.adapters}: what its GPUs send goes through all of them"
                 )
             if job.algorithm == "hfreduce":
@@ -396,13 +400,13 @@ def _flows(
         task = Collective(
             job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat, compute_s=job.compute
         )
-        found = f"{job.collective} by {job.algorithm} of {len(ends):,} ranks"
+        found = f"{job.collective} by {job.algorithm} of {plural(len(ends), 'rank')}"
         with entry.refusing(("algorithm",), found, "what the algorithm can take"):
             messages = task.schedule(fabric)
         _check_repeat(entry, job, len(messages))
         return task.flows(fabric, messages)
     if isinstance(job, TrainingJob):
-        found = f"{job.parallel} parallel training of {len(ends):,} ranks"
+        found = f"{job.parallel} parallel training of {plural(len(ends), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, ends, job.algorithm, job.group)
             return flows_of_training(job, len(ends), groups).placed(ends)

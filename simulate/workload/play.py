@@ -27,7 +27,7 @@ from simulate.workload.storage import Client, File, Storage
 from topo.errors import FlowError, HeddleError
 from topo.fabric import frozen
 from topo.hardware.models import NodeModel
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, format_seconds, plural
 
 if TYPE_CHECKING:
     from topo.drawing import Drawing
@@ -113,12 +113,21 @@ class JobResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(Shown):
     """A workload that was played."""
 
     workload: Workload
     outcome: Outcome
     jobs: tuple[JobResult, ...]
+
+    def _brief(self) -> str:
+        return (
+            f"{self.outcome.network.fabric.name}: {plural(len(self.jobs), 'job')}, "
+            f"{plural(len(self.outcome.flows), 'flow')} in {format_seconds(self.makespan_s)}"
+        )
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.job_table, self.flow_table, self.outcome.links)
 
     @property
     def makespan_s(self) -> float:
@@ -170,9 +179,6 @@ class Simulation:
     def draw(self) -> Drawing:
         """Draw the jobs as bars over time, and below them the load of the classes of links."""
         return draw_timeline(self.outcome, [(job.name, job.start_s, job.time_s) for job in self.jobs])
-
-    def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in (self.job_table, self.flow_table, self.outcome.links))
 
 
 @overload
@@ -254,8 +260,8 @@ def play(
         return ENGINES[engine](network, n_bins=n_bins).play(flows, lambda ended, _: step(text, ended / total))
 
     if not isinstance(traffic, Workload):
-        flows = traffic if isinstance(traffic, Flows) else traffic.flows(network.fabric)
-        return move(network, flows, f"playing {len(flows):,} flows", n_bins or 0)
+        flows = traffic if isinstance(traffic, Flows) else Collective.given(traffic).flows(network.fabric)
+        return move(network, flows, f"playing {plural(len(flows), 'flow')}", n_bins or 0)
     if len(traffic.devices.end_port):
         network = network.with_devices(traffic.devices)
     if n_bins is None:
@@ -271,11 +277,11 @@ def play(
             workload,
             workload.storage_server,
             n_bins=n_bins,
-            progress=lambda ended, time_s: step(f"{text}: {ended:,} flows, {time_s:.4g} s", None),
+            progress=lambda ended, time_s: step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None),
         )
 
     try:
-        text = "playing" if traffic.acts else f"playing {len(traffic.flows):,} flows"
+        text = "playing" if traffic.acts else f"playing {plural(len(traffic.flows), 'flow')}"
         played, outcome = jobs(traffic, text, n_bins)
     except FlowError as error:
         raise _located(traffic, error) from None

@@ -143,6 +143,7 @@ def bare_flows(flows: Flows, path: str) -> Workload:
 
 
 def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: Catalog | None) -> Workload:
+    Fabric.given(fabric)
     spec = validate(WorkloadSpec, document)
     traces: dict[str, Flows] = {}
     for job in spec.jobs:

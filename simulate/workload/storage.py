@@ -32,6 +32,7 @@ from simulate.workload.spec import StorageSpec
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role, frozen
 from topo.hardware.models import NodeModel
+from topo.table import Brief, format_seconds
 
 GBYTE = 1e9
 STEADY_BINS = 256
@@ -286,7 +287,7 @@ class BulkStorage:
 
 
 @dataclass(frozen=True, eq=False)
-class SteadyReads:
+class SteadyReads(Brief):
     """Means over a measured time in which clients read without end."""
 
     time_s: float
@@ -301,6 +302,9 @@ class SteadyReads:
     """Servers that send to a client when a read begins, its own included, over the same reads."""
     load: NDArray[np.float64]
     """(P,) load of each channel of the fabric, as a part of its capacity."""
+
+    def _brief(self) -> str:
+        return f"{self.bytes_s / 1e9:.4g} GB/s over {format_seconds(self.time_s)}"
 
 
 def steady_reads(

@@ -18,6 +18,7 @@ from topo.drawing.shades import Shades
 from topo.drawing.svg import STYLE, clean, element, format_legend, scene_svg, text
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
+from topo.table import Brief, plural
 
 MARGIN = 24.0
 """White around the picture."""
@@ -29,11 +30,14 @@ Loads = NDArray[np.int64] | Sequence[NDArray[np.int64] | None]
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Brief):
     """A picture. A notebook shows it, a browser opens what `save` writes."""
 
     svg: str
     """The same text for the same input."""
+
+    def _brief(self) -> str:
+        return plural(len(self.svg), "character") + " of SVG"
 
     def save(self, path: str | Path) -> None:
         """Write the picture to a file."""
@@ -77,7 +81,7 @@ def draw(
     """
     if isinstance(what, Cluster):
         title, what = title or what.name, what.fabrics
-    fabrics = [what] if isinstance(what, Fabric) else list(what)
+    fabrics = [Fabric.given(one) for one in (what if isinstance(what, Sequence) else [what])]
     name = title if title is not None else fabrics[0].name
     given = [loads] if isinstance(loads, np.ndarray) else list(loads or [None] * len(fabrics))
     speeds = sorted({rate for fabric in fabrics for rate in _rates(fabric)}, reverse=True)
@@ -164,10 +168,10 @@ def _sum_up(fabrics: Sequence[Fabric]) -> str:
     kinds = [f"{number:,} {tiers[name] if number > 1 else name}" for name, number in found.items() if number]
     servers = counts.gpu_nodes + counts.storage_nodes + counts.management_nodes
     adapters = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
-    subnets = f"{len(fabrics)} subnets, " if len(fabrics) > 1 else ""
+    subnets = f"{plural(len(fabrics), 'subnet')}, " if len(fabrics) > 1 else ""
     return (
-        f"{subnets}{counts.switches:,} switches{_in_brackets(kinds)}, {servers:,} servers, "
-        f"{adapters:,} adapters, {counts.links:,} links"
+        f"{subnets}{plural(counts.switches, 'switch', 'switches')}{_in_brackets(kinds)}, {plural(servers, 'server')}, "
+        f"{plural(adapters, 'adapter')}, {plural(counts.links, 'link')}"
     )
 
 

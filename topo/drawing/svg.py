@@ -25,6 +25,7 @@ from topo.drawing.shades import Shades
 from topo.drawing.wiring import line
 from topo.fabric import Fabric, Role
 from topo.hostlist import compress
+from topo.table import plural
 
 STYLE = "".join(
     f".heddle {selector}{{{rules}}}"
@@ -133,7 +134,7 @@ def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
         where = " – ".join(fabric.label(node) for node in min(ends))
     elif common:
         where = f"{fabric.label(min(common))} to {len(ends)} switches"
-    what = "1 link" if count == 1 else f"{count:,} links"
+    what = plural(count, "link")
     return element("path", attributes, _title(f"{where}: {what}; {shades.words(stroke.links)}"))
 
 
@@ -204,7 +205,7 @@ def _hosts_title(ports: Sequence[HostPort]) -> str:
     names = Counter(port.host for port in ports)
     spelled = compress(names)
     spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
-    return f"{len(ports)} host port{'s' if len(ports) > 1 else ''}: {spelled}"
+    return f"{plural(len(ports), 'host port')}: {spelled}"
 
 
 def format_legend(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
 from topo.fabric import Fabric
+from topo.table import plural
 
 MOST_LINES = 64
 """Pairs of boxes between two heights that are drawn as lines of their own."""
@@ -168,7 +169,7 @@ class _Wiring:
         points = {box: self.point(box, False, (low, high)) for box in sorted(ends)}
         links = tuple(sorted(set().union(*ends.values())))
         left, right = min(x for x, _ in points.values()), max(x for x, _ in points.values())
-        label = f"{len(links):,} links" if len(links) > 1 else "1 link"
+        label = plural(len(links), "link")
         self.scene.strokes.append(Stroke(line((left, y), (right, y)), links, label, ((left + right) / 2, y - 9)))
         self._ends({box: tuple(sorted(ends[box])) for box in points}, points, y)
 
@@ -185,8 +186,8 @@ class _Wiring:
         if single and len(sizes) == len(reach) == 1:
             size, far = sizes.pop(), reach.pop()
             whom = f"each of {far}" if far == len(high) else f"{far} of {len(high)}"
-            return f"{count:,} links: {size} from each of {len(low)} to {whom}"
-        return f"{count:,} links"
+            return f"{plural(count, 'link')}: {size} from each of {len(low)} to {whom}"
+        return plural(count, "link")
 
 
 def _by_end(pairs: Pairs, side: int) -> dict[int, tuple[int, ...]]:

@@ -27,6 +27,7 @@ from topo.hardware.models import (
     SwitchModel,
 )
 from topo.schema.base import spelled
+from topo.table import Brief
 
 KINDS: dict[str, Any] = {
     "switches": SwitchModel,
@@ -55,7 +56,7 @@ Model = TypeVar("Model", bound="SwitchModel | NodeModel | HcaModel | CableModel"
 
 
 @dataclass(frozen=True)
-class Catalog:
+class Catalog(Brief):
     """All models by name; a name belongs to one model only."""
 
     switches: Mapping[str, SwitchModel]
@@ -65,8 +66,8 @@ class Catalog:
     prices: Mapping[str, Mapping[str, Price]]
     """Price of a model by currency."""
 
-    def __repr__(self) -> str:
-        return f"<Catalog: {len(self.switches)} switches, {len(self.nodes)} servers, {len(self.cables)} cables>"
+    def _brief(self) -> str:
+        return f"of {len(self.switches)} switches, {len(self.nodes)} servers, {len(self.cables)} cables"
 
     def switch(self, name: str) -> SwitchModel:
         """Return the switch of this name, or raise a SpecError with the nearest one."""

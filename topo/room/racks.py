@@ -21,7 +21,7 @@ from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
 from topo.schema.base import SpecModel, spelled
 from topo.schema.units import Metres, Watts
-from topo.table import Column, Shown, Table
+from topo.table import Column, Shown, Table, plural
 
 RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""
@@ -132,7 +132,7 @@ class Layout(Shown):
         order = np.lexsort((self.unit, self.rack)).tolist()
         devices = [self.devices[device] for device in order]
         return Table(
-            f"{len(devices):,} devices in {self.n_racks:,} racks",
+            f"{plural(len(devices), 'device')} in {plural(self.n_racks, 'rack')}",
             (
                 Column("rack", [self.rack_name(int(self.rack[device])) for device in order]),
                 Column("lowest unit", self.unit[order].tolist()),

@@ -25,6 +25,7 @@ from simulate.traffic.placement import leaf_of, zone_of
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.schema.units import BYTES, parse_quantity
+from topo.table import Brief, plural
 
 ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
     "allreduce": {
@@ -119,8 +120,10 @@ def groups_of(fabric: Fabric, ends: ArrayLike, algorithm: str, group: Group | No
 
 
 @dataclass(frozen=True, eq=False)
-class Collective:
+class Collective(Brief):
     """A collective among hosts. It becomes flows on a fabric, which knows the zones and leaves of the hosts."""
+
+    _made_by = "`simulate.allreduce(hosts, size)`"
 
     kind: str
     """``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or ``pipeline``."""
@@ -137,6 +140,9 @@ class Collective:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
+
+    def _brief(self) -> str:
+        return f"{self.kind} of {self.size_bytes:.4g} bytes among {plural(len(self.hosts), 'host')} by {self.algorithm}"
 
     def schedule(self, fabric: Fabric) -> Schedule:
         """Return the messages between ranks, once.
