@@ -17,7 +17,7 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
 from topo.errors import HeddleError, RoutingError
 from topo.fabric import Fabric, Role, freeze_arrays
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table, plural
 
 BLOCK = 1 << 20
 """Packets that are walked at a time."""
@@ -27,7 +27,7 @@ MOST_PAIRS = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class LinkUse:
+class LinkUse(Shown):
     """Who uses a link: the pairs whose path goes over it."""
 
     fabric: Fabric = field(repr=False)
@@ -65,8 +65,12 @@ class LinkUse:
             "who uses the link", (Column("channel", channels), *_columns(self.fabric, [self.forth, self.back]))
         )
 
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_() + self.pair_table._repr_html_()
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.pair_table
+
+    def _brief(self) -> str:
+        (there, forth), (_, back) = self._directions()
+        return f"{there}: {plural(len(forth), 'pair')}, {len(back):,} the other way"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all pairs as plain values, ready for JSON."""
@@ -86,7 +90,7 @@ class LinkUse:
 
 
 @dataclass(frozen=True, eq=False)
-class LossStudy:
+class LossStudy(Shown):
     """A fabric without one switch or link: with the tables that it has, and routed anew."""
 
     fabric: Fabric = field(repr=False)
@@ -155,8 +159,11 @@ class LossStudy:
             for name, (proof, quality) in zip(names, (self.whole, self.static, self.rerouted), strict=True)
         ]
 
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_() + self.lost_table._repr_html_() + self.pair_table._repr_html_()
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.lost_table, self.pair_table
+
+    def _brief(self) -> str:
+        return f"without {self.part}: {plural(len(self.lost), 'pair')} lost until it is rerouted"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and all lost pairs as plain values, ready for JSON."""
@@ -200,7 +207,7 @@ def link_use(routed: Routed, link: int | str, endpoints: EndpointSet | NDArray[n
     >>> len(use.forth), len(use.back)
     (11, 0)
     """
-    port = find_link(routed.fabric, link) if isinstance(link, str) else link
+    port = find_link(Routed.given(routed).fabric, link) if isinstance(link, str) else link
     far = int(routed.fabric.peer[port])
     if far < 0:
         raise HeddleError(f"no cable is plugged into {routed.fabric.port_label(port)}")
@@ -243,7 +250,7 @@ def study_loss(
     >>> len(study.lost), study.rerouted[0].missing
     (143, 0)
     """
-    fabric = routed.fabric
+    fabric = Routed.given(routed).fabric
     ports, name = _ports_of(fabric, part)
     left = fabric.without(ports)
     again = route(left, engine)
@@ -287,7 +294,7 @@ def pairs_over(
     >>> len(routing.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
     (242, [0, 220, 0, 242])
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else endpoints
     over = np.zeros(fabric.n_ports, bool)
     over[channels] = True
