@@ -1,5 +1,7 @@
 """What a cluster is made of, what it costs and draws, and which network is the cheapest that meets given needs.
 
+Every result is one line on a terminal and has a ``table`` (a `topo.Table`); a notebook shows all its tables.
+
 The bill
     ``bill``  every part of a cluster, spares included: `Bill.price` and `Bill.power` say what it costs and draws
     ``Bill``  lines of parts with their counts

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from math import ceil
 
 from costmodel.needs import Needs, servers_of
-from topo.errors import DesignError
+from topo.errors import DesignError, plural
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes
 from topo.shapes.zones import Joints, Zones
-from topo.table import plural
 
 TAPERS = (1.0, 1.5, 2.0, 3.0, 4.0)
 """Ports down for each port up."""

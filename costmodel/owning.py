@@ -12,9 +12,9 @@ from costmodel.power import Power
 from costmodel.price import UNITS, Cost, Range
 from topo.cluster import Cluster
 from topo.counts import Counts
-from topo.errors import DesignError
+from topo.errors import DesignError, plural
 from topo.schema.cluster import Owning
-from topo.table import Shown, Table, plural
+from topo.table import Shown, Table
 
 HOURS_PER_YEAR = 8_766.0
 """365.25 days."""
@@ -112,8 +112,13 @@ class Quote(Shown):
     def _brief(self) -> str:
         return f"{self.cluster.name}: {self.cost.table.title}"
 
+    @property
+    def table(self) -> Table:
+        """The cost, part by part."""
+        return self.cost.table
+
     def _shown(self) -> tuple[Table, ...]:
-        return (self.cost.table, self.power.table, *([self.owning.table] if self.owning else []))
+        return (self.table, self.power.table, *([self.owning.table] if self.owning else []))
 
     @property
     def power(self) -> Power:

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
+from topo.errors import plural
 from topo.hardware.catalog import Catalog
-from topo.table import Shown, Table, plural
+from topo.table import Shown, Table
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links

@@ -21,13 +21,13 @@ from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
 from costmodel.needs import Needs, grown, servers_of
 from costmodel.parts import NETWORK, columns
 from topo.cluster import Cluster
-from topo.errors import DesignError
+from topo.errors import DesignError, plural
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog, load_catalog
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
-from topo.table import Shown, Table, plural
+from topo.table import Shown, Table
 
 Step = Callable[[str], None]
 ROUNDING = 1e-9

@@ -80,7 +80,7 @@ def show_simulation(simulation: Simulation) -> None:
     engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
     print_text(f"{plural(len(outcome.flows), 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
-    for table in (simulation.job_table, simulation.flow_table, _link_table(simulation)):
+    for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "

@@ -14,7 +14,7 @@ Verbs
     ``apply_policy``  tables with the service levels that a policy gives to paths
     ``policy_of_classes``  the policy by which classes of traffic get their service level
 
-Results
+Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``to_dict`` for JSON
     ``Routed``  a fabric with its tables and lanes
     ``RoutingTables``  LIDs, forwarding tables and service levels
     ``Proof``  pairs, hops, loads and credit loops, with the certificate

@@ -20,9 +20,9 @@ from scipy.sparse.csgraph import dijkstra, maximum_flow
 from routing.engines.base import route
 from routing.proof import Proof, prove
 from routing.tables import EndpointSet
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 MOST_PAIRS = 500
 """Pairs of leaves that are looked at, drawn at random where there are more: a largest flow takes milliseconds."""

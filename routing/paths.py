@@ -14,8 +14,9 @@ from routing.kernels import pairs
 from routing.lanes.policy import levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
+from topo.errors import plural
 from topo.fabric import Fabric
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 
 class Fault(IntEnum):

@@ -21,9 +21,9 @@ from routing.kernels.pairs import PairDests, PairWalk, PathTables, follow_lost, 
 from routing.paths import Trace, trace, walk
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
-from topo.errors import RoutingError
+from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 MAX_EXAMPLES = 10
 CYCLE_STARTS = 32

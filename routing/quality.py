@@ -17,8 +17,9 @@ from routing.kernels.congestion import NOWHERE, phase_congestion
 from routing.proof import ChannelClass, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
+from topo.errors import plural
 from topo.fabric import Fabric, Role, frozen
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 
 @dataclass(frozen=True)

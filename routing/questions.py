@@ -15,9 +15,9 @@ from routing.proof import Proof, prove, role_name
 from routing.quality import Quality, measure
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
-from topo.errors import HeddleError, RoutingError
+from topo.errors import HeddleError, RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 BLOCK = 1 << 20
 """Packets that are walked at a time."""

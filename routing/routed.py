@@ -9,8 +9,9 @@ import routing  # methods that lead to other rooms go through the front door
 from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
+from topo.errors import plural
 from topo.fabric import Fabric
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 if TYPE_CHECKING:
     from routing.tables import EndpointSet

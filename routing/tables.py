@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import RoutingError
+from topo.errors import RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
-from topo.table import Brief, plural
+from topo.table import Brief
 
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""

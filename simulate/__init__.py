@@ -1,5 +1,7 @@
 """Traffic played over routed fabrics: collectives, training, storage, workloads of many jobs, clusters at work.
 
+Every result is one line on a terminal and has a ``table`` (a `topo.Table`); a notebook shows all its tables.
+
 The verb, and what it takes and gives
     ``play``  plays flows, a collective or a workload on a routed fabric
     ``Network``  a routed fabric as flows see it: capacities, routes, latencies, lanes

@@ -13,9 +13,9 @@ from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.paths import trace
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
-from topo.errors import FlowError, HeddleError
+from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
-from topo.table import Brief, plural
+from topo.table import Brief
 
 GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""

@@ -104,6 +104,6 @@ def test_a_name_is_documented_with_an_example_that_runs(face: str, name: str) ->
     module = importlib.import_module(thing.__module__)
     runner = doctest.DocTestRunner(verbose=False)
     said: list[str] = []
-    for test in finder.find(thing, name, module=module, globs=dict(vars(module))):
+    for test in finder.find(thing, name, module=module, globs={}):
         runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)

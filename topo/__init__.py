@@ -37,8 +37,8 @@ Fabrics
     ``format_ibnetdiscover``  a fabric as ibnetdiscover prints it
     ``SPEEDS``  names of link speeds, by their number in a fabric
 
-Results
-    ``Table``  what every result shows itself as: in a notebook, as CSV, for pandas
+Results: one line on a terminal, ``table`` for the figures, all tables in a notebook
+    ``Table``  what the figures of every result are in: `Table.rows`, `Table.to_csv`, `Table.to_pandas`
     ``Column``  one column of a table
 
 Names and files

@@ -17,6 +17,7 @@ from .errors import RoutingError as RoutingError
 from .errors import SpecError as SpecError
 from .errors import ToolError as ToolError
 from .errors import did_you_mean as did_you_mean
+from .errors import plural as plural
 from .fabric import Fabric as Fabric
 from .fabric import Kind as Kind
 from .fabric import Role as Role
@@ -46,4 +47,3 @@ from .schema.cluster import ClusterSpec as ClusterSpec
 from .table import Column as Column
 from .table import Table as Table
 from .table import format_seconds as format_seconds
-from .table import plural as plural

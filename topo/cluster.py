@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from topo.counts import Counts, count
-from topo.errors import DesignError, did_you_mean, refusal
+from topo.errors import DesignError, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric
+from topo.formats.fabric_file import is_fabric
 from topo.formats.text import read_text
-from topo.formats.yaml import MAX_BYTES, Document, describe, mapping_document, parse_yaml, read_yaml
+from topo.formats.yaml import MAX_BYTES, Document, describe, given_document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.names import distinct_names
 from topo.room.cables import Cabling, choose_cables
@@ -28,7 +29,7 @@ from topo.room.racks import Layout, place_devices
 from topo.schema.cluster import ClusterSpec
 from topo.schema.validation import validate
 from topo.shapes.base import HostGroup
-from topo.table import Shown, Table, plural
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +170,15 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
     Examples
     --------
     >>> import topo
-    >>> topo.read("configs/lab-20.yaml").name
+    >>> topo.read(topo.config_root() / "lab-20.yaml").name
     'lab-20'
     """
-    return _cluster(read_yaml(Path(path)), Path(path).parent, engines)
+    try:
+        return _cluster(read_yaml(Path(path)), Path(path).parent, engines)
+    except SpecError:
+        if not is_fabric(path):
+            raise
+        raise refusal(path, "a fabric", "the spec of a cluster", "`topo.read_fabric` reads it.") from None
 
 
 def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequence[str] | None = None) -> Cluster:
@@ -203,7 +209,7 @@ def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequ
     Traceback (most recent call last):
     topo.errors.SpecError: nodes.gpu.count: found the text "100"; expected a whole number
     """
-    document = parse_yaml(spec, "spec") if isinstance(spec, str) else mapping_document(spec)
+    document = given_document(spec, "spec", "topo.read")
     return _cluster(document, Path(folder), engines)
 
 

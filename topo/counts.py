@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hardware.catalog import Catalog
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 
 @dataclass(frozen=True)

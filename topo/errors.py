@@ -121,3 +121,20 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     """
     near = nearest(word, names)
     return f"Did you mean `{near}`?" if near else ""
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun: ``1 zone``, ``1,200 zones``.
+
+    Parameters
+    ----------
+    nouns : str
+        The noun of several, where it is not formed with an s.
+
+    Examples
+    --------
+    >>> from topo.errors import plural
+    >>> plural(1, "zone"), plural(1200, "zone"), plural(0, "leaf", "leaves")
+    ('1 zone', '1,200 zones', '0 leaves')
+    """
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

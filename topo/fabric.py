@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
-from topo.errors import HeddleError, did_you_mean
+from topo.errors import HeddleError, did_you_mean, plural
 from topo.hardware.speeds import LANE_GBPS
-from topo.table import Shown, Table, plural
+from topo.table import Shown, Table
 
 if TYPE_CHECKING:
     import networkx as nx

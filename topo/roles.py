@@ -40,6 +40,7 @@ def apply_rules(fabric: Fabric, rules: Sequence[RoleRule]) -> tuple[Fabric, tupl
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import tempfile, topo
     >>> path = Path(tempfile.mkdtemp()) / "roles"
     >>> _ = path.write_text(chr(10).join(["storage gpu0*", "storage none*"]))
@@ -92,6 +93,7 @@ def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import tempfile, topo
     >>> path = Path(tempfile.mkdtemp()) / "roles"
     >>> _ = path.write_text("storage st*")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,23 +187,6 @@ class Shown(Brief):
     def _repr_html_(self) -> str:
         """Return the result as a notebook shows it."""
         return "".join(table._repr_html_() for table in self._shown())
-
-
-def plural(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: ``1 zone``, ``1,200 zones``.
-
-    Parameters
-    ----------
-    nouns : str
-        The noun of several, where it is not formed with an s.
-
-    Examples
-    --------
-    >>> from topo.table import plural
-    >>> plural(1, "zone"), plural(1200, "zone"), plural(0, "leaf", "leaves")
-    ('1 zone', '1,200 zones', '0 leaves')
-    """
-    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def format_seconds(value: float) -> str:

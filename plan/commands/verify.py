@@ -122,7 +122,7 @@ def verify(
         show_proof(routed, proof, brief=answers.given)
         show_answers(answers)
         if expect is not None:
-            click.echo(f"{plural(count, 'entry', 'entries')} unlike {expect}")
+            click.echo(f"{plural(count, 'entry', 'entries')} not as in {expect}")
         for text in odd:
             click.echo(printable(f"not as expected: {text}"))
     if not proof.holds or count:

@@ -134,7 +134,7 @@ def show_answers(answers: Answers) -> None:
         show_table(study.table)
         show_table(study.lost_table)
         _show_first(study.pair_table)
-        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} have no path of cables any longer")
+        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
 
 
 def _show_first(table: Table) -> None:

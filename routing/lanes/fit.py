@@ -8,9 +8,8 @@ import numpy as np
 
 from routing.kernels.loops import move_paths
 from routing.tables import RoutingTables
-from topo.errors import RoutingError
+from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Kind, frozen
-from topo.table import plural
 
 
 def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import RoutingTables
-from topo.errors import RoutingError
+from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role
 from topo.schema.base import TrafficClass
-from topo.table import Brief, plural
+from topo.table import Brief
 
 ASK = -1
 """In place of a service level: the one that the subnet manager answers with."""

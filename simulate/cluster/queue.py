@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from topo.errors import Finding, SpecError
-from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
+from topo.errors import Finding, SpecError, plural
+from topo.formats.yaml import Document, given_document, read_yaml
 from topo.schema.base import Name, SpecModel, mismatch
 from topo.schema.units import Bytes, Seconds
 from topo.schema.validation import validate
-from topo.table import Brief, plural
+from topo.table import Brief
 
 MAX_JOBS = 10_000
 """Jobs of a queue, copies counted."""
@@ -186,8 +186,8 @@ def read_queue(path: str | Path, seed: int = 0) -> Queue:
 
     Examples
     --------
-    >>> import simulate
-    >>> len(simulate.read_queue("configs/queues/day.yaml").jobs)
+    >>> import simulate, topo
+    >>> len(simulate.read_queue(topo.config_root() / "queues" / "day.yaml").jobs)
     30
     """
     return _queue(read_yaml(Path(path)), seed)
@@ -219,7 +219,7 @@ def parse_queue(spec: str | Mapping[str, Any], seed: int = 0) -> Queue:
     >>> [job.name for job in simulate.parse_queue({"jobs": [job]}).jobs]
     ['vision-0', 'vision-1']
     """
-    return _queue(parse_yaml(spec, "queue") if isinstance(spec, str) else mapping_document(spec), seed)
+    return _queue(given_document(spec, "queue", "simulate.read_queue"), seed)
 
 
 def _queue(document: Document, seed: int) -> Queue:

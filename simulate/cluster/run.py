@@ -15,9 +15,9 @@ from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.network import Network
 from simulate.workload.storage import BulkStorage
-from topo.errors import Finding, HeddleError, SpecError
+from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 DAY_S = 86_400.0
 STEPS_A_LOOK = 500

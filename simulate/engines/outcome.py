@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
+from simulate.traffic.placement import EndPortNames
 from topo.drawing import Drawing
+from topo.errors import plural
 from topo.fabric import Role, freeze_arrays, frozen
-from topo.table import Brief, Column, Shown, Table, format_seconds, plural
+from topo.table import Brief, Column, Shown, Table, format_seconds
 
 AS_HOT = 1e-9
 """Channels whose load differs by no more than this part are equally hot: sums of bytes in another order."""
@@ -255,18 +257,28 @@ class Outcome(Shown):
     @property
     def flow_table(self) -> Table:
         """Ends, size and times of each flow, and what held it back."""
-        flows, network = self.flows, self.network
+        flows, network, name = self.flows, self.network, self.end_names()
         return Table(
             "flows",
             (
-                Column("src", flows.src.tolist()),
-                Column("dst", flows.dst.tolist()),
+                Column("src", [name[end] for end in flows.src.tolist()]),
+                Column("dst", [name[end] for end in flows.dst.tolist()]),
                 Column("size", flows.size_bytes.tolist(), "bytes"),
                 Column("start", self.start_s.tolist(), "s"),
                 Column("finish", self.finish_s.tolist(), "s"),
                 Column("bottleneck", [network.resource_label(resource) for resource in self.bottleneck.tolist()]),
             ),
         )
+
+    def end_names(self) -> dict[int, str]:
+        """Return the name of each end port or device that sends or receives."""
+        names, devices = EndPortNames(self.network.fabric), self.network.devices
+        used = np.unique(np.concatenate([self.flows.src, self.flows.dst]))
+        n = self.network.fabric.n_end_ports
+        found = {end: names.unique_name(end) for end in used[used < n].tolist()}
+        for device in (used[used >= n] - n).tolist():
+            found[n + device] = f"{names.unique_name(int(devices.end_port[device]))} device {device}"
+        return found
 
     @cached_property
     def link_classes(self) -> tuple[LinkClass, ...]:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from routing.lanes.policy import ASK
 from simulate.traffic.kernels.order import find_cycle
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.fabric import frozen
-from topo.table import Brief, plural
+from topo.table import Brief
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,9 @@ from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_al
 from simulate.traffic.flows import Flows
 from simulate.traffic.nccl import CHUNK_BYTES
 from simulate.traffic.node import Servers
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.hardware.models import NodeModel
-from topo.table import plural
 
 MAX_FLOWS = 2**26
 """Flows of one allreduce; some 4 GB of arrays."""

@@ -14,8 +14,7 @@ from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
-from topo.errors import FormatError, HeddleError
-from topo.table import plural
+from topo.errors import FormatError, HeddleError, plural
 
 COLLECTIVES = {
     0: "allreduce",

@@ -33,11 +33,11 @@ from simulate.workload.spec import (
 )
 from simulate.workload.storage import storage_adapters
 from simulate.workload.training import flows_of_training
-from topo.errors import Finding, HeddleError, SpecError, did_you_mean, refusal
+from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role, frozen
 from topo.formats.yaml import Document, describe
 from topo.hardware.models import NodeModel
-from topo.table import Brief, plural
+from topo.table import Brief
 
 MAX_FLOWS = 2**26
 """Flows of a workload, repetitions counted; some 4 GB of arrays."""

@@ -24,10 +24,10 @@ from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, StorageJob
 from simulate.workload.storage import Client, File, Storage
-from topo.errors import FlowError, HeddleError
+from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
 from topo.hardware.models import NodeModel
-from topo.table import Column, Shown, Table, format_seconds, plural
+from topo.table import Column, Shown, Table, format_seconds
 
 if TYPE_CHECKING:
     from topo.drawing import Drawing
@@ -127,7 +127,7 @@ class Simulation(Shown):
         )
 
     def _shown(self) -> tuple[Table, ...]:
-        return (self.job_table, self.flow_table, self.outcome.links)
+        return (self.table, self.flow_table, self.outcome.links)
 
     @property
     def makespan_s(self) -> float:
@@ -135,7 +135,7 @@ class Simulation(Shown):
         return self.outcome.makespan_s
 
     @property
-    def job_table(self) -> Table:
+    def table(self) -> Table:
         """Time and bandwidth of each job."""
         jobs = self.jobs
         columns = [

@@ -18,7 +18,7 @@ from simulate.workload.place import RunningJob, Workload, ends_of, place_workloa
 from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, WorkloadSpec
 from topo.errors import did_you_mean, refusal
 from topo.fabric import Fabric, frozen
-from topo.formats.yaml import Document, mapping_document, parse_yaml, read_yaml
+from topo.formats.yaml import Document, given_document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.schema.validation import validate
 
@@ -50,7 +50,8 @@ def read_workload(path: str | Path, fabric: Fabric, seed: int = 0, catalog: Cata
     Examples
     --------
     >>> import topo, simulate
-    >>> workload = simulate.read_workload("configs/workloads/allreduce.yaml", topo.preset("lab-20").fabric)
+    >>> path = topo.config_root() / "workloads" / "allreduce.yaml"
+    >>> workload = simulate.read_workload(path, topo.preset("lab-20").fabric)
     >>> [job.spec.name for job in workload.jobs], len(workload.flows)
     (['allreduce'], 480)
     """
@@ -92,7 +93,7 @@ def parse_workload(
     >>> len(simulate.parse_workload({"jobs": [job]}, topo.preset("lab-20").fabric).flows)
     24
     """
-    document = parse_yaml(spec, "workload") if isinstance(spec, str) else mapping_document(spec)
+    document = given_document(spec, "workload", "simulate.read_workload")
     return _read(document, Path(folder), fabric, seed, catalog)
 
 

@@ -46,7 +46,7 @@ def test_clusters_and_fabrics_show_themselves() -> None:
     assert (repr(cluster), repr(cluster.fabric)) == ("<Cluster lab-20>", "<Fabric lab-20: 4 switches, 20 servers>")
     assert ">lab-20</caption>" in cluster._repr_html_()
     assert ">62</td>" in cluster.fabric._repr_html_()
-    assert repr(cluster.catalog).startswith("<Catalog: ")
+    assert repr(cluster.catalog).startswith("<Catalog of ")
 
 
 def test_a_fabric_knows_what_its_spec_asks_for() -> None:

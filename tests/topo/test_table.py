@@ -15,14 +15,15 @@ import costmodel
 import routing
 import simulate
 import topo
-from topo.table import Brief, Column, Table, plural
+from topo.errors import plural
+from topo.table import Brief, Column, Table
 
 FACES = ("topo", "routing", "simulate", "costmodel")
 PUBLIC = {
     name: getattr(importlib.import_module(face), name) for face in FACES for name in dir(importlib.import_module(face))
 }
 LARGE = re.compile(
-    r"NDArray|tuple\[(?!int, \.\.\.)|Mapping|Sequence|\b(Fabric|Routed|RoutingTables|Flows|Proof|Bill|Cost)\b"
+    r"NDArray|tuple\[(?!(int|float), \.\.\.)|Mapping|Sequence|\b(Fabric|Routed|RoutingTables|Flows|Proof|Bill|Cost)\b"
 )
 """Types of fields that may hold more than a line."""
 
@@ -48,7 +49,7 @@ def shown() -> list[object]:
     quote = costmodel.quote(cluster)
     return [
         *(cluster, cluster.catalog, fabric, fabric.counts(), cluster.layout, topo.Drawing("<svg/>")),
-        *(routed, routed.tables, routed.policy, routing.prove(routed, "switches"), routing.measure(routed, "switches")),
+        *(routed, routed.tables, routed.policy, routing.prove(routed), routing.measure(routed)),
         *(outcome, outcome.network, outcome.flows, outcome.timeline, outcome.links, outcome.links.columns[0], traffic),
         *(workload, simulate.play(routing.route(topo.preset("lab-20").fabric), workload)),
         *(bill, bill.power, bill.price("USD"), quote, quote.owning, costmodel.published(), costmodel.compare(cluster)),

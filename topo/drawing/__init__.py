@@ -16,9 +16,10 @@ from topo.drawing.direct import lay_grid, lay_groups
 from topo.drawing.scene import Scene
 from topo.drawing.shades import Shades
 from topo.drawing.svg import STYLE, clean, element, format_legend, scene_svg, text
+from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
-from topo.table import Brief, plural
+from topo.table import Brief
 
 MARGIN = 24.0
 """White around the picture."""

@@ -23,9 +23,9 @@ from topo.drawing.scene import (
 )
 from topo.drawing.shades import Shades
 from topo.drawing.wiring import line
+from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.hostlist import compress
-from topo.table import plural
 
 STYLE = "".join(
     f".heddle {selector}{{{rules}}}"

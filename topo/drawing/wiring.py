@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
+from topo.errors import plural
 from topo.fabric import Fabric
-from topo.table import plural
 
 MOST_LINES = 64
 """Pairs of boxes between two heights that are drawn as lines of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +11,7 @@ from topo.discovery import Discovery
 from topo.errors import FormatError
 from topo.fabric import Fabric
 from topo.formats import ibnetdiscover, subnet_lst
-from topo.formats.fabric_json import read_fabric_json
+from topo.formats.fabric_json import FORMAT, read_fabric_json
 from topo.formats.text import read_lines
 from topo.levels import find_levels
 
@@ -45,6 +46,7 @@ def read_fabric(path: str | Path) -> Fabric:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import tempfile, topo
     >>> from topo.formats.ibnetdiscover import format_ibnetdiscover
     >>> path = Path(tempfile.mkdtemp()) / "lab-20.ibnetdiscover"
@@ -73,15 +75,32 @@ def read_dump(path: str | Path) -> Discovery:
     """
     lines = read_lines(path)
     head = list(islice(lines, SNIFFED))
-    for line in head:
-        if subnet_lst.LINE.fullmatch(line):
-            return subnet_lst.parse_subnet_lst(chain(head, lines), str(path))
-        if ibnetdiscover.NODE.fullmatch(line):
-            return ibnetdiscover.parse_ibnetdiscover(chain(head, lines), str(path))
+    if parse := _parser(head):
+        return parse(chain(head, lines), str(path))
     first = next((line.strip() for line in head if line.strip()), "")
+    hint = "; `topo.read` reads the spec of a cluster" if Path(path).suffix in (".yaml", ".yml") else ""
     raise FormatError(
         f"is no fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
         '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), or opensm-subnet.lst or ibdiagnet2.lst '
-        "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...)",
+        f"(with lines such as {{ SW Ports:29 SystemGUID:0c42a10300a9b026 ...){hint}",
         str(path),
     )
+
+
+def is_fabric(path: str | Path) -> bool:
+    """Whether a file is one that `read_fabric` takes, by its first lines."""
+    try:
+        head = list(islice(read_lines(path), SNIFFED))
+    except FormatError:
+        return False
+    return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
+
+
+def _parser(head: Sequence[str]) -> Callable[[Iterable[str], str], Discovery] | None:
+    """Return what reads a dump that begins with these lines."""
+    for line in head:
+        if subnet_lst.LINE.fullmatch(line):
+            return subnet_lst.parse_subnet_lst
+        if ibnetdiscover.NODE.fullmatch(line):
+            return ibnetdiscover.parse_ibnetdiscover
+    return None

@@ -81,6 +81,7 @@ def write_fabric(fabric: Fabric, path: str | Path) -> None:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import tempfile, topo
     >>> path = Path(tempfile.mkdtemp()) / "fabric.json"
     >>> fabric = topo.preset("lab-20").fabric
@@ -180,6 +181,10 @@ def _contradiction(fabric: Fabric) -> str:
         return f"has `port_offset` that does not count the ports, 1 to {MAX_PORTS} a node"
     if (np.diff((fabric.kind == Kind.SWITCH).astype(np.int8)) > 0).any():
         return "has a switch behind a node of another kind; expected switches first"
+    if len(set(zip((fabric.kind == Kind.SWITCH).tolist(), fabric.node_guid.tolist(), strict=True))) < n:
+        return "has the GUID of a node twice"
+    if len(set(fabric.hosts)) < len(fabric.hosts):
+        return "has the name of a server twice"
     if len(fabric.host_model) != len(fabric.hosts) or fabric.host.max(initial=-1) >= len(fabric.hosts):
         return "has servers in `hosts` and others in `host` or `host_model`"
     if max(fabric.model.max(initial=-1), fabric.host_model.max(initial=-1)) >= len(fabric.models):

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -51,6 +51,9 @@ FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """What YAML 1.2.2, section 5.1, calls not printable, and byte order marks inside the text."""
+
+FILE_NAME = re.compile(r"[^\n:]*\.(ya?ml|json|txt)\s*")
+"""What is the name of a file, where text of YAML is expected."""
 
 ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
@@ -117,13 +120,35 @@ def parse_yaml(text: str, path: str) -> Document:
     return Document(path, text, value, dict(composer.trail))
 
 
+def given_document(spec: str | Mapping[str, Any], kind: str, reader: str) -> Document:
+    """Return YAML text, or a mapping of plain values, as a document.
+
+    Parameters
+    ----------
+    kind : str
+        What it is of, for messages: ``spec``, ``workload`` or ``queue``.
+    reader : str
+        Which function takes the name of a file, for messages.
+
+    Raises
+    ------
+    SpecError
+        As `parse_yaml` and `mapping_document`, and for the name of a file.
+    """
+    if isinstance(spec, PurePath) or (isinstance(spec, str) and FILE_NAME.fullmatch(spec)):
+        found, hint = f"the name of a file, {str(spec)[:60]!r}", f"`{reader}` reads files."
+        raise refusal(kind, found, "the text of a file, or a mapping", hint)
+    return parse_yaml(spec, kind) if isinstance(spec, str) else mapping_document(spec)
+
+
 def mapping_document(value: Mapping[str, Any]) -> Document:
     """Return a mapping of plain values as a document; messages name the path of keys in place of line and column.
 
     Raises
     ------
     SpecError
-        With one finding: a key that is not text, or more depth or values than a spec may have.
+        With one finding: a key that is not text, text that cannot be printed, or more depth or values than a spec may
+        have.
     """
     count = 0
     document = Document("", "", None)
@@ -136,11 +161,14 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
         if count > MAX_VALUES:
             raise refusal(document.where(*path), f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
         if isinstance(value, Mapping):
-            if strange := [key for key in value if not isinstance(key, str)]:
-                raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a name as the key")
+            if strange := [key for key in value if not isinstance(key, str) or FORBIDDEN.search(key)]:
+                raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a printable name as the key")
             return {key: plain(child, *path, key) for key, child in value.items()}
         if isinstance(value, (list, tuple)):
             return [plain(child, *path, index) for index, child in enumerate(value)]
+        if isinstance(value, str) and (character := FORBIDDEN.search(value)) is not None:
+            found = f"the character U+{ord(character.group()):04X}"
+            raise refusal(document.where(*path), found, "printable text", "Remove it.")
         return value
 
     return Document("", "", plain(value))

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.errors import DesignError, did_you_mean
+from topo.errors import DesignError, did_you_mean, plural
 from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
 from topo.schema.base import SpecModel, spelled
 from topo.schema.units import Metres, Watts
-from topo.table import Column, Shown, Table, plural
+from topo.table import Column, Shown, Table
 
 RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""

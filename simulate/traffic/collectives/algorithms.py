@@ -22,10 +22,10 @@ from simulate.traffic.collectives.trees import (
 )
 from simulate.traffic.flows import Flows, repeated
 from simulate.traffic.placement import leaf_of, zone_of
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 from topo.schema.units import BYTES, parse_quantity
-from topo.table import Brief, plural
+from topo.table import Brief
 
 ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
     "allreduce": {
@@ -232,8 +232,8 @@ def collective(
             size = parse_quantity(size, BYTES)
         except ValueError as error:
             raise HeddleError(f"found the size {size!r}; expected {error}") from None
-    if not (np.isfinite(size) and size >= 0 and repeat >= 1):
-        raise HeddleError(f"found {size} bytes, {repeat} times; expected 0 or more bytes, at least once")
+    if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
+        raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
     chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") else 1)
     try:
         ranks = np.asarray(hosts)

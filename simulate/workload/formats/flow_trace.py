@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.outcome import Outcome
-from simulate.traffic.placement import EndPortNames
 from simulate.workload.place import Workload
 from topo.errors import HeddleError
 
@@ -108,16 +107,9 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
 
 def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, str], dict[int, str]]:
     """Return the names of the jobs, of the end ports and of the bottlenecks that occur."""
-    flows, network = workload.flows, outcome.network
-    names = EndPortNames(network.fabric)
-    used = np.unique(np.concatenate([flows.src, flows.dst]))
-    n = network.fabric.n_end_ports
-    ends = {end: names.unique_name(end) for end in used[used < n].tolist()}
-    for device in (used[used >= n] - n).tolist():
-        ends[n + device] = f"{names.unique_name(int(network.devices.end_port[device]))} device {device}"
     limits = np.unique(outcome.bottleneck)
-    channels = {limit: network.resource_label(limit) for limit in limits[limits >= 0].tolist()}
-    return [job.spec.name for job in workload.jobs], ends, channels
+    channels = {limit: outcome.network.resource_label(limit) for limit in limits[limits >= 0].tolist()}
+    return [job.spec.name for job in workload.jobs], outcome.end_names(), channels
 
 
 def _numbers(workload: Workload, outcome: Outcome, part: slice) -> list[NDArray[Any]]:

@@ -38,7 +38,8 @@ def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
     Examples
     --------
     >>> import topo, simulate
-    >>> len(simulate.read_flows_csv("configs/workloads/storage-incast.csv", topo.preset("fire-flyer-2").fabric))
+    >>> path = topo.config_root() / "workloads" / "storage-incast.csv"
+    >>> len(simulate.read_flows_csv(path, topo.preset("fire-flyer-2").fabric))
     64
     """
     return parse_flows_csv(read_lines(path), fabric, str(path))

@@ -166,7 +166,7 @@ def test_an_entry_that_is_not_as_expected(fabric, whole, tmp_path, capsys) -> No
     paths = [str(tmp_path / name) for name in ("fabric", "loaded", "planned")]
     assert run(["verify", *paths[:2]]) == 0
     assert run(["verify", paths[0], paths[2], "--expect", paths[2]]) == 0
-    assert "0 entries are not as in" in capsys.readouterr().out
+    assert "0 entries not as in" in capsys.readouterr().out
     assert run(["verify", *paths[:2], "--expect", paths[2]]) == 1
     line = f"{fabric.label(leaf)} to {end_label(fabric, dest)}: port {other}; expected port {was}"
     assert f"not as expected: {line}\n" in capsys.readouterr().out

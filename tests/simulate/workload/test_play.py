@@ -138,9 +138,9 @@ def test_plays_flows_collectives_and_workloads_alike() -> None:
 def test_a_simulation_shows_itself() -> None:
     job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "ranks": 4}
     simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC))
-    headings = [column.heading for column in simulation.job_table.columns]
+    headings = [column.heading for column in simulation.table.columns]
     assert headings == ["job", "what", "ranks", "time", "algbw (GB/s)", "busbw (GB/s)"]
-    assert next(simulation.job_table.rows())[:3] == ("sum", "allreduce by ring", "4")
+    assert next(simulation.table.rows())[:3] == ("sum", "allreduce by ring", "4")
     assert next(simulation.flow_table.rows())[:2] == ("sum", "24")
     assert "busbw (GB/s)" in simulation._repr_html_()
     found = simulation.to_dict()
