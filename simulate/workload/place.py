@@ -323,7 +323,9 @@ class _Placer:
             raise entry.refusal((), found, "servers of its own, for each job of this kind")
         self.looked_into[ends] = True
         rows = [*self.by_host(ends).values()]
-        with entry.refusing(("algorithm",), f"{job.algorithm} of {plural(len(rows), 'server')}", "what the servers can do"):
+        with entry.refusing(
+            ("algorithm",), f"{job.algorithm} of {plural(len(rows), 'server')}", "what the servers can do"
+        ):
             odd = next((row for row in rows if len(row) != model.adapters), None)
             if odd is not None:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
