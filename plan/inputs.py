@@ -161,6 +161,12 @@ class RoutingFiles:
     """Which subnet, where there are several."""
 
 
+def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
+    """Return how a folder of `plan build` or `plan route` says that a subnet is routed."""
+    opensm = _subnet_folder(path, subnet) / "opensm"
+    return RoutingFiles(opensm / "lfts", opensm / "opensm.conf", opensm / POLICY)
+
+
 def read_routed_argument(
     path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
 ) -> Routed:
@@ -193,8 +199,8 @@ def read_routed_argument(
     step("reading the fabric")
     tables, lanes, policy = given.tables, given.lanes, given.policy
     if path.is_dir():
-        opensm = _subnet_folder(path, given.subnet) / "opensm"
-        tables, lanes, policy = tables or opensm / "lfts", lanes or opensm / "opensm.conf", policy or opensm / POLICY
+        own = files_of_folder(path, given.subnet)
+        tables, lanes, policy = tables or own.tables, lanes or own.lanes, policy or own.policy
     fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
     if tables is None and path.suffix not in SPEC_SUFFIXES:
         raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")

@@ -23,7 +23,10 @@ SHOWN = 12
 @click.option("--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units.")
 @as_json
 def cost(spec: Path, currency: str, as_json: bool) -> None:
-    """Price a cluster part by part, without routing it."""
+    """Price a cluster part by part, without routing it.
+
+    SPEC is a YAML file. A folder of `plan build` has its cost in plan.json and bom.csv already.
+    """
     import topo
     from costmodel import quote
 

@@ -12,12 +12,26 @@ from typing import TypeVar
 import click
 
 from plan.inputs import RoleFiles, RoutingFiles
+from topo import Finding, SpecError
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 FILE = click.Path(path_type=Path)
 
-spec_argument = click.argument("spec", type=FILE)
+
+def refuse_folder(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    """Refuse a folder where a spec is expected, and say what takes it."""
+    if path.is_dir():
+        plan = (path / "plan.json").is_file()
+        found, hint = "a folder", "Name the file in it."
+        if plan:
+            found = "a folder with a plan that was made already"
+            hint = "Its cost is in plan.json and bom.csv; `plan verify` proves its tables, `plan export` writes more."
+        raise SpecError([Finding(str(path), found, "the YAML file of a spec", hint)])
+    return path
+
+
+spec_argument = click.argument("spec", type=FILE, callback=refuse_folder)
 fabric_argument = click.argument("fabric", type=FILE)
 output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Prove anybody's forwarding tables on any fabric.")
 @fabric_argument
-@click.argument("lfts", type=FILE)
+@click.argument("lfts", type=FILE, required=False)
 @endpoints_option
 @click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
 @click.option("--lanes", type=FILE, help="opensm.conf, which says the lane of each service level.")
 @click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
-@click.option("--subnet", help="Which subnet, when FABRIC is a spec that has several.")
+@click.option("--subnet", help="Which subnet, when FABRIC has several.")
 @bundle(
     "asked",
     Questions,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @as_json
 def verify(
     fabric: Path,
-    lfts: Path,
+    lfts: Path | None,
     endpoints: str,
     lids: Path | None,
     lanes: Path | None,
@@ -62,8 +62,9 @@ def verify(
 ) -> None:
     """Walk every pair through forwarding tables, and look for credit loops.
 
-    FABRIC is a spec, or a real fabric as ibnetdiscover prints it or OpenSM lists it (opensm-subnet.lst). LFTS is a file
-    of forwarding tables as `plan build`, OpenSM (opensm-lfts.dump, opensm.fdbs) or dump_lfts write it.
+    FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric as ibnetdiscover prints it or OpenSM
+    lists it (opensm-subnet.lst). LFTS is a file of forwarding tables as `plan build`, OpenSM (opensm-lfts.dump,
+    opensm.fdbs) or dump_lfts write it. It can be left out for a folder: its tables are proven, on its lanes.
 
     Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
     one. Tables that have none on one lane have none on several.
@@ -73,8 +74,14 @@ def verify(
 
     Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
     """
-    from plan.inputs import give_lids, read_fabric_argument
+    from plan.inputs import files_of_folder, give_lids, read_fabric_argument
 
+    if lfts is None:
+        if not fabric.is_dir():
+            raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
+        of_folder = files_of_folder(fabric, subnet)
+        lfts, lanes, policy = of_folder.tables, lanes or of_folder.lanes, policy or of_folder.policy
+        assert lfts is not None
     if policy is not None and lanes is None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
     with progress(quiet=as_json) as step:

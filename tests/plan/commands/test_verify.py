@@ -134,3 +134,40 @@ def test_a_question_about_what_is_not_there_is_bad_input(
 ) -> None:
     assert run(["verify", str(lab), str(lab / "opensm" / "lfts"), *asked]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("preset", ["lab-20"])
+def test_a_folder_is_proven_by_its_own_tables_as_by_those_that_are_named(
+    preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run(["build", str(config_root() / f"{preset}.yaml"), "-o", str(out)]) == 0
+    part = next(iter(sorted(out.glob("*/fabric.json"))), out / "fabric.json").parent
+    opensm, subnet = part / "opensm", [] if part == out else ["--subnet", part.name]
+    named = [str(opensm / "lfts"), "--lanes", str(opensm / "opensm.conf"), "--policy", str(opensm / "qos-policy.conf")]
+    capsys.readouterr()
+    said = []
+    for tables in ([], named):
+        assert run(["verify", str(out), *tables, *subnet, "--json"]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+    assert said[0]["pairs"] > 0
+
+
+def test_only_a_folder_has_tables_of_its_own(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(lab / "fabric.ibnetdiscover")]) == 2
+    assert "only a folder of a plan has its own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["cost", "check", "compare", "build"])
+def test_a_folder_in_place_of_a_spec(
+    command: str, lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["-o", str(tmp_path / "new")] if command == "build" else []
+    assert run([command, str(lab), *more]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{lab}: found a folder with a plan that was made already; expected the YAML file of a spec")
+    assert "plan.json" in said
+    assert run([command, str(tmp_path), *more]) == 2
+    assert "found a folder; expected the YAML file" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
