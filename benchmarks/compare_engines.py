@@ -159,7 +159,7 @@ def on_lanes(fabric: Fabric) -> list[Contender]:
     if lanes == 1:
         return []
     on_one = prove(Routed(fabric, fit_lanes(fabric, wide.tables, 1)))
-    quality = routing.measure(wide, in_tree_order=True)
+    quality = routing.measure(wide)
     return [Contender(f"{wide.tables.engine}, ours, --lanes", None, lanes, on_one, quality)]
 
 
@@ -206,10 +206,8 @@ def main() -> None:
         print(name, file=sys.stderr, flush=True)
         fabric = make()
         routed = routing.route(fabric, fabric.engine)
-        proof, quality = prove(routed), routing.measure(routed, in_tree_order=True)
-        ours, *theirs = compare_with_opensm(
-            routed, proof, quality, in_tree_order=True, step=lambda text: print(" ", text, file=sys.stderr)
-        )
+        proof, quality = prove(routed), routing.measure(routed)
+        ours, *theirs = compare_with_opensm(routed, proof, quality, step=lambda text: print(" ", text, file=sys.stderr))
         laned = on_lanes(fabric) if proof.stretch else []
         hosts = int(np.count_nonzero(fabric.kind == Kind.HCA))
         print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {routed.why}.\n")

@@ -63,8 +63,8 @@ def play(seed: int, limit_s: float = 120.0) -> dict[str, Any]:
         routed = routing.route(fabric, "auto")
     except HeddleError as error:
         return found | {"failure": str(error), "engines": []}
-    proof, quality = routing.prove(routed), routing.measure(routed, in_tree_order=True)
-    rows = compare_with_opensm(routed, proof, quality, in_tree_order=True, limit_s=limit_s)
+    proof, quality = routing.prove(routed), routing.measure(routed)
+    rows = compare_with_opensm(routed, proof, quality, limit_s=limit_s)
     return found | {"why": routed.why, "engines": [worth(row) for row in rows]}
 
 

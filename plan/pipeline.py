@@ -32,8 +32,6 @@ class Wishes:
     """Most data lanes that tables may need; as many as the engine takes when left out."""
     endpoints: EndpointSet = "hca"
     """Who talks to whom."""
-    in_tree_order: bool = False
-    """Whether ranks are counted along the tree, instead of as the fabric has them: the order of a dump says nothing."""
     seed: int = 0
     """Seed of the random traffic that quality is measured with, and of failures."""
     failures: int = 0
@@ -204,7 +202,7 @@ def measure_quality(plan: Plan, step: Step) -> Plan:
     wishes, found = plan.wishes, []
     for routed in plan.routed:
         step(f"measuring{plan.of(routed.fabric)}")
-        found.append(routing.measure(routed, wishes.endpoints, in_tree_order=wishes.in_tree_order, seed=wishes.seed))
+        found.append(routing.measure(routed, wishes.endpoints, seed=wishes.seed))
     return replace(plan, qualities=tuple(found))
 
 

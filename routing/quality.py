@@ -148,7 +148,6 @@ def measure(
     routed: Routed,
     endpoints: EndpointSet | NDArray[np.int32] = "hca",
     *,
-    in_tree_order: bool = False,
     seed: int | np.random.Generator = 0,
     samples: int = 200,
     max_shifts: int = 400,
@@ -159,10 +158,8 @@ def measure(
     ----------
     routed : Routed
     endpoints : str or (n,) int32
-        A set of `select_endpoints`, or end ports in the order of their ranks, which shifts and halving-doubling follow:
-        the GPUs of a zone, for instance.
-    in_tree_order : bool
-        Whether ranks are counted along the tree (`tree_order`): the order of a fabric that was read says nothing.
+        A set of `select_endpoints`, whose ranks are counted along the tree (`tree_order`), or end ports in the order of
+        their ranks, which shifts and halving-doubling follow: the GPUs of a zone, for instance.
     seed : int or numpy.random.Generator
         Of the random bisections and permutations.
     samples : int
@@ -184,9 +181,10 @@ def measure(
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
     rng = np.random.default_rng(seed)
-    ranks = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
-    if in_tree_order:
-        ranks = tree_order(fabric, ranks)
+    if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
+        ranks = tree_order(fabric, select_endpoints(fabric, tables, endpoints))
+    else:
+        ranks = frozen(endpoints)
     n = len(ranks)
     proof = prove(routed, ranks)
     load = proof.load[fabric.inner]

@@ -221,7 +221,6 @@ def study_loss(
     *,
     engine: str = "auto",
     endpoints: EndpointSet = "hca",
-    in_tree_order: bool = True,
     seed: int = 0,
 ) -> LossStudy:
     """Take one switch or link away: which pairs are lost, and what becomes of the others.
@@ -235,7 +234,7 @@ def study_loss(
         What routes the rest anew, as `routing.route` takes it.
     endpoints : str
         Whose pairs count, as `routing.prove` takes it.
-    in_tree_order, seed
+    seed
         As `routing.measure` takes them.
 
     Raises
@@ -258,7 +257,7 @@ def study_loss(
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 
     def judged(one: Routed) -> tuple[Proof, Quality]:
-        return prove(one, ends), measure(one, ends, in_tree_order=in_tree_order, seed=seed)
+        return prove(one, ends), measure(one, ends, seed=seed)
 
     static = Routed(left, routed.tables)
     return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine)

@@ -100,9 +100,7 @@ def route(
         contenders = []
         if compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
-            contenders = compare_with_opensm(
-                *ours, endpoints=wishes.endpoints, in_tree_order=True, seed=seed, step=step
-            )
+            contenders = compare_with_opensm(*ours, endpoints=wishes.endpoints, seed=seed, step=step)
     print_notes(known.notes)
     if as_json:
         judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}

@@ -87,7 +87,6 @@ def compare_with_opensm(
     quality: Quality,
     *,
     endpoints: EndpointSet = "hca",
-    in_tree_order: bool = False,
     seed: int = 0,
     limit_s: float = LIMIT_S,
     step: Callable[[str], None] = lambda text: None,
@@ -98,7 +97,7 @@ def compare_with_opensm(
     ----------
     routed, proof, quality
         Our own tables, and what they are worth.
-    endpoints, in_tree_order, seed
+    endpoints, seed
         With which they were proven and measured, as `routing.prove` and `routing.measure` take them.
     limit_s : float
         How long one engine of OpenSM may take.
@@ -116,7 +115,7 @@ def compare_with_opensm(
         needed = re.search(r"Virtual Lanes needed: (\d+)", run.log)
         found = routing.Routed(fabric, run.tables)
         proof = routing.prove(found, endpoints)
-        quality = routing.measure(found, endpoints, in_tree_order=in_tree_order, seed=seed)
+        quality = routing.measure(found, endpoints, seed=seed)
         return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality)
 
     try:

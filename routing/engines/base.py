@@ -235,7 +235,7 @@ def choose(fabric: Fabric) -> tuple[str, str]:
     >>> routing.choose(fabric)
     ('balanced', 'hosts of several roles')
     """
-    joints = int(np.count_nonzero(fabric.role == Role.JOINT))
+    joints = int(np.count_nonzero(Fabric.given(fabric).role == Role.JOINT))
     if joints:
         try:
             zones, _ = zones_of(fabric)

@@ -64,7 +64,7 @@ def format_fabric(fabric: Fabric) -> str:
     """
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
-        value = getattr(fabric, name)
+        value = getattr(Fabric.given(fabric), name)
         if name in GUIDS:
             value = [f"0x{guid:016x}" for guid in value.tolist()]
         elif name == "length_m":

@@ -161,9 +161,9 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
         if count > MAX_VALUES:
             raise refusal(document.where(*path), f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
         if isinstance(value, Mapping):
-            if strange := [key for key in value if not isinstance(key, str) or FORBIDDEN.search(key)]:
-                raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a printable name as the key")
-            return {key: plain(child, *path, key) for key, child in value.items()}
+            if strange := [key for key in value if not isinstance(key, str)]:
+                raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a name as the key")
+            return {plain(key, *path): plain(child, *path, key) for key, child in value.items()}
         if isinstance(value, (list, tuple)):
             return [plain(child, *path, index) for index, child in enumerate(value)]
         if isinstance(value, str) and (character := FORBIDDEN.search(value)) is not None:

@@ -30,7 +30,7 @@ def test_every_fabric_has_its_section() -> None:
 def test_our_row_is_what_we_make_of_it_now(name: str, originals: Path) -> None:
     make = benchmark.OWN.get(name) or (lambda: read_fabric(originals / benchmark.REAL[name]))
     routed = routing.route(make(), "auto")
-    proof, quality = routing.prove(routed), routing.measure(routed, in_tree_order=True)
+    proof, quality = routing.prove(routed), routing.measure(routed)
     row = [cell.strip() for cell in re.findall(r"^\| (\S+, ours \|.*)\|$", SECTIONS[name], re.MULTILINE)[0].split("|")]
     assert row[:8] == [
         f"{routed.tables.engine}, ours",
