@@ -158,25 +158,6 @@ def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
 
 
 @kernel
-def enter(
-    state: State,
-    places: NDArray[np.int64],
-    route: NDArray[np.int32],
-    size: NDArray[np.float64],
-    earliest: NDArray[np.float64],
-    delay: NDArray[np.float64],
-    time: float,
-) -> None:
-    """Write what flows are to their places; their `earliest` counts from a time."""
-    for flow in range(len(places)):
-        place = places[flow]
-        state.flow_route[place] = route[flow]
-        state.size[place] = size[flow]
-        state.earliest[place] = time + earliest[flow]
-        state.delay[place] = delay[flow]
-
-
-@kernel
 def link_followers(
     state: State, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: NDArray[np.int32], first: int
 ) -> None:
@@ -184,17 +165,16 @@ def link_followers(
     waits = state.waits
     for flow in range(len(places)):
         waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
-    for edge in range(len(dep)):
-        waits[places[dep[edge]]].count += 1
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            waits[places[dep[edge]]].count += 1
     for flow in range(len(places)):
-        waits[places[flow]].first = first
         first += waits[places[flow]].count
-        waits[places[flow]].count = 0
-    for flow in range(len(places)):
+        waits[places[flow]].first = first  # behind the last, from which it comes down to the first
+    for flow in range(len(places) - 1, -1, -1):
         for edge in range(dep_offset[flow], dep_offset[flow + 1]):
             awaited = places[dep[edge]]
-            state.next_flow[waits[awaited].first + waits[awaited].count] = places[flow]
-            waits[awaited].count += 1
+            waits[awaited].first -= 1
+            state.next_flow[waits[awaited].first] = places[flow]
 
 
 @kernel
