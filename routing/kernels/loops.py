@@ -1,6 +1,11 @@
-"""Moves paths from lane to lane until none has a credit loop."""
+"""Moves paths from lane to lane until none has a credit loop.
+
+Every kernel here returns after a bounded effort, so that Python hears signals, and says how far it came.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -10,149 +15,173 @@ Int32s = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
-def _count(
-    offset: Int32s, peer: Int32s, lft: NDArray[np.uint8], lane: NDArray[np.uint8], now: int,
-    sources: Int32s, home: Int32s, lid: Int32s, edge: Counts,
-) -> None:  # fmt: skip
-    """Count the paths of a lane over each dependency: (P, W) by channel and output port of the next switch."""
-    edge[:] = 0
-    for d in range(len(lid)):
-        for source in sources:
-            if lane[source, lid[d]] == now and lft[source, lid[d]] != 255:
-                _walk(offset, peer, lft, source, home[d], lid[d], edge, 1)
+class LanePaths(NamedTuple):
+    """All paths: from each of n switches to each of D destinations."""
+
+    offset: Int32s
+    """`port_offset` of the fabric."""
+    node: Int32s
+    """`port_node` of the fabric."""
+    peer: Int32s
+    """`peer` of the fabric."""
+    lft: NDArray[np.uint8]
+    """(S, T) forwarding tables."""
+    by_lid: NDArray[np.uint8]
+    """(T, S) the same, such that the entries for one LID stand together."""
+    lane: NDArray[np.uint8]
+    """(T, S) lane of the paths to a LID from the hosts of a switch; changed in place."""
+    sends: NDArray[np.bool_]
+    """(S,) whether a switch has end ports that send."""
+    home: Int32s
+    """(D,) switch of each destination."""
+    lid: Int32s
+    """(D,) its LID."""
+
+
+class Search(NamedTuple):
+    """Dependencies of one lane, and where a depth-first search among them stands."""
+
+    edge: Counts
+    """(P, W) paths over each dependency, by channel and output port of the next switch."""
+    state: NDArray[np.uint8]
+    """(P,) 0 new, 1 on the stack, 2 done: cannot be on a loop, since dependencies only go away."""
+    stack: Int32s
+    """(P + 1,)"""
+    at: Int32s
+    """(P + 1,) next output port to look at, by place on the stack."""
+    tally: Counts
+    """(4,) the channel to start from, paths moved, steps taken, and the last place on the stack (-1: it is empty)."""
 
 
 @njit(cache=True, nogil=True)
-def _walk(
-    offset: Int32s, peer: Int32s, lft: NDArray[np.uint8], source: int, home: int, lid: int, edge: Counts, step: int
-) -> None:
+def count_paths(paths: LanePaths, search: Search, now: int, begin: int, end: int) -> None:
+    """Count the paths of a lane to some destinations over each dependency."""
+    for d in range(begin, end):
+        for source in range(len(paths.lft)):
+            if paths.sends[source] and paths.lane[paths.lid[d], source] == now:
+                _walk(paths, search, source, d, 1)
+
+
+@njit(cache=True, nogil=True)
+def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> None:
+    """Count one path in or out; as far as it goes, if it does not arrive."""
     switch, before = source, -1
-    while switch != home:
-        port = lft[switch, lid]
+    for _ in range(len(paths.lft)):
+        port = paths.by_lid[paths.lid[d], switch]
+        if switch == paths.home[d] or port == 0 or port > paths.offset[switch + 1] - paths.offset[switch]:
+            return
+        channel = paths.offset[switch] + port - 1
+        if paths.peer[channel] < 0 or paths.peer[channel] >= paths.offset[len(paths.lft)]:
+            return
         if before >= 0:
-            edge[before, port] += step
-        before = offset[switch] + port - 1
-        switch = peer[before]
+            search.edge[before, port] += step
+        before, switch = channel, paths.node[paths.peer[channel]]
+        search.tally[2] += 1
 
 
 @njit(cache=True, nogil=True)
-def _loop(offset: Int32s, peer: Int32s, edge: Counts, state: NDArray[np.uint8], stack: Int32s, at: Int32s) -> int:
-    """Look for a loop by depth-first search; return its length, its channels at the end of the stack counted out.
-
-    ``state`` is kept between calls: channels that are done cannot be on a loop, since dependencies only go away.
-    """
-    for root in range(len(edge)):
-        if state[root] != 0:
-            continue
-        depth = 0
-        stack[0], at[0] = root, 1
-        state[root] = 1
-        while depth >= 0:
-            channel = stack[depth]
-            found = -1
-            port = at[depth]
-            while port < edge.shape[1]:
-                if edge[channel, port] > 0:
-                    found = offset[peer[channel]] + port - 1
-                    port += 1
-                    if state[found] != 2:
-                        break
+def _loop(paths: LanePaths, search: Search) -> int:
+    """Go on with a depth-first search for a loop; return its length, its channels stand on top of the stack."""
+    offset, node, peer, edge = paths.offset, paths.node, paths.peer, search.edge
+    state, stack, at, tally = search.state, search.stack, search.at, search.tally
+    # What is left of the way to the last loop: up to the first dependency that has gone with it.
+    depth = 0
+    while depth < tally[3] and edge[stack[depth], stack[depth + 1] - offset[node[peer[stack[depth]]]] + 1] > 0:
+        depth += 1
+    for i in range(depth + 1, tally[3] + 1):
+        state[stack[i]] = 0
+    if tally[3] < 0:
+        depth = -1
+    while True:
+        if depth < 0:
+            while tally[0] < len(state) and state[tally[0]] != 0:
+                tally[0] += 1
+            if tally[0] == len(state):
+                tally[3] = -1
+                return 0
+            depth = 0
+            stack[0], at[0] = tally[0], 1
+            state[tally[0]] = 1
+        channel = stack[depth]
+        found, port = -1, at[depth]
+        while port < edge.shape[1] and found < 0:
+            if edge[channel, port] > 0:
+                found = offset[node[peer[channel]]] + port - 1
+                if state[found] == 2:
                     found = -1
-                else:
-                    port += 1
-            at[depth] = port
-            if found < 0:
-                state[channel] = 2
-                depth -= 1
-            elif state[found] == 1:
-                length = 1
-                while stack[depth - length + 1] != found:
-                    length += 1
-                stack[0:length] = stack[depth - length + 1 : depth + 1].copy()
-                for other in range(len(state)):
-                    if state[other] == 1:
-                        state[other] = 0
-                return length
-            else:
-                depth += 1
-                stack[depth], at[depth] = found, 1
-                state[found] = 1
-    return 0
+            port += 1
+        at[depth] = port
+        tally[2] += 1
+        if found < 0:
+            state[channel] = 2
+            depth -= 1
+        elif state[found] == 1:
+            length = 1
+            while stack[depth - length + 1] != found:
+                length += 1
+            tally[3] = depth
+            at[depth] -= 1  # the dependency that closes the loop may stay, if another one of the loop goes
+            return length
+        else:
+            depth += 1
+            stack[depth], at[depth] = found, 1
+            state[found] = 1
 
 
 @njit(cache=True, nogil=True)
-def move_paths(
-    offset: Int32s, peer: Int32s, lft: NDArray[np.uint8], lane: NDArray[np.uint8],
-    sources: Int32s, home: Int32s, lid: Int32s, widest: int,
-) -> int:  # fmt: skip
-    """Move paths on loops of lane 0 to lane 1, of lane 1 to lane 2, and so on; return the lanes that are used.
+def move_paths(paths: LanePaths, search: Search, now: int, effort: int) -> bool:
+    """Move paths on loops of a lane to the next one, until there is no loop or so many steps are taken.
 
     In each loop the dependency with the fewest paths is dissolved (the heuristic of DFSSSP: to need the fewest lanes
     is NP-complete).
 
-    Parameters
-    ----------
-    offset, peer
-        `port_offset` and `peer_node` of the fabric.
-    lft : (S, T) uint8
-    lane : (S, T) uint8, in and out
-        Lane of the paths from the hosts of a switch to a LID.
-    sources : (n,) int32
-        Switches with end ports that send.
-    home, lid : (D,) int32
-        Destinations: switch and LID. All sources reach all of them, or have no entry.
-    widest : int
-        Most ports of a switch.
+    Returns
+    -------
+    bool
+        Whether the lane is free of loops.
     """
-    edge = np.zeros((len(peer), widest + 1), np.int64)
-    state = np.zeros(len(peer), np.uint8)
-    stack, at = np.empty(len(peer) + 1, np.int32), np.empty(len(peer) + 1, np.int32)
-    now = 0
-    while True:
-        _count(offset, peer, lft, lane, now, sources, home, lid, edge)
-        state[:] = 0
-        moved = 0
-        length = _loop(offset, peer, edge, state, stack, at)
-        while length > 0:
-            best, best_port = -1, -1
-            for i in range(length):
-                channel, then = stack[i], stack[(i + 1) % length]
-                port = then - offset[peer[channel]] + 1
-                if best < 0 or edge[channel, port] < edge[best, best_port]:
-                    best, best_port = channel, port
-            moved += _dissolve(offset, peer, lft, lane, now, sources, home, lid, edge, best, best_port)
-            length = _loop(offset, peer, edge, state, stack, at)
-        if moved == 0:
-            return now + 1
-        now += 1
-        if now == 255:
-            return now
+    enough = search.tally[2] + effort
+    behind = np.empty(len(paths.lft), np.int32)
+    while search.tally[2] < enough:
+        length = _loop(paths, search)
+        if length == 0:
+            return True
+        best, best_port, first = -1, -1, search.tally[3] + 1 - length
+        for i in range(length):
+            channel, then = search.stack[first + i], search.stack[first + (i + 1) % length]
+            port = then - paths.offset[paths.node[paths.peer[channel]]] + 1
+            if best < 0 or search.edge[channel, port] < search.edge[best, best_port]:
+                best, best_port = channel, port
+        _dissolve(paths, search, now, best, best_port, behind)
+    return False
 
 
 @njit(cache=True, nogil=True)
-def _dissolve(
-    offset: Int32s, peer: Int32s, lft: NDArray[np.uint8], lane: NDArray[np.uint8], now: int,
-    sources: Int32s, home: Int32s, lid: Int32s, edge: Counts, channel: int, port: int,
-) -> int:  # fmt: skip
-    """Move the paths over one dependency to the next lane; return how many."""
-    there = peer[channel]
-    moved = 0
-    for d in range(len(lid)):
-        if lft[there, lid[d]] != port or there == home[d]:
+def _dissolve(paths: LanePaths, search: Search, now: int, channel: int, port: int, behind: Int32s) -> None:
+    """Move the paths over one dependency to the next lane."""
+    here, there = paths.node[channel], paths.node[paths.peer[channel]]
+    number = channel - paths.offset[here] + 1
+    search.tally[2] += len(paths.lid) >> 3
+    for d in range(len(paths.lid)):
+        lid = paths.lid[d]
+        if there == paths.home[d] or paths.lft[there, lid] != port or paths.lft[here, lid] != number:
             continue
-        for source in sources:
-            if lane[source, lid[d]] != now or lft[source, lid[d]] == 255:
-                continue
-            switch, passes = source, False
-            while switch != home[d]:
-                step = offset[switch] + lft[switch, lid[d]] - 1
-                if step == channel:
-                    passes = True
-                    break
-                switch = peer[step]
-            if passes:
-                _walk(offset, peer, lft, source, home[d], lid[d], edge, -1)
-                lane[source, lid[d]] = now + 1
-                moved += 1
-    return moved
+        # All switches whose entries lead to the channel, from there backwards: a tree, if no path comes back.
+        behind[0], size, i = here, 1, 0
+        while i < size:
+            switch = behind[i]
+            i += 1
+            if paths.sends[switch] and paths.lane[lid, switch] == now:
+                _walk(paths, search, switch, d, -1)
+                paths.lane[lid, switch] = now + 1
+                search.tally[1] += 1
+            for own in range(paths.offset[switch], paths.offset[switch + 1]):
+                far = paths.peer[own]
+                if far < 0 or far >= paths.offset[len(paths.lft)]:
+                    continue
+                before = paths.node[far]
+                leads_here = paths.by_lid[lid, before] == far - paths.offset[before] + 1
+                if leads_here and before != paths.home[d] and size < len(behind):
+                    behind[size] = before
+                    size += 1
+            search.tally[2] += paths.offset[switch + 1] - paths.offset[switch]

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from helpers.strategies import past_switch_0_on_lane_5, ring, tree
+from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, tree
+from routing.lanes import fit
 from routing.lanes.fit import fit_lanes
 from routing.proof import prove
 from routing.routed import Routed
@@ -42,3 +45,31 @@ def test_too_few_lanes_are_refused_with_their_number() -> None:
     three = replace(case.tables, path_sl=np.arange(case.tables.lft.size, dtype=np.uint8).reshape(8, -1) % 3)
     with pytest.raises(RoutingError, match=r"need 3 lanes .*, and there are 2"):
         fit_lanes(case.fabric, replace(three, sl2vl=(0, 1, 2, *[0] * 13)), 2)
+
+
+@given(case=cases(corrupt=False, lanes=False, connected=True), effort=st.integers(1, 200))
+@examples(30)
+def test_a_search_that_is_interrupted_often_ends_as_one_that_is_not(case: Case, effort: int) -> None:
+    whole = fit_lanes(case.fabric, case.tables, 16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "EFFORT", effort)
+        pieces = fit_lanes(case.fabric, case.tables, 16)
+    assert pieces.sl2vl == whole.sl2vl
+    assert (pieces.path_sl is None) == (whole.path_sl is None)
+    assert whole.path_sl is None or (pieces.path_sl == whole.path_sl).all()
+    assert prove(Routed(case.fabric, whole), "adapters").credit_loops == 0
+
+
+def test_a_search_beyond_its_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = ring(12)
+    monkeypatch.setattr(fit, "EFFORT", 10)
+    monkeypatch.setattr(fit, "MOST_STEPS", 20)
+    with pytest.raises(RoutingError, match=r"given up after [\d,]+ steps: .* need more than 1 lanes"):
+        fit_lanes(case.fabric, case.tables, 8)
+
+
+def test_tables_that_lead_nowhere_do_not_keep_the_search_busy() -> None:
+    case = ring(6)
+    lft = np.where(case.tables.lft == 0, 0, 1).astype(np.uint8)  # round and round, past every host
+    tables = fit_lanes(case.fabric, replace(case.tables, lft=lft), 8)
+    assert tables.path_sl is None or tables.path_sl.max() < 8
