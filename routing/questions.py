@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -252,7 +252,7 @@ def study_loss(
     fabric = Routed.given(routed).fabric
     ports, name = _ports_of(fabric, part)
     left = fabric.without(ports)
-    again = route(left, engine)
+    again = route(replace(left, lmc=0), engine)  # to be judged, not to be loaded
     ends = select_endpoints(fabric, routed.tables, endpoints)
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 

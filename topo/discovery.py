@@ -110,6 +110,8 @@ class Records:
         self.nodes: dict[NodeKey, FoundNode] = {}
         self.cables: list[CableEnd] = []
         self.skipped: list[tuple[int, str]] = []
+        self.lmc = 0
+        """The largest of any port."""
 
     def refuse(self, message: str, line: int = 0) -> FormatError:
         """Return the error that a line is not what it should be."""
@@ -208,6 +210,7 @@ def _assemble(name: str, records: Records) -> Discovery:
         speed=np.array(ports.speed, np.uint8),
         port_guid=np.array(ports.guid, np.uint64),
         discovered_lid=lid if lid.any() else np.zeros(0, np.uint16),
+        lmc=records.lmc,
     )
     return Discovery(fabric, tuple(sorted(records.skipped)))
 

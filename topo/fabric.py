@@ -126,6 +126,8 @@ class Fabric(Shown):
 
     discovered_lid: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
+    lmc: int = 0
+    """Largest LID mask control that a port of a real subnet had: it has 2^lmc LIDs, of which the lowest is known."""
     length_m: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     """(P,) metres of the cable in each port, NaN where it is unknown or there is none; empty without a floor plan."""
     engine: str = "auto"

@@ -191,6 +191,11 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     if engine == "auto":
         chosen, why = choose(fabric)
     lids = assign_lids(fabric)
+    if fabric.lmc:
+        raise RoutingError(
+            f"{fabric.name} has LMC {fabric.lmc}, that is {2**fabric.lmc} LIDs a port, and tables with one LID a port "
+            "would renumber it; set `lmc 0` in opensm.conf and let OpenSM assign LIDs, then record the fabric again"
+        )
     try:
         tables = find_engine(chosen).route(fabric, lids, lanes=lanes)
     except RoutingError as error:

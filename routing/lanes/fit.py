@@ -69,9 +69,9 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
         if not search.tally[1]:
             break
     else:
-        raise _too_few(tables, f"more than {most}", lanes)
+        raise _too_few(tables, f"more than {plural(most, 'lane')}", lanes)
     if needed > lanes:
-        raise _too_few(tables, str(needed), lanes)
+        raise _too_few(tables, plural(needed, "lane"), lanes)
     if needed == 1:
         return tables
     return replace(tables, path_sl=level.T, sl2vl=tuple(sl if sl < needed else 0 for sl in range(16)))
@@ -115,12 +115,12 @@ def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
         return break_loops(fabric, tables, lanes)
     used = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
     if used > lanes:
-        raise _too_few(tables, str(used), lanes)
+        raise _too_few(tables, plural(used, "lane"), lanes)
     return tables
 
 
 def _too_few(tables: RoutingTables, needed: str, lanes: int) -> RoutingError:
     return RoutingError(
-        f"the paths of {tables.engine} need {plural(needed, 'lane')} to be free of credit loops, "
+        f"the paths of {tables.engine} need {needed} to be free of credit loops, "
         f"and there are {lanes}; `balanced` needs one"
     )

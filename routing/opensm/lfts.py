@@ -259,6 +259,8 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
             "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, with LIDs, or OpenSM's guid2lid",
             path,
         )
+    if several := int(np.count_nonzero(np.bincount(owner[named], minlength=1) > 1)):
+        notes.append(f"{several:,} end ports have several LIDs (LMC); the lowest of each is judged, not the others")
     if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
         notes.append(f"{without:,} end ports of the fabric have no LID in the tables")
     return lid

@@ -56,12 +56,19 @@ ORDER = (
 def format_fabric(fabric: Fabric) -> str:
     """Return the text of the file; `parse_fabric` gives the same fabric back.
 
+    Raises
+    ------
+    FormatError
+        When ports have several LIDs, for which the file has no room.
+
     Examples
     --------
     >>> import topo
     >>> "QM8700" in topo.format_fabric(topo.preset("lab-20").fabric)
     True
     """
+    if fabric.lmc:
+        raise FormatError(f"{fabric.name} has LMC {fabric.lmc}; a fabric of Heddle has one LID a port")
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
         value = getattr(Fabric.given(fabric), name)

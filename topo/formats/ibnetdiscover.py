@@ -135,7 +135,7 @@ class _Writer:
         description = self.description[self.owner[peer]]
         return (
             f"[{self.number[port]}]({self.port_guid[port]:x}) \t{self._far_end(port)}\t\t"
-            f'# lid {self.lid[port]} lmc 0 "{description}" lid {self.lid[peer]} {self.rate[port]}'
+            f'# lid {self.lid[port]} lmc {self.fabric.lmc} "{description}" lid {self.lid[peer]} {self.rate[port]}'
         )
 
 
@@ -153,7 +153,7 @@ PORT = re.compile(
 """``[1](guid) "S-0c42a10300cf2b68"[3] # ...``; ibdiagnet has the port number again where the GUID could be."""
 SWITCH_PORT_TAIL = re.compile(r'(?:".*")?\s*+lid\s*+(-?\d*+)\s*+(\w*+)[^"]*+')
 """``"far description" lid 4 4xHDR s=4 w=2 v=4 e=4``"""
-ADAPTER_PORT_TAIL = re.compile(r'lid\s*+(-?\d*+)\s*+lmc\s*+-?\d*+\s*+(?:".*")?\s*+lid\s*+(-?\d*+)\s*+(\w*+)[^"]*+')
+ADAPTER_PORT_TAIL = re.compile(r'lid\s*+(-?\d*+)\s*+lmc\s*+(-?\d*+)\s*+(?:".*")?\s*+lid\s*+(-?\d*+)\s*+(\w*+)[^"]*+')
 """``lid 728 lmc 0 "far description" lid 193 4xHDR``"""
 ASSIGNMENT = re.compile(
     r"\s*(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(?:0x)?([0-9a-f]{1,16})\b", re.IGNORECASE
@@ -242,7 +242,10 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
         parts = (ADAPTER_PORT_TAIL if adapter else SWITCH_PORT_TAIL).fullmatch(tail)
         if parts is None:
             raise records.refuse(f'cannot read {tail[:100]!r}; expected "description" lid 7 4xHDR', number)
-        lid, far_lid, rate = parts.groups() if adapter else ("", *parts.groups())
+        lid, lmc, far_lid, rate = parts.groups() if adapter else ("", "0", *parts.groups())
+        if lmc not in {"", *"01234567"}:
+            raise records.refuse(f"found the LMC {lmc[:20]}; expected 0 to 7", number)
+        records.lmc = max(records.lmc, int(lmc or 0))
     width, generation = records.rate(rate, number)
     records.cable(
         CableEnd(

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from helpers.strategies import fabrics
 from helpers.twins import MACHINES, twin
+from routing.engines.base import route
 from topo.builder import FabricBuilder
 from topo.discovery import Discovery
-from topo.errors import FormatError
+from topo.errors import FormatError, RoutingError
 from topo.fabric import Fabric, Kind, Role
+from topo.formats.fabric_json import format_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
 from topo.formats.text import read_lines
 from topo.hardware.speeds import SPEEDS, LinkSpeed
@@ -485,3 +487,18 @@ def test_labels_of_real_fabrics_are_unique(originals: Path, name: str) -> None:
     fabric = read_ibnetdiscover(originals / name).fabric
     labels = [fabric.label(node) for node in range(fabric.n_nodes)]
     assert len(set(labels)) == fabric.n_nodes
+
+
+@pytest.mark.parametrize("lmc", range(1, 8))
+def test_several_lids_a_port_are_kept_and_never_taken_for_one(lmc: int) -> None:
+    fabric = parse_ibnetdiscover(swap("lid 2 lmc 0", f"lid 2 lmc {lmc}")).fabric
+    assert fabric.lmc == parse_ibnetdiscover(format_ibnetdiscover(fabric)).fabric.lmc == lmc
+    with pytest.raises(RoutingError, match=f"LMC {lmc}, that is {2**lmc} LIDs a port.*would renumber it"):
+        route(fabric)
+    with pytest.raises(FormatError, match=f"LMC {lmc}"):
+        format_fabric(fabric)
+
+
+def test_an_lmc_that_cannot_be_is_refused() -> None:
+    with pytest.raises(FormatError, match="LMC 9; expected 0 to 7"):
+        parse_ibnetdiscover(swap("lid 2 lmc 0", "lid 2 lmc 9"))
