@@ -46,7 +46,7 @@ SUBJECTS = {
         (
             M("a transceiver for each port of a cage", 'counted.add(("cage", cage))', "pass"),
             M("a frame that is not full is left out", '"frame"] = -(-count //', '"frame"] = (count //'),
-            M("one power distribution unit a rack", "= 2 * layout.n_racks", "= layout.n_racks"),
+            M("one power distribution unit a rack", "= feeds * layout.n_racks", "= layout.n_racks"),
             M("spare parts draw power", "if line.place != SPARE)", ")"),
             M("half a spare part is none", "ceil(round(count * share[kind], 9))", "int(round(count * share[kind], 9))"),
             M(
@@ -148,9 +148,13 @@ SUBJECTS = {
         (
             M("a host sends to itself", "pairs = len(ends) * (len(ends) - 1)", "pairs = len(ends) * len(ends)"),
             M("the pair with itself loads the adapter", "[adapter], port] -= 1", "[adapter], port] -= 0"),
-            M("positions that stay the same rise", "position > last[walker]", "position >= last[walker]"),
+            M("positions that stay the same rise", "position > last[packet]", "position >= last[packet]"),
             M("one path that rises is enough", "if (arrives & ~rises).any():", "if arrives.any() and not rises.any():"),
-            M("what waits behind a loop is on it", "looping = size[component] > 1", "looping = stuck"),
+            M(
+                "what waits behind a loop is on it",
+                "(size[component] > 1) | (graph.diagonal() > 0)",
+                "used & (order < 0)",
+            ),
         ),
     ),
     "max-min": Subject(

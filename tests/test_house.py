@@ -88,3 +88,20 @@ def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
     assert [notebook.name for notebook in notebooks if script.is_stale(notebook)] == []
     assert {page.stem for page in script.PAGES.glob("*.md")} == {notebook.stem for notebook in notebooks}
     assert sum(path.stat().st_size for path in script.PAGES.rglob("*.*")) < 2_000_000
+
+
+def test_every_mutation_is_one_edit_of_the_code_as_it_is(repository: Path) -> None:
+    """benchmarks/mutate.py takes half an hour: what it can no longer make is told here, in milliseconds."""
+    spec = spec_from_file_location("mutate", repository / "benchmarks" / "mutate.py")
+    assert spec
+    assert spec.loader
+    script = sys.modules["mutate"] = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    stale = [
+        (name, mutation.name)
+        for name, subject in script.SUBJECTS.items()
+        for mutation in subject.mutations
+        if (repository / subject.file).read_text(encoding="utf-8").count(mutation.old) != 1
+    ]
+    assert stale == []
+    assert sum(len(subject.mutations) for subject in script.SUBJECTS.values()) == 40
