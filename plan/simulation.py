@@ -82,6 +82,8 @@ def show_simulation(simulation: Simulation) -> None:
     print_text(f"{plural(len(outcome.flows), 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
+    if outcome.network.devices.names:
+        show_table(outcome.inside)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -279,6 +280,27 @@ class Outcome(Shown):
         for device in (used[used >= n] - n).tolist():
             found[n + device] = f"{names.unique_name(int(devices.end_port[device]))} device {device}"
         return found
+
+    @property
+    def inside(self) -> Table:
+        """Utilisation of what is inside servers, alike in all of them, the fullest first; empty where nobody looked.
+
+        NVLink from GPU 0 of one server is of one kind with NVLink from GPU 7 of another.
+        """
+        of_kind: dict[str, list[int]] = {}
+        for number, name in enumerate(self.network.devices.names, start=self.network.fabric.n_ports):
+            of_kind.setdefault(re.sub(r"^\S+ | \d+", "", name), []).append(number)
+        part = {kind: self.utilisation[numbers] for kind, numbers in of_kind.items()}
+        kinds = sorted(part, key=lambda kind: -float(part[kind].max().round(9)))
+        return Table(
+            "inside servers, fullest first",
+            (
+                Column("what", kinds),
+                Column("count", [len(part[kind]) for kind in kinds]),
+                Column("mean", [float(part[kind].mean()) for kind in kinds], digits=".1%"),
+                Column("fullest", [float(part[kind].max()) for kind in kinds], digits=".1%"),
+            ),
+        )
 
     @cached_property
     def link_classes(self) -> tuple[LinkClass, ...]:

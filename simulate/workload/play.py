@@ -174,6 +174,7 @@ class Simulation(Shown):
             "events": outcome.n_events,
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
+            "inside": outcome.inside.to_dict(),
         }
 
     def draw(self) -> Drawing:

@@ -144,7 +144,7 @@ def test_a_simulation_shows_itself() -> None:
     assert next(simulation.flow_table.rows())[:2] == ("sum", "24")
     assert "busbw (GB/s)" in simulation._repr_html_()
     found = simulation.to_dict()
-    assert [*found] == ["fabric", "makespan_s", "flows", "events", "jobs", "links"]
+    assert [*found] == ["fabric", "makespan_s", "flows", "events", "jobs", "links", "inside"]
     json.dumps(found)
 
 

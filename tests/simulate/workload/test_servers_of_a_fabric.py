@@ -42,6 +42,20 @@ def test_the_servers_are_those_of_the_fabric() -> None:
     assert ring(cluster("dgx-h100", 8).fabric).bus_gbytes_per_s == pytest.approx(370.8, rel=1e-3)
 
 
+def test_what_is_full_inside_servers_is_told() -> None:
+    """Of H100 it is NVLink, not an adapter; nothing is told where no job looks inside."""
+    fabric = cluster("dgx-h100", 4).fabric
+    played = play(routing.route(fabric), parse_workload({"jobs": [RING]}, fabric))
+    inside = played.to_dict()["inside"]
+    full = dict(zip(inside["what"], inside["fullest"], strict=True))
+    assert inside["what"][:2] == ["NVLink from GPU", "NVLink to GPU"]
+    assert full["NVLink from GPU"] == pytest.approx(1.0, rel=1e-3)
+    assert full["GPUs straight to adapter"] == pytest.approx(370.8 / 8 / 48.5, rel=1e-3)
+    assert dict(zip(inside["what"], inside["count"], strict=True))["GPUs straight to adapter"] == 32
+    bare = {"name": "a", "kind": "collective", "collective": "allreduce", "size": "1 MB", "ranks": 4}
+    assert play(routing.route(fabric), parse_workload({"jobs": [bare]}, fabric)).to_dict()["inside"]["what"] == []
+
+
 def test_ranks_count_servers_and_a_server_brings_all_of_its_adapters() -> None:
     fabric = cluster("dgx-b200", 8).fabric
     (job,) = parse_workload({"jobs": [RING | {"ranks": 3}]}, fabric).jobs
