@@ -15,7 +15,7 @@ import costmodel
 import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
-from routing import EndpointSet, FailureStudy, Proof, Quality, Routed
+from routing import Bounds, EndpointSet, FailureStudy, Proof, Quality, Routed
 from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog, plural
 
 Step = Callable[[str], None]
@@ -64,9 +64,10 @@ class Plan:
     """Digest of the file of a fabric without a spec; None where it cannot be read twice."""
     wishes: Wishes = field(default_factory=Wishes)
     routed: tuple[Routed, ...] = ()
-    """Subnet by subnet, as the next two."""
+    """Subnet by subnet, as the next three."""
     proofs: tuple[Proof, ...] = ()
     qualities: tuple[Quality, ...] = ()
+    bounds: tuple[Bounds, ...] = ()
     layout: Layout | None = None
     """None where the spec gives no floor plan, as `cablings`."""
     cablings: tuple[Cabling, ...] | None = None
@@ -109,10 +110,14 @@ class Plan:
             },
             "quality": {
                 "max_load": max(quality.max_load for quality in qualities),
+                "max_load_bound": max(bounds.max_load for bounds in self.bounds),
                 "ebb": min(quality.ebb for quality in qualities),
+                "ebb_bound": min(bounds.ebb for bounds in self.bounds),
                 "balance": max(quality.balance for quality in qualities),
             },
-            "subnets": [subnet_document(*subnet) for subnet in zip(self.routed, proofs, qualities, strict=True)],
+            "subnets": [
+                subnet_document(*subnet) for subnet in zip(self.routed, proofs, qualities, self.bounds, strict=True)
+            ],
             "disconnected": sum(proof.disconnected for proof in proofs),
             "endpoints": self.wishes.endpoints,
             "advice": self.advice,
@@ -198,12 +203,14 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
 
 
 def measure_quality(plan: Plan, step: Step) -> Plan:
-    """Measure how evenly the tables spread traffic."""
-    wishes, found = plan.wishes, []
-    for routed in plan.routed:
+    """Measure how evenly the tables spread traffic, and bound how evenly any could."""
+    wishes, found, bounds = plan.wishes, [], []
+    for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
-        found.append(routing.measure(routed, wishes.endpoints, seed=wishes.seed))
-    return replace(plan, qualities=tuple(found))
+        quality = routing.measure(routed, wishes.endpoints, seed=wishes.seed, proof=proof)
+        found.append(quality)
+        bounds.append(routing.bound(routed.fabric, proof.ends, reached=quality.max_load))
+    return replace(plan, qualities=tuple(found), bounds=tuple(bounds))
 
 
 def place_racks(plan: Plan, step: Step) -> Plan:

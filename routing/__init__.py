@@ -20,6 +20,7 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``Proof``  pairs, hops, loads and credit loops, with the certificate
     ``ChannelClass``  load of the channels between two levels
     ``Quality``  effective bisection bandwidth, balance and contention
+    ``Candidate``  what an engine's tables are worth, where several were tried
     ``Bounds``  least fullest link and best bisection of any tables
     ``Congestion``  what phases of simultaneous flows meet
     ``UplinkShare``  destinations by uplink
@@ -35,7 +36,7 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
 Engines
     ``ENGINES``  engines by name
     ``Engine``  what an engine owes
-    ``choose``  the engine that suits a fabric, and why
+    ``candidate_table``  engines that were tried, side by side
 
 Parts
     ``EndpointSet``  names of sets of end ports

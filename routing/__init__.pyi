@@ -6,8 +6,9 @@ from .diversity import FailureStudy as FailureStudy
 from .diversity import study_failures as study_failures
 from .engines.base import ENGINES as ENGINES
 from .engines.base import Engine as Engine
-from .engines.base import choose as choose
 from .engines.base import route as route
+from .engines.choice import Candidate as Candidate
+from .engines.choice import candidate_table as candidate_table
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy

@@ -24,7 +24,7 @@ from scipy.special import gammaln
 
 from routing.kernels.spread import spread_traffic
 from topo.fabric import Fabric, Role
-from topo.table import Column, Table
+from topo.table import Column, Shown, Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ LEAST = -14.0
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Bounds(Shown):
     """What no routing by destination can beat on a fabric's cables."""
 
     max_load: int
@@ -56,13 +56,8 @@ class Bounds:
     def table(self) -> Table:
         """The bounds, and what they follow from."""
         names = ["pairs over the fullest link, at least", "because of", "effective bisection, at most"]
-        return Table("what no routing can beat", (Column("of", names), Column("value", list(self._values()))))
-
-    def _values(self) -> Iterator[str]:
-        yield from (f"{self.max_load:,}", self.why, f"{self.ebb:.3f}")
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+        values = [f"{self.max_load:,}", self.why, f"{self.ebb:.3f}"]
+        return Table("what no routing can beat", (Column("of", names), Column("value", values)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bounds as plain values, ready for JSON."""
@@ -117,7 +112,7 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
     >>> routing.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
     (30420, 30420)
     """
-    ends = fabric.ends() if ends is None else ends
+    ends = Fabric.given(fabric).ends() if ends is None else ends
     net = _net(fabric, ends)
     groupings = list(_groupings(fabric, net))
     load, why, cut = _fullest_cut(fabric, net, groupings)
@@ -153,16 +148,16 @@ def _groupings(fabric: Fabric, net: Net) -> Iterator[tuple[str, Ints]]:
     level, role = fabric.level[:n], fabric.role[:n]
     yield "", np.arange(n)
     yield "all that {} reaches", net.part
+    zone = fabric.zone[:n].astype(np.int64)
+    apart = np.where(zone >= 0, zone, zone.max(initial=0) + 1 + np.arange(n)) * parts + net.part
+    yield "the zone of {}", np.unique(apart, return_inverse=True)[1]
     removed = [role == Role.JOINT]
     removed += [level >= height for height in range(2, int(level.max(initial=0)) + 1)]
     for gone in removed:
         kept = ~(gone[net.sender] | gone[net.receiver])
         arcs = (net.sender[kept], net.receiver[kept])
         graph = csr_array((np.ones(int(kept.sum())), arcs), shape=(n, n))
-        yield "the part of {} below", connected_components(graph, directed=False)[1].astype(np.int64)
-    zone = fabric.zone[:n].astype(np.int64)
-    apart = np.where(zone >= 0, zone, zone.max(initial=0) + 1 + np.arange(n)) * parts + net.part
-    yield "the zone of {}", np.unique(apart, return_inverse=True)[1]
+        yield "the subtree of {}", connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _crossing(net: Net, group: Ints) -> tuple[Ints, Floats, Ints]:

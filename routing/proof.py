@@ -147,6 +147,11 @@ class Proof(Shown):
         return len(self.hops) - 1
 
     @property
+    def max_load(self) -> int:
+        """Pairs over the most loaded channel between switches."""
+        return max((item.max for item in self.classes if item.role is None), default=0)
+
+    @property
     def holds(self) -> bool:
         """Whether every pair arrives and no lane has a credit loop."""
         return self.missing == 0 and self.credit_loops == 0
@@ -187,7 +192,7 @@ class Proof(Shown):
             "stretch": self.stretch,
             "hops": {str(length): int(count) for length, count in enumerate(self.hops) if count},
             "load": {
-                "max": max((item.max for item in total), default=0),
+                "max": self.max_load,
                 "mean": carried / used if used else 0.0,
                 "classes": [item.to_dict() for item in self.classes],
             },

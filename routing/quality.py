@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.congestion import NOWHERE, phase_congestion
-from routing.proof import ChannelClass, load_table, prove, role_name
+from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
 from topo.errors import plural
@@ -151,6 +151,7 @@ def measure(
     seed: int | np.random.Generator = 0,
     samples: int = 200,
     max_shifts: int = 400,
+    proof: Proof | None = None,
 ) -> Quality:
     """Measure tables for traffic between ranks.
 
@@ -166,6 +167,8 @@ def measure(
         Random bisections, and random permutations.
     max_shifts : int
         Shifts to try, evenly spaced where there are more.
+    proof : Proof, optional
+        Proof of the tables for the same end ports; made when left out.
 
     Raises
     ------
@@ -186,7 +189,7 @@ def measure(
     else:
         ranks = frozen(endpoints)
     n = len(ranks)
-    proof = prove(routed, ranks)
+    proof = prove(routed, ranks) if proof is None else proof
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
 

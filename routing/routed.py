@@ -14,6 +14,7 @@ from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
 
 if TYPE_CHECKING:
+    from routing.engines.choice import Candidate
     from routing.tables import EndpointSet
     from topo.drawing import Drawing
 
@@ -46,6 +47,8 @@ class Routed(Shown):
     """Which service level the subnet manager gives to a path, where the tables leave it open."""
     why: str = "as given"
     """Why these tables: the reason for the engine."""
+    candidates: tuple[Candidate, ...] = ()
+    """What each engine was worth that was tried, where they were chosen among several."""
 
     def __post_init__(self) -> None:
         if self.lanes.sl2vl:
@@ -65,7 +68,12 @@ class Routed(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the tables as plain values, ready for JSON."""
-        return {"name": self.fabric.name, "engine": self.tables.engine, "engine_reason": self.why}
+        return {
+            "name": self.fabric.name,
+            "engine": self.tables.engine,
+            "engine_reason": self.why,
+            "candidates": [row.to_dict() for row in self.candidates],
+        }
 
     def draw(self, endpoints: EndpointSet = "hca") -> Drawing:
         """Draw the fabric, each link coloured by the pairs of end ports that go over it.
@@ -86,6 +94,9 @@ class Routed(Shown):
     @property
     def table(self) -> Table:
         """Which engine made the tables, why, and for what."""
-        figures = {**self.to_dict(), "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
-        columns = (Column("of", [name.replace("_", " ") for name in figures]), Column("value", list(figures.values())))
-        return Table("routed fabric", columns)
+        figures: dict[str, str | int] = {"name": self.fabric.name, "engine": self.tables.engine}
+        figures |= {"engine reason": self.why, "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
+        return Table("routed fabric", (Column("of", list(figures)), Column("value", list(figures.values()))))
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, *((routing.candidate_table(self.candidates),) if self.candidates else ()))

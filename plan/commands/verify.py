@@ -110,6 +110,8 @@ def verify(
         step("proving")
         routed = routing.Routed(source, tables)
         proof = routing.prove(routed, endpoints)  # type: ignore[arg-type]  # click checks it
+        step("bounding")
+        bounds = routing.bound(source, proof.ends, reached=proof.max_load)
         step("answering")
         answers = answer(routed, asked, endpoints)  # type: ignore[arg-type]
     print_notes((*source.notes, *read.notes))
@@ -121,12 +123,13 @@ def verify(
     if as_json:
         from plan.render.documents import proof_document
 
+        judged = proof_document(source, proof) | {"bounds": bounds.to_dict()}
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(proof_document(source, proof) | compared | answers.to_dict())
+        print_json(judged | compared | answers.to_dict())
     else:
         from plan.render.views import show_answers, show_proof
 
-        show_proof(routed, proof, brief=answers.given)
+        show_proof(routed, proof, bounds, brief=answers.given)
         show_answers(answers)
         if expect is not None:
             click.echo(f"{plural(count, 'entry', 'entries')} not as in {expect}")

@@ -6,13 +6,18 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routing import Proof, Quality, Routed
+    from routing import Bounds, Proof, Quality, Routed
     from topo import Catalog, Fabric
 
 
-def subnet_document(routed: Routed, proof: Proof, quality: Quality) -> dict[str, Any]:
+def subnet_document(routed: Routed, proof: Proof, quality: Quality, bounds: Bounds) -> dict[str, Any]:
     """Return what ``plan.json`` holds of one subnet."""
-    return {**routed.to_dict(), "proof": proof_document(routed.fabric, proof), "quality": quality.to_dict()}
+    return {
+        **routed.to_dict(),
+        "proof": proof_document(routed.fabric, proof),
+        "quality": quality.to_dict(),
+        "bounds": bounds.to_dict(),
+    }
 
 
 def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plan.opensm_lab.rehearsal import Rehearsal
     from plan.pipeline import Plan
     from plan.questions import Answers
-    from routing import FailureStudy, Proof, Quality, Routed
+    from routing import Bounds, FailureStudy, Proof, Quality, Routed
     from topo import Counts, Fabric
 
 FIRST = 20
@@ -26,9 +26,13 @@ FIRST = 20
 
 def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
+    from routing import candidate_table
+
     show_facts(plan.name or "the fabric", _facts(plan))
     if plan.cluster is None:
-        for proof, quality in zip(plan.proofs, plan.qualities, strict=True):
+        for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
+            if routed.candidates:
+                show_table(candidate_table(routed.candidates))
             if proof.classes:
                 show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):
@@ -45,7 +49,7 @@ def show_plan(plan: Plan) -> None:
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     assert plan.counts is not None
     yield from _counted(plan.counts, len(plan.fabrics))
-    for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
+    for routed, proof, quality, bounds in zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, strict=True):
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
         yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
         verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
@@ -55,8 +59,9 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
         )
         yield (
             f"load{name}",
-            f"{plural(quality.max_load, 'pair')} over the most loaded link, {quality.balance:.2f} times the mean "
-            f"of those used; effective bisection {quality.ebb:.3f}",
+            f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
+            f"({bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
+            f"{quality.ebb:.3f} of at most {bounds.ebb:.3f}",
         )
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
@@ -107,7 +112,7 @@ def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
         )
 
 
-def show_proof(routed: Routed, proof: Proof, *, brief: bool = False) -> None:
+def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False) -> None:
     """Print a proof of anybody's tables; in brief its verdict and the figures that decide."""
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
@@ -119,6 +124,7 @@ def show_proof(routed: Routed, proof: Proof, *, brief: bool = False) -> None:
     print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
     if proof.classes:
         show_table(_telling(proof.load_table, "destinations"))
+        print_text(f"most loaded link: {proof.max_load:,} of at least {bounds.max_load:,} pairs ({bounds.why})")
     show_faults(fabric, proof)
 
 

@@ -1,4 +1,4 @@
-"""What a routing engine owes, the registry of engines, and the choice among them."""
+"""What a routing engine owes, the registry of engines, and tables by one of them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.classes import DATA_LANES
-from routing.order.zones import zones_of
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
 from topo.errors import HeddleError, RoutingError, did_you_mean
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import Fabric
+
+if TYPE_CHECKING:
+    from routing.engines.choice import Candidate
 
 GROUP = "heddle.engines"
 """Entry points of distributions that bring engines of their own: name of the engine, and the object."""
-
-FALLBACK = "balanced"
-"""The engine that takes any fabric."""
 
 
 class Engine(Protocol):
@@ -159,8 +158,8 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     ----------
     fabric : Fabric
     engine : str, optional
-        Name of an engine in `ENGINES`; the one that the fabric's spec asks for when left out. ``auto`` takes the one
-        that suits the fabric, and `balanced` where that one refuses it.
+        Name of an engine in `ENGINES`; the one that the fabric's spec asks for when left out. ``auto`` lets
+        all route that take the fabric, judges their tables, and hands out the best (`routing.engines.choice`).
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
         which is one for all but ``dfsssp``.
@@ -168,7 +167,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     Returns
     -------
     Routed
-        The tables, and in ``why`` the reason for the engine.
+        The tables, in ``why`` the reason for the engine, and in ``candidates`` what each was worth that was tried.
 
     Raises
     ------
@@ -181,99 +180,29 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.route(fabric).why
-    'hosts of several roles'
+    >>> routed = routing.route(fabric)
+    >>> routed.tables.engine, [row.engine for row in routed.candidates if not row.refusal]
+    ('balanced', ['balanced', 'fat-tree', 'zoned', 'minhop', 'dfsssp'])
     >>> routing.prove(routing.route(fabric, "updn")).holds
     True
     """
     why = "as asked" if engine is not None else "as the spec says"
-    engine = chosen = Fabric.given(fabric).engine if engine is None else engine
-    if engine == "auto":
-        chosen, why = choose(fabric)
+    engine = Fabric.given(fabric).engine if engine is None else engine
     lids = assign_lids(fabric)
     if fabric.lmc:
         raise RoutingError(
             f"{fabric.name} has LMC {fabric.lmc}, that is {2**fabric.lmc} LIDs a port, and tables with one LID a port "
             "would renumber it; set `lmc 0` in opensm.conf and let OpenSM assign LIDs, then record the fabric again"
         )
-    try:
-        tables = find_engine(chosen).route(fabric, lids, lanes=lanes)
-    except RoutingError as error:
-        if engine != "auto" or chosen == FALLBACK:
-            raise
-        why = f"`{chosen}` does not take it: {error}"
-        tables = ENGINES[FALLBACK].route(fabric, lids, lanes=lanes)
-    if engine == "auto" and tables.engine == "zoned":  # else `balanced` has been taken already
-        tables, why = _measured(fabric, tables, why)
+    candidates: tuple[Candidate, ...] = ()
+    if engine == "auto":
+        from routing.engines.choice import choose  # compiled kernels, which the names of engines do not need
+
+        tables, why, candidates = choose(fabric, lids, lanes)
+    else:
+        tables = find_engine(engine).route(fabric, lids, lanes=lanes)
     if lanes is not None:
-        from routing.lanes.fit import fit_lanes  # compiled kernels, which the names of engines do not need
+        from routing.lanes.fit import fit_lanes
 
         tables = fit_lanes(fabric, tables, lanes)
-    return Routed(fabric, tables, why=why)
-
-
-def _measured(fabric: Fabric, tables: RoutingTables, why: str) -> tuple[RoutingTables, str]:
-    """Return tables of `zoned`, or those of `balanced` where more arrives or random halves get over 1 % more."""
-    from routing.proof import prove
-    from routing.quality import measure
-
-    other = ENGINES[FALLBACK].route(fabric, tables.lid)
-    missing, left = (prove(Routed(fabric, one), "adapters").missing for one in (tables, other))
-    if left < missing:
-        return other, f"{why}; `{tables.engine}` leaves {missing - left:,} more pairs of adapters without a path"
-    ours, theirs = (measure(Routed(fabric, one)).ebb for one in (tables, other))
-    if theirs <= 1.01 * ours:
-        return tables, why
-    return other, f"{why}; effective bisection {theirs:.3f}, with `{tables.engine}` {ours:.3f}"
-
-
-def choose(fabric: Fabric) -> tuple[str, str]:
-    """Choose an engine for a fabric; return its name, and why.
-
-    `balanced` starts from what `fat-tree` finds and only improves it, so `fat-tree` is taken where there is nothing to
-    improve: on a whole tree whose hosts are all of one role.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.choose(fabric)
-    ('balanced', 'hosts of several roles')
-    """
-    joints = int(np.count_nonzero(Fabric.given(fabric).role == Role.JOINT))
-    if joints:
-        try:
-            zones, _ = zones_of(fabric)
-        except RoutingError as error:
-            return "balanced", f"the engine `zoned` does not take it: {error}"
-        return "zoned", f"{joints} joints between {len(zones)} zones"
-    flaw = _flaw(fabric)
-    return ("balanced", flaw) if flaw else ("fat-tree", "a whole fat-tree")
-
-
-def _flaw(fabric: Fabric) -> str:
-    """Say what keeps a fabric from being a whole tree with hosts of one role; empty when nothing does."""
-    n = fabric.n_switches
-    level = fabric.level[:n].astype(np.int64)
-    ports = np.flatnonzero((fabric.port_node < n) & (fabric.peer_node >= 0) & (fabric.peer_node != fabric.port_node))
-    here, there = fabric.port_node[ports], fabric.peer_node[ports]
-    hosts = fabric.kind[there] == Kind.HCA
-    links = there < n
-    rise = fabric.level[there].astype(np.int64) - fabric.level[here]
-    if (level < 1).any():
-        return "its levels are not known"
-    if (np.abs(rise[links]) != 1).any():
-        return "not a tree: cables within a level or past one"
-    if (level[here[hosts]] > 1).any():
-        return "hosts above the leaves"
-    if len(np.unique(fabric.rate_gbps[ports[links]])) > 1:
-        return "links of unequal speed"
-    top = int(level.max(initial=1))
-    for direction, step, heights in (("up", 1, range(1, top)), ("down", -1, range(2, top + 1))):
-        count = np.bincount(here[links & (rise == step)], minlength=n)
-        for height in heights:
-            if len(np.unique(count[level == height])) > 1:
-                return f"not a whole tree: switches of level {height} have unequal numbers of links {direction}"
-    if len(np.unique(fabric.role[there[hosts]])) > 1:
-        return "hosts of several roles"
-    return ""
+    return Routed(fabric, tables, why=why, candidates=candidates)

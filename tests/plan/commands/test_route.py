@@ -53,8 +53,10 @@ def test_the_folder_holds_the_fabric_the_tables_and_every_figure(tmp_path, capsy
     assert told["quality"]["max_load"] == 30_420
     counts = {"switches": 122, "leaf": 80, "spine": 40, "core": 0, "joint": 2, "zones": 2, "host_ports": 1560}
     assert {name: told["counts"][name] for name in counts} == counts
-    assert told["subnets"][0]["engine"] == "balanced", "the better one of the two engines that fit"
-    assert told["subnets"][0]["engine_reason"].startswith("2 joints between 2 zones")
+    subnet = told["subnets"][0]
+    assert {row["engine"] for row in subnet["candidates"]} >= {"balanced", "minhop", "dfsssp"}
+    assert subnet["engine_reason"].startswith(("ahead of", "as good as"))
+    assert (subnet["bounds"]["max_load"], told["quality"]["max_load_bound"]) == (30_420, 30_420)
     assert {"lfts", "guid2lid", "opensm.conf", "root_guids"} <= {path.name for path in (out / "opensm").iterdir()}
     # The folder is a fabric with tables, and what is routed once more is the same.
     assert run(["verify", str(out), str(out / "opensm" / "lfts")]) == 0
@@ -173,12 +175,12 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
     def refuse(fabric: Fabric, lid: object):
         raise RoutingError("two leaves share no spine")
 
-    # auto takes the engine for any fabric instead, and says so.
+    # auto takes another engine instead, and says why not this one.
     monkeypatch.setattr(routing.engines.zoned, "route", refuse)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert status == 0
     assert told["subnets"][0]["engine"] == "balanced"
-    assert told["subnets"][0]["engine_reason"] == "`zoned` does not take it: two leaves share no spine"
+    assert {"engine": "zoned", "refusal": "two leaves share no spine"} in told["subnets"][0]["candidates"]
 
 
 def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:

@@ -13,7 +13,7 @@ from helpers.clusters import tree, zoned
 from helpers.relabel import relabelled, renamed, shuffled_lines
 from helpers.trees import damage, grow_tree
 from helpers.twins import twin
-from routing.engines.base import ENGINES, choose
+from routing.engines.base import ENGINES
 from routing.proof import prove
 from routing.routed import Routed
 from topo.fabric import Fabric
@@ -58,14 +58,6 @@ def test_completeness_and_freedom_from_loops_stay(engine: str, name: str) -> Non
     for seed in range(5):
         rng = np.random.default_rng(seed)
         assert_keeps_its_word(renamed(relabelled(fabric, rng).fabric, rng), engine, hosts * (hosts - 1))
-
-
-@pytest.mark.parametrize("name", FABRICS)
-def test_the_choice_of_an_engine_stays(name: str) -> None:
-    fabric = find_levels(FABRICS[name]())
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        assert choose(renamed(relabelled(fabric, rng).fabric, rng))[0] == choose(fabric)[0]
 
 
 @pytest.mark.parametrize("name", ["two zones, joined everywhere", "a real machine"])

@@ -49,7 +49,7 @@ def test_auto_measures_where_two_engines_fit() -> None:
     assert zones_of(fabric) > 1
     routed = routing.route(fabric, "auto")
     assert routed.tables.engine == "balanced"
-    assert "effective bisection" in routed.why
+    assert "ahead of `zoned` in" in routed.why and "bisection" in routed.why
 
 
 def test_a_fabric_of_one_zone_has_no_such_order() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.clusters import CATALOG, gpus
-from routing.engines.base import ENGINES, choose
+from routing.engines.base import route
 from routing.tables import RoutingTables
 from simulate.traffic.collectives.algorithms import Schedule, schedule
 from simulate.traffic.placement import MAPPINGS
@@ -35,7 +35,7 @@ LARGEST = pytest.param(1024, 32, 16, marks=pytest.mark.slow)
 def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each, engine):
     """Partners then stand on opposite sides, with one shortest path between them, and no other pair takes it."""
     (fabric,) = BiGraph(shape="bigraph", switch="QM9700", side=side).compile([gpus(hosts)], CATALOG, "test")
-    tables = ENGINES[choose(fabric)[0] if engine == "auto" else engine].route(fabric)
+    tables = route(fabric, engine).tables
     ends, rng = np.arange(fabric.n_switches, fabric.n_end_ports), np.random.default_rng(0)
     plan = schedule("allreduce", "halving-doubling", hosts)
     mapped = flows_of_steps(fabric, tables, plan, MAPPINGS["halving-doubling"](fabric, ends, rng))

@@ -1,0 +1,223 @@
+"""The choice among engines: each makes its tables, all are judged alike, and the best that are safe are handed out.
+
+Safe are tables that deliver every pair that any of them delivers, without a credit loop on the lanes that they may
+take. Plain shortest paths often are not; they are judged all the same, as a yardstick: where they do better than what
+is handed out, the reason says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.engines.base import ENGINES
+from routing.proof import prove, role_name
+from routing.quality import Quality, measure
+from routing.routed import Routed
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Kind
+from topo.table import Column, Table
+
+ENTRANTS = ("balanced", "fat-tree", "zoned", "minhop", "dfsssp")
+"""Engines that are tried, in order of preference where they do equally well."""
+
+PLAIN = ("minhop", "dfsssp")
+"""Engines that promise no safety: what they make is proven for switches as destinations, too."""
+
+EQUAL = 0.005
+"""Part of a figure by which another engine must be better to be named."""
+
+MEASURED_FLOWS = 400_000
+"""Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
+
+
+class Figure(NamedTuple):
+    """What tables are judged by."""
+
+    name: str
+    field: str
+    """Attribute of a candidate."""
+    sign: int
+    """1 where more is better, -1 where less is."""
+    weight: float
+    digits: str
+
+    def share(self, row: Candidate, other: Candidate) -> float:
+        """Return how much of another's figure one has: 1 where both are as good."""
+        over, under = getattr(row, self.field), getattr(other, self.field)
+        if self.sign < 0:
+            over, under = under, over
+        return float(over / under) if under else 1.0
+
+    def text(self, row: Candidate) -> str:
+        """Return the figure of one as text."""
+        return f"{getattr(row, self.field):{self.digits}}"
+
+
+FIGURES = (
+    Figure("fullest link", "max_load", -1, 2.0, ",.0f"),
+    Figure("by role", "role_load", -1, 1.0, ",.0f"),
+    Figure("bisection", "ebb", 1, 2.0, ".3f"),
+    Figure("permutations", "permutation", 1, 1.0, ".3f"),
+    Figure("shifts", "shift", 1, 1.0, ".3f"),
+    Figure("worst shift", "worst_shift", -1, 0.5, ".0f"),
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What an engine's tables are worth; an engine that refuses the fabric says why."""
+
+    engine: str
+    refusal: str = ""
+    missing: int = 0
+    """Pairs of adapters that cables connect and its tables do not."""
+    credit_loops: int = 0
+    """Channels in credit loops on the lanes that the tables have: between hosts, or if these have none, between all."""
+    lanes: int = 1
+    max_hops: int = 0
+    """Switches on the longest path."""
+    stretch: int = 0
+    """Most switches of a path beyond the shortest."""
+    max_load: int = 0
+    """Pairs over the fullest link."""
+    role_load: float = 0.0
+    """Pairs over the link that is fullest with traffic to one role, in the geometric mean over roles."""
+    ebb: float = 0.0
+    permutation: float = 0.0
+    """Bandwidth of random permutations."""
+    shift: float = 0.0
+    """Bandwidth of shifts along the tree."""
+    worst_shift: int = 0
+    """Flows on the fullest link in the worst of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        if self.refusal:
+            return {"engine": self.engine, "refusal": self.refusal}
+        return {name: value for name, value in vars(self).items() if name != "refusal"}
+
+
+def candidate_table(candidates: Sequence[Candidate]) -> Table:
+    """Return candidates side by side; those that refuse the fabric are left out.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> routing.candidate_table(routed.candidates).columns[0].values
+    ['balanced', 'fat-tree', 'zoned', 'minhop', 'dfsssp']
+    """
+    rows = [row for row in candidates if not row.refusal]
+    columns = {"missing": "missing", "loops": "credit_loops", "lanes": "lanes", "switches": "max_hops"}
+    plain = (Column(name, [getattr(row, field) for row in rows]) for name, field in columns.items())
+    judged = (
+        Column(figure.name, [getattr(row, figure.field) for row in rows], digits=figure.digits)
+        for figure in FIGURES
+        if figure.field != "role_load" or any(row.role_load != row.max_load for row in rows)  # with one role alike
+    )
+    return Table("engines that were tried", (Column("engine", [row.engine for row in rows]), *plain, *judged))
+
+
+def choose(
+    fabric: Fabric, lid: NDArray[np.uint16], lanes: int | None = None
+) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
+    """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lid : (E,) uint16
+        LID of each end port.
+    lanes : int, optional
+        Most data lanes that tables may need; one when left out.
+
+    Raises
+    ------
+    RoutingError
+        When the engine that takes any fabric has a reason not to take this one.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        tried = list(pool.map(lambda name: _try(fabric, lid, name, lanes or 1), ENTRANTS))
+    made = [(tables, row) for tables, row in tried if tables is not None]
+    if not made:
+        raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
+    least = min(row.missing for _, row in made)
+    safe = [pair for pair in made if pair[1].missing == least and not pair[1].credit_loops] or made[:1]
+    tables, best = max(safe, key=lambda pair: round(_mark(pair[1], [row for _, row in safe]), 3))
+    rows = tuple(row for _, row in tried)
+    return tables, _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least]), rows
+
+
+def _try(fabric: Fabric, lid: NDArray[np.uint16], name: str, lanes: int) -> tuple[RoutingTables | None, Candidate]:
+    try:
+        tables = ENGINES[name].route(fabric, lid, lanes=lanes)
+    except RoutingError as error:
+        return None, Candidate(name, refusal=str(error))
+    routed = Routed(fabric, tables)
+    proof = prove(routed)
+    missing, loops = proof.missing - proof.disconnected, proof.credit_loops
+    if name in PLAIN and not missing and not loops:
+        wider = prove(routed, "all")
+        missing, loops = wider.missing - wider.disconnected, wider.credit_loops
+    elif (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
+        wider = prove(routed, "adapters")
+        missing, loops = wider.missing - wider.disconnected, wider.credit_loops
+    phases = MEASURED_FLOWS // max(len(proof.ends), 1)
+    samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
+    quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
+    return tables, Candidate(
+        engine=name,
+        missing=missing,
+        credit_loops=loops,
+        lanes=proof.lanes,
+        max_hops=proof.max_hops,
+        stretch=proof.stretch,
+        max_load=quality.max_load,
+        role_load=_role_load(quality),
+        ebb=quality.ebb,
+        permutation=quality.permutation.bandwidth,
+        shift=quality.shift.bandwidth,
+        worst_shift=quality.shift.max_load_worst,
+    )
+
+
+def _role_load(quality: Quality) -> float:
+    fullest: dict[str, int] = {}
+    for part in quality.classes:
+        if part.role is not None:
+            fullest[role_name(part.role)] = max(part.max, fullest.get(role_name(part.role), 0))
+    return float(np.exp(np.mean([np.log(max(load, 1)) for load in fullest.values()]))) if fullest else 0.0
+
+
+def _mark(row: Candidate, others: Sequence[Candidate]) -> float:
+    """Return the mean over all figures, weighted, of how much of the best one has."""
+    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in FIGURES]
+    return sum(shares) / sum(figure.weight for figure in FIGURES)
+
+
+def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candidate]) -> str:
+    """Say where the best is ahead of all others that are safe, and where any complete one is better."""
+    others = [row for row in safe if row is not best]
+    words = "alone delivers every pair without credit loops"
+    if others:
+        ahead = [figure.name for figure in FIGURES if all(figure.share(row, best) < 1 - EQUAL for row in others)]
+        names = ", ".join(f"`{row.engine}`" for row in others)
+        words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better on the whole"
+    behind, unsafe = [], set()
+    for figure in FIGURES:
+        leader = min(complete, key=lambda row: figure.share(best, row))
+        if figure.share(best, leader) < 1 - EQUAL:
+            behind.append(f"{figure.name} ({figure.text(best)}, `{leader.engine}` {figure.text(leader)})")
+            unsafe |= {leader.engine} if leader.credit_loops else set()
+    if behind:
+        words += f"; behind in {', '.join(behind)}"
+    if unsafe:
+        words += f"; credit loops in {', '.join(f'`{name}`' for name in sorted(unsafe))}"
+    return words
