@@ -66,7 +66,9 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     from topo import read_fabric
 
     if path.suffix in SPEC_SUFFIXES:
-        fabrics = {fabric.name: fabric for fabric in read_cluster(path).fabrics}
+        fabrics = {fabric.name: fabric for fabric in read_cluster(path).subnets}
+        if not fabrics:
+            raise HeddleError(f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand")
         return fabrics[_one_of(path, list(fabrics), subnet)]
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)

@@ -57,7 +57,7 @@ class Plan:
     cluster: Cluster | None = None
     """None for a fabric without a spec."""
     fabrics: tuple[Fabric, ...] = ()
-    """Subnets."""
+    """All of them: subnets first, then what is Ethernet."""
     source: str = ""
     """What was read, as messages name it."""
     fabric_sha256: str | None = None
@@ -105,19 +105,20 @@ class Plan:
                 "pairs": sum(proof.pairs for proof in proofs),
                 "missing": sum(proof.missing for proof in proofs),
                 "credit_loops": sum(proof.credit_loops for proof in proofs),
-                "max_hops": max(proof.max_hops for proof in proofs),
-                "lanes": max(proof.lanes for proof in proofs),
+                "max_hops": max((proof.max_hops for proof in proofs), default=0),
+                "lanes": max((proof.lanes for proof in proofs), default=0),
             },
             "quality": {
-                "max_load": max(quality.max_load for quality in qualities),
-                "max_load_bound": max(bounds.max_load for bounds in self.bounds),
-                "ebb": min(quality.ebb for quality in qualities),
-                "ebb_bound": min(bounds.ebb for bounds in self.bounds),
-                "balance": max(quality.balance for quality in qualities),
+                "max_load": max((quality.max_load for quality in qualities), default=None),
+                "max_load_bound": max((bounds.max_load for bounds in self.bounds), default=None),
+                "ebb": min((quality.ebb for quality in qualities), default=None),
+                "ebb_bound": min((bounds.ebb for bounds in self.bounds), default=None),
+                "balance": max((quality.balance for quality in qualities), default=None),
             },
             "subnets": [
                 subnet_document(*subnet) for subnet in zip(self.routed, proofs, qualities, self.bounds, strict=True)
             ],
+            "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
             "endpoints": self.wishes.endpoints,
             "advice": self.advice,
@@ -133,6 +134,11 @@ class Plan:
             },
             "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy", "scipy")},
         }
+
+    @property
+    def subnets(self) -> tuple[Fabric, ...]:
+        """The fabrics that a subnet manager runs, which get forwarding tables."""
+        return self.fabrics if self.cluster is None else self.fabrics[: len(self.cluster.subnets)]
 
     def of(self, fabric: Fabric) -> str:
         """Return which subnet is meant, for messages: nothing where there is one."""
@@ -174,7 +180,7 @@ def compile_fabrics(plan: Plan, step: Step) -> Plan:
 def route_subnets(plan: Plan, step: Step) -> Plan:
     """Make the forwarding tables of each subnet."""
     wishes, found = plan.wishes, []
-    for fabric in plan.fabrics:
+    for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         routed = routing.route(fabric, fabric.engine if wishes.engine is None else wishes.engine, lanes=wishes.lanes)
         of_spec = wishes.engine is None and routed.why == "as asked"

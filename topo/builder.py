@@ -8,8 +8,11 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.hardware.speeds import LinkSpeed
+
+MAX_END_PORTS = 300_000
+"""What is compiled at most. A subnet has fewer LIDs, which is said where it is routed: more can still be bought."""
 
 GUID_PREFIX = 0x0A << 56
 """Bit 1 of the first byte marks a locally administered EUI-64: no vendor owns a GUID that we make."""
@@ -137,10 +140,9 @@ class FabricBuilder:
         if ports > 254:  # an LFT entry is a byte, and 255 says that there is no path
             raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most 254")
         self._end_ports += 1 if kind == Kind.SWITCH else ports
-        if self._end_ports > MAX_UNICAST_LID:
+        if self._end_ports > MAX_END_PORTS:
             raise DesignError(
-                f"more than {MAX_UNICAST_LID:,} switches and adapter ports in {self.name}, and a subnet has no more "
-                "unicast LIDs: split the cluster into planes, each a subnet of its own, or take fewer nodes"
+                f"more than {MAX_END_PORTS:,} switches and adapter ports in {self.name}: split the cluster into planes"
             )
         self._nodes.append((name, kind, role, level, zone, self._model(model), host, guid, ports))
         return len(self._nodes) - 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from topo.counts import Counts, count
 from topo.errors import DesignError, SpecError, did_you_mean, plural, refusal
-from topo.fabric import Fabric
+from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import is_fabric
 from topo.formats.text import read_text
 from topo.formats.yaml import MAX_BYTES, Document, describe, given_document, read_yaml
@@ -29,6 +29,7 @@ from topo.room.racks import Layout, place_devices
 from topo.schema.cluster import ClusterSpec
 from topo.schema.validation import validate
 from topo.shapes.base import HostGroup
+from topo.shapes.rail import Rail
 from topo.table import Shown, Table
 
 
@@ -69,7 +70,7 @@ class Cluster(Shown):
 
     @cached_property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """Compiled fabrics, one a subnet; a cluster of several planes has several.
+        """Compiled fabrics: one a subnet, of which a cluster of several planes has several, and one an Ethernet.
 
         Raises
         ------
@@ -80,9 +81,29 @@ class Cluster(Shown):
             groups = resolve_groups(self.spec, self.catalog)
             if not any(group.count for group in groups):
                 raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count")
-            network, routing = self.spec.network, self.spec.routing
-            fabrics = distinct_names(network.compile(groups, self.catalog, self.name), self.name, self.spec.nodes)
-            return tuple(replace(fabric, engine=routing.engine, traffic=self.spec.traffic) for fabric in fabrics)
+            first, *others = _hung(self.spec, groups, self.catalog)
+            fabrics = [
+                replace(fabric, engine=self.spec.routing.engine)
+                for fabric in self.spec.network.compile(first, self.catalog, self.name)
+            ]
+            for (name, network), hung in zip(self.spec.networks.items(), others, strict=True):
+                with _of_network(name):
+                    fabrics += network.network.compile(hung, self.catalog, f"{self.name}-{name}")
+            fabrics.sort(key=lambda fabric: _is_ethernet(fabric, self.catalog))
+            named = distinct_names(fabrics, self.name, self.spec.nodes)
+            return tuple(replace(fabric, traffic=self.spec.traffic) for fabric in named)
+
+    @cached_property
+    def subnets(self) -> tuple[Fabric, ...]:
+        """Those of `fabrics` that a subnet manager runs, which is none of Ethernet; they come first there.
+
+        Examples
+        --------
+        >>> import topo
+        >>> len(topo.preset("lab-20").subnets), len(topo.preset("four-planes-32k").subnets)
+        (1, 0)
+        """
+        return tuple(fabric for fabric in self.fabrics if not _is_ethernet(fabric, self.catalog))
 
     @property
     def fabric(self) -> Fabric:
@@ -301,6 +322,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
     context = {
         "switch": list(catalog.switches),
         "node model": list(catalog.nodes),
+        "adapter": list(catalog.hcas),
         "node group": list(nodes) if isinstance(nodes, dict) else [],
     }
     if engines is not None:
@@ -322,6 +344,54 @@ def _catalog_folders(document: Document, base: Path) -> list[Path]:
         expected = "a folder of catalog tables, relative to this file"
         raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if there is none.")
     return [folder]
+
+
+@contextmanager
+def _of_network(name: str) -> Iterator[None]:
+    """Say which network it is whose design is wrong."""
+    try:
+        yield
+    except DesignError as error:
+        raise DesignError(f"networks.{name}: {error}") from None
+
+
+def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
+    """Whether a fabric is made of Ethernet switches, and refuse one that is made of both kinds."""
+    found = {catalog.switch(fabric.models[model]).protocol for model in set(fabric.model[: fabric.n_switches].tolist())}
+    if len(found) > 1:
+        raise DesignError(f"{fabric.name} has switches of Ethernet and of InfiniBand, which cannot be linked")
+    return "ethernet" in found
+
+
+def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:
+    """Return what hangs in `network`, then in each of `networks`; adapters of a server are numbered in this order."""
+    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
+    first = [group for group in groups if group.role == Role.COMPUTE or group.name not in elsewhere]
+    if not first:
+        raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
+    used = {group.name: group.adapters for group in first}
+    if isinstance(spec.network, Rail) and spec.network.storage:
+        for group in first:
+            used[group.name] += catalog.node(group.model).storage_adapters
+    hung = [first]
+    for network in spec.networks.values():
+        hung.append([])
+        for group in groups:
+            if group.name not in network.adapters:
+                continue
+            model, device = catalog.node(group.model), used.get(group.name, 0)
+            further = group.role == Role.COMPUTE and model.storage_adapter_model
+            adapter = catalog.hca(network.adapter or further or model.adapter_model)
+            count = network.adapters[group.name]
+            more: dict[str, Any] = {
+                "adapters": count,
+                "device": device,
+                "adapter_model": adapter.name,
+                "speed": adapter.speed,
+            }
+            hung[-1].append(replace(group, **more))
+            used[group.name] = device + count
+    return hung
 
 
 def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:

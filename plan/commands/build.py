@@ -42,7 +42,8 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
         from plan.render.views import show_plan
 
         show_plan(plan)
-        tables = "opensm/" if len(plan.fabrics) == 1 else "opensm/ in the folder of each subnet"
-        click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in {tables}")
+        where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
+        tables = f", what OpenSM loads in {where}" if plan.subnets else ""
+        click.echo(f"written to {output}: every figure in plan.json{tables}")
     if not plan.holds:
         raise click.exceptions.Exit(1)

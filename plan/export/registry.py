@@ -59,7 +59,10 @@ class Export:
         if plan.cluster is None and not set(self.passes) <= set(PROVEN):
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         done: dict[Pass, object] = {compile_fabrics: plan.fabrics, route_subnets: plan.routed}
-        return self.make(run(plan, [make for make in self.passes if not done.get(make)], step))
+        files = self.make(run(plan, [make for make in self.passes if not done.get(make)], step))
+        if not files:
+            raise HeddleError(f"{path}: found Ethernet only; expected a fabric with a subnet manager, for {self.name}")
+        return files
 
     def _written(self, folder: Path) -> Files:
         """Return the files out of a folder that `plan build` or `plan route` wrote; none when it has none."""
@@ -90,7 +93,7 @@ def _of_each(make: Callable[[Plan, int], Files]) -> Callable[[Plan], Files]:
     """Return a function that makes the files of every subnet; those of several lie in a folder each."""
 
     def all_of(plan: Plan) -> Files:
-        folders = [""] if len(plan.fabrics) == 1 else [f"{fabric.name}/" for fabric in plan.fabrics]
+        folders = [""] if len(plan.subnets) == 1 else [f"{fabric.name}/" for fabric in plan.subnets]
         made = ((folder, make(plan, number)) for number, folder in enumerate(folders))
         return {f"{folder}{name}": content for folder, files in made for name, content in files.items()}
 

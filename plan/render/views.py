@@ -65,6 +65,8 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
         )
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
+    for fabric in plan.fabrics[len(plan.subnets) :]:
+        yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
     if plan.quote is not None:
         cost, power = plan.quote.cost, plan.quote.power
         money = {name: f"{getattr(cost, name).middle:,.0f}" for name in ("network", "servers", "total")}

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.clusters import CATALOG
+from routing.engines.base import route
 from topo.cluster import Cluster, validate_spec
-from topo.errors import DesignError
+from topo.errors import DesignError, RoutingError
 from topo.fabric import Kind, Role
 from topo.formats.yaml import parse_yaml
 
@@ -152,17 +153,19 @@ def test_each_role_is_spread_evenly_over_leaves(placement):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{shape: fat-tree, switch: QM9700, levels: 3, oversubscription: 3}",
-        "{shape: torus, switch: QM9700, sizes: [100, 100, 100, 100], hosts: 4}",
-    ],
-    ids=["adapters", "switches"],
-)
-def test_more_than_a_subnet_has_lids_is_refused_before_it_fills_the_memory(text):
-    groups = "{a: {model: pcie-a100, count: 40000}, b: {model: pcie-a100, count: 40000}}"
-    document = parse_yaml(f"name: big\nnodes: {groups}\nnetwork: {text}\n", "big.yaml")
+def big(text: str, count: int) -> topo.Cluster:
+    return topo.parse(f"name: big\nnodes: {{a: {{model: pcie-a100, count: {count}}}}}\nnetwork: {text}\n")
 
-    with pytest.raises(DesignError, match="more than 49,151 switches and adapter ports"):
-        topo.compile(validate_spec(document, CATALOG), CATALOG)
+
+def test_what_nobody_builds_is_refused_before_it_fills_the_memory():
+    cluster = big("{shape: torus, switch: QM9700, sizes: [100, 100, 100, 100], hosts: 4}", 10)
+    with pytest.raises(DesignError, match="more than 300,000 switches and adapter ports"):
+        _ = cluster.fabrics
+
+
+@pytest.mark.slow
+def test_what_exceeds_the_lids_of_a_subnet_is_counted_and_not_routed():
+    cluster = big("{shape: fat-tree, switch: QM9700, levels: 3, oversubscription: 3}", 60_000)
+    assert cluster.counts.host_ports == 60_000
+    with pytest.raises(RoutingError, match="49,151 unicast LIDs"):
+        route(cluster.fabric)

@@ -75,6 +75,8 @@ SwitchName = Annotated[str, known("switch")]
 """A switch of the catalog."""
 NodeName = Annotated[str, known("node model")]
 """A server of the catalog."""
+AdapterName = Annotated[str, known("adapter")]
+"""An adapter of the catalog."""
 GroupName = Annotated[str, known("node group")]
 """A group under the spec's ``nodes``."""
 EngineName = Annotated[str, known("routing engine")]

@@ -12,8 +12,10 @@ from pydantic import Field, field_validator
 
 from topo.room.racks import FloorPlan
 from topo.schema.base import (
+    AdapterName,
     EngineName,
     GroupKey,
+    GroupName,
     Name,
     NodeName,
     ServerRole,
@@ -31,10 +33,21 @@ class NodeGroup(SpecModel):
 
     model: NodeName
     """Model of the server, as the catalog calls it."""
-    count: Annotated[int, Field(ge=1, le=49_151)]
-    """Number of servers; a subnet has 49,151 unicast LIDs."""
+    count: Annotated[int, Field(ge=1, le=200_000)]
+    """Number of servers. What exceeds the 49,151 LIDs of a subnet is counted, cabled and priced, and not routed."""
     role: ServerRole | None = None
     """What they are for, where it is not what the model is made for."""
+
+
+class Network(SpecModel):
+    """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""
+
+    network: Shape
+    """Its shape."""
+    adapters: Annotated[dict[GroupName, Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)]
+    """Adapters of each server in it, by group of servers."""
+    adapter: AdapterName | None = None
+    """Model of these adapters; when left out, that of a server's storage adapters where it computes, else its own."""
 
 
 class Routing(SpecModel):
@@ -90,7 +103,9 @@ class ClusterSpec(SpecModel):
     nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
     """Groups of servers; a server is called after its group: ``gpu0042``."""
     network: Shape
-    """Shape of the network."""
+    """Shape of the network that joins the adapters of the servers."""
+    networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
+    """Further networks. A group that does not compute and is in one of these is in `network` no more."""
     floor: FloorPlan | None = None
     """The room; without one there are no racks, and cables have no lengths."""
     routing: Routing = Routing()
