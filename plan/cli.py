@@ -5,23 +5,25 @@ Every command is a function in a module of `plan.commands`, imported when it is 
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import json
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
-from plan.render.terminal import printable
+from plan.render.terminal import printable, spelled
+from plan.signals import UNDIVIDED, watching
 from topo import FormatError, HeddleError, SpecError, did_you_mean
 
 COMMANDS: dict[str, str] = {
@@ -47,11 +49,10 @@ Exit status:
   1   the plan is refused: the proof or a budget fails, with what to change
   2   bad input or usage
   70  a bug in Heddle, with a traceback
+  128 + the number of a signal that ended it: 130, 143
 """
 BUG = 70
 """EX_SOFTWARE of sysexits.h."""
-INTERRUPTED = 130
-"""128 + SIGINT, as shells count."""
 BROKEN_PIPE = 141
 """128 + SIGPIPE."""
 
@@ -80,25 +81,6 @@ class CommandGroup(click.Group):
             raise click.UsageError(f"no command {args[0][:60]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command, and write out what it prints while a broken pipe can still be told from other failures."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.ENOSPC):
-                raise
-            drop_output()
-            if error.errno == errno.EPIPE:  # whoever read our output has gone
-                raise click.exceptions.Exit(BROKEN_PIPE) from None
-            raise HeddleError(f"{error.filename or 'output'}: no space left on the device") from None
-        return result
-
-
-def drop_output() -> None:
-    """Let what is still buffered go nowhere; the interpreter would complain when it flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
 
 @click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("heddle-fabric"), prog_name="heddle")
@@ -108,63 +90,85 @@ def plan() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit status: one message for bad input, a traceback only for our bugs."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
-            signal.signal(number, stop)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed before we began, as by >&-
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open until we end
-    sys.exit(run(arguments))
+    with watching():
+        for name in ("stdout", "stderr"):
+            prepare_stream(name)
+        status = run(arguments)
+    sys.exit(status)
 
 
-def stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave by way of every `finally`, so that nothing half done stays behind."""
-    sys.exit(128 + number)
+def prepare_stream(name: str) -> None:
+    """Make sure that a standard stream takes whatever is printed."""
+    stream = getattr(sys, name)
+    if stream is None:  # closed before we began, as by >&-
+        setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open until we end
+    elif isinstance(stream, io.TextIOWrapper):
+        codecs.register_error("spelled", spelled)
+        stream.reconfigure(errors="spelled")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; with ``--json``, what is wrong is one JSON object like any result."""
-    given = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in takewhile(lambda word: word != "--", given)
     try:
-        status = plan.main(arguments, prog_name="plan", standalone_mode=False)
-    except click.exceptions.Abort:  # what click makes of an interrupt
-        click.echo("plan: interrupted", err=True)
-        return INTERRUPTED
-    except click.ClickException as error:
-        if not as_json:
-            error.show()
-            return error.exit_code
-        return refuse(error.exit_code, [{"message": error.format_message()}])
-    except HeddleError as error:
-        if not as_json:
-            click.echo(printable(str(error)), err=True)  # begins with file:line:column where there is one
-            return error.exit_code
-        return refuse(error.exit_code, describe_error(error))
-    except MemoryError:
-        message = "not enough memory for this; take a smaller cluster or a larger machine"
-        if not as_json:
-            click.echo(f"plan: {message}", err=True)
-            return HeddleError.exit_code
-        return refuse(HeddleError.exit_code, [{"message": message}])
+        try:
+            # Not by click's `main`, which takes a reader that has gone for status 1: a plan that is refused.
+            with plan.make_context("plan", list(given)) as context:
+                status = plan.invoke(context)
+        except click.exceptions.Exit as leaving:
+            status = leaving.exit_code
+        sys.stdout.flush()
     except Exception as error:
-        traceback.print_exc()
-        click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)
-        return refuse(BUG, [{"message": f"a bug in Heddle: {type(error).__name__}: {error}"}]) if as_json else BUG
+        with UNDIVIDED:  # what fails because the command is ending is not told
+            return refuse(error, as_json)
     return status if isinstance(status, int) else 0
 
 
-def refuse(status: int, errors: list[dict[str, str]]) -> int:
-    """Print the JSON object that takes the place of a result, and return the exit status."""
-    try:
-        click.echo(json.dumps({"ok": False, "errors": errors}, indent=2))
-    except BrokenPipeError:
-        drop_output()
+def refuse(error: Exception, as_json: bool) -> int:
+    """Tell why the command does not do what is asked, on a stream that may be gone, and return the exit status."""
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read our output has gone
+        drop(sys.stdout)
+        return BROKEN_PIPE
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        drop(sys.stdout)
+        error = HeddleError(f"{error.filename or 'output'}: no space left on the device")
+    elif isinstance(error, MemoryError):
+        error = HeddleError("plan: not enough memory for this; take a smaller cluster or a larger machine")
+    status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one
+    with printing(sys.stderr):
+        if status == BUG:
+            traceback.print_exception(error)
+            click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)
+        elif not as_json and isinstance(error, click.ClickException):
+            error.show()
+        elif not as_json:
+            click.echo(printable(str(error)), err=True)  # begins with file:line:column where there is one
+    if as_json:
+        with printing(sys.stdout):
+            click.echo(json.dumps({"ok": False, "errors": describe_error(error)}, indent=2))
     return status
 
 
-def describe_error(error: HeddleError) -> list[dict[str, str]]:
+@contextmanager
+def printing(stream: TextIO) -> Iterator[None]:
+    """Print to a stream whose device may be full or whose reader may be gone: the exit status says enough then."""
+    try:
+        yield
+        stream.flush()
+    except OSError:
+        drop(stream)
+
+
+def drop(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere; the interpreter would complain when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def describe_error(error: Exception) -> list[dict[str, str]]:
     """Return what is wrong as plain objects: findings where there are any, else the message."""
+    if isinstance(error, click.ClickException):
+        return [{"message": error.format_message()}]
     if isinstance(error, SpecError):
         return [
             {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
@@ -172,4 +176,6 @@ def describe_error(error: HeddleError) -> list[dict[str, str]]:
         ]
     if isinstance(error, FormatError):
         return [{"where": f"{error.path}:{error.line}" if error.line else error.path, "message": error.reason}]
-    return [{"message": str(error)}]
+    if isinstance(error, HeddleError):
+        return [{"message": str(error)}]
+    return [{"message": f"a bug in Heddle: {type(error).__name__}: {error}"}]

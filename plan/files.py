@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from plan.workshop import Content, chunks, make_file, open_workshop, put_file, there
 from topo import Finding, HeddleError, SpecError
-
-Content = bytes | str | Iterable[bytes]
-"""Whole, or in chunks where it is large."""
-
-
-def chunks(content: Content) -> Iterable[bytes]:
-    """Return the bytes of a file, piece by piece."""
-    if isinstance(content, str):
-        return [content.encode()]
-    return [content] if isinstance(content, bytes) else content
 
 
 def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", magic: bytes = b"") -> None:
@@ -60,9 +50,10 @@ def _begins_with(path: Path, magic: bytes) -> bool:
 
 
 def write_file(path: Path, content: Content, *, new: bool = False) -> None:
-    """Write a file: beside its place first, then into it, so that an older one stays until the new one is whole.
+    """Write a file: out of sight first, then put in its place, so that an older one is there until the new one is.
 
-    What is no regular file, such as a pipe or a link, is written to directly.
+    A link is followed. What is no regular file, such as a pipe, is written to directly. So is a file in a folder that
+    may not be written to, once the whole of the new one is known.
 
     Parameters
     ----------
@@ -75,25 +66,21 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
         When something is there and must not be, or nothing can be written.
     """
     try:
-        # O_EXCL: neither a file nor a link that is there is touched, even if it comes between look and write.
-        flags = os.O_WRONLY | os.O_CREAT | (os.O_EXCL if new else os.O_TRUNC)
-        replaceable = path.is_file() and os.access(path.absolute().parent, os.W_OK)
-        if new or path.is_symlink() or (path.exists() and not replaceable):
-            with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+        if new and there(path):
+            raise FileExistsError
+        opened = path.is_symlink() and path.absolute().is_relative_to("/dev")  # /dev/stdout: by whom we were started
+        if opened or (path.exists() and not path.is_file()):
+            with path.open("wb") as file:
                 file.writelines(chunks(content))
             return
-        hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            with os.fdopen(os.open(hidden, flags | os.O_EXCL, 0o666), "wb") as file:
-                if path.exists():
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-                file.writelines(chunks(content))
-                file.flush()
-                os.fsync(file.fileno())
-            hidden.replace(path)
-        except BaseException:
-            hidden.unlink(missing_ok=True)
-            raise
+        target = path.absolute() if new else path.resolve()
+        if target.exists() and not os.access(target.parent, os.W_OK | os.X_OK):
+            whole = b"".join(chunks(content))
+            target.write_bytes(whole)
+            return
+        with open_workshop(target.parent) as workshop:
+            make_file(workshop / "file", content)
+            put_file(workshop / "file", target, new=new)
     except FileExistsError:
         raise SpecError([Finding(str(path), "a file that exists", "a new name", "Choose one with -o.")]) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path

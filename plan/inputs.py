@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plan.folder import MARK
+from plan.sums import MARK, of_one_plan
 from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, presets))])
 
 
+@of_one_plan
 def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
@@ -113,6 +114,7 @@ def check_catalog(folder: Path, catalog: Catalog) -> None:
         )
 
 
+@of_one_plan
 def read_plan(path: Path) -> Plan:
     """Read a spec, a folder that `plan build` or `plan route` wrote, or a real fabric, with all its subnets.
 
@@ -169,6 +171,7 @@ def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
     return RoutingFiles(opensm / "lfts", opensm / "opensm.conf", opensm / POLICY)
 
 
+@of_one_plan
 def read_routed_argument(
     path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
 ) -> Routed:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from plan.files import Content
 from plan.render.tables import print_text, show_table
+from plan.workshop import Content
 from simulate import Outcome, Simulation, draw_ports
 from topo import Column, Table, format_seconds, plural
 

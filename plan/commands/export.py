@@ -40,8 +40,9 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
     if format not in EXPORTS:
         hint = did_you_mean(format, EXPORTS)
         raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
-    from plan.files import check_writable, chunks, write_file
+    from plan.files import check_writable, write_file
     from plan.folder import check_replaceable, write_folder
+    from plan.workshop import chunks
 
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
         step("reading")

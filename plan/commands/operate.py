@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options, seed_option
 from plan.render.progress import progress
+from plan.signals import asked
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-
-STOPPED = 130
-"""As the shell counts an interrupt."""
 
 
 @click.command()
@@ -76,7 +70,7 @@ def operate(
             replaying = run.env.replaying
             step("catching up" if replaying else "playing", run.env.replayed if replaying else now_s / until_s)
 
-        with stopping() as stopped:
+        with asked() as stopped:
             finished = run.play(until_s, progress=progress_of, stop=lambda: bool(stopped))
         all_ended = all(job.end_s is not None for job in run.records)
         now_s = until_s if finished and not all_ended else run.env.now
@@ -93,21 +87,4 @@ def operate(
     if not finished:
         where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
         click.echo(f"plan: stopped after {now_s / 3600:.2f} h; {where}", err=True)
-    return 0 if finished else STOPPED
-
-
-@contextmanager
-def stopping() -> Iterator[list[int]]:
-    """Give a list that gets the first signal of each kind to stop; the second one does what it always does."""
-    caught: list[int] = []
-
-    def catch(number: int, frame: FrameType | None) -> None:
-        caught.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return 0 if finished else 128 + stopped[0]

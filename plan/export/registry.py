@@ -16,10 +16,10 @@ from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
-from plan.files import Content
-from plan.folder import MARK
 from plan.inputs import read_plan, subnet_folders
 from plan.pipeline import DESIGN, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
+from plan.sums import of_one_plan, read_sums
+from plan.workshop import Content
 from routing.opensm import opensm_files
 from topo import HeddleError, format_fabric, format_ibnetdiscover
 
@@ -53,7 +53,7 @@ class Export:
         HeddleError
             When the input cannot be read, or the format needs a spec.
         """
-        if path.is_dir() and (files := self._written(path)):
+        if path.is_dir() and (files := of_one_plan(self._written)(path)):
             return files
         plan = read_plan(path)
         if plan.cluster is None and not set(self.passes) <= set(PROVEN):
@@ -69,13 +69,8 @@ class Export:
         subnet_folders(folder)  # refuses a folder of somebody else
         places = self.files.split(", ")
         found: Files = {}
-        try:
-            lines = (folder / MARK).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError as error:
-            raise HeddleError(f"{folder / MARK}: cannot be read ({error.strerror})") from None
-        for line in lines:
-            digest, name = line[:64], line[66:]
-            if ".." not in Path(name).parts and any(
+        for name, digest in read_sums(folder).items():
+            if any(
                 path == place or (place.endswith("/") and path.startswith(place))
                 for place in places
                 for path in (name, name.partition("/")[2])  # the second: in the folder of a subnet

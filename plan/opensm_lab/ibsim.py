@@ -30,6 +30,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from plan.signals import tidied
 from routing import RoutingTables
 from routing.opensm import IbdmchkReport, parse_report, read_lfts
 from topo import Fabric, Kind, ToolError, format_ibnetdiscover
@@ -177,7 +178,8 @@ def _started(
         start_new_session=True,
     )
     try:
-        yield process
+        with tidied(lambda: _kill(process.pid)):
+            yield process
     finally:
         _kill(process.pid)
         process.wait()

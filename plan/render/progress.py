@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,4 +57,17 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
             if done is not None:
                 bar.update(task, completed=done)
 
-        yield step
+        class Telling(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if record.levelno >= logging.WARNING:
+                    bar.console.print(record.getMessage(), markup=False)
+                else:
+                    bar.update(task, known="compiling for this machine, once")
+
+        heard, telling = logging.getLogger("routing.kernels"), Telling()
+        heard.addHandler(telling)
+        heard.setLevel(logging.INFO)
+        try:
+            yield step
+        finally:
+            heard.removeHandler(telling)

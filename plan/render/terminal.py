@@ -29,3 +29,14 @@ def console(*, error: bool = False) -> Console:
 def printable(text: str) -> str:
     """Return text from outside with what could steer a terminal spelled out; tabs and line feeds stay."""
     return "".join(char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text)
+
+
+SPELLED = {"µ": "u", "×": "x", "–": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<="}
+"""How characters that we print ourselves are spelled where the terminal has none of them."""
+
+
+def spelled(error: UnicodeError) -> tuple[str, int]:
+    """Spell characters that an encoding does not have, as a codecs error handler does; others by their number."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(SPELLED.get(char, ascii(char)[1:-1]) for char in text), error.end

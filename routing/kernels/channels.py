@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.machine_code import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def dependency_graph(
     depends: NDArray[np.uint64], port_offset: NDArray[np.int32], peer_node: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -41,7 +42,7 @@ def dependency_graph(
     return indptr, then
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def topological_order(indptr: NDArray[np.int64], then: NDArray[np.int32], used: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Return (P,) int32: the position of each used channel in an order in which it waits only for later ones.
 

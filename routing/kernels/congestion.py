@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from routing.kernels.machine_code import kernel
 
 NOWHERE = -3
 """Stands for the channel that hands packets over, where an end port has none."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Return (n, S) uint8: the table entries of each LID side by side, 0 where they name no port of the switch."""
     n_switches = len(lft)
@@ -24,7 +25,7 @@ def _output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: N
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lay_flows(
     partners: NDArray[np.int32],
     switch: NDArray[np.int32],
@@ -78,7 +79,7 @@ def _lay_flows(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def phase_congestion(
     port_offset: NDArray[np.int32],
     peer_node: NDArray[np.int32],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from routing.kernels.machine_code import kernel
 
 Int32s = NDArray[np.int32]
 
@@ -59,7 +60,7 @@ class LegalPaths(NamedTuple):
     """(4, S)."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def empty_paths(order: ChannelOrder) -> LegalPaths:
     """Return legal paths to be filled."""
     n = len(order.indptr) - 1
@@ -74,7 +75,7 @@ def empty_paths(order: ChannelOrder) -> LegalPaths:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, nearest: Int32s) -> int:
     """Search a graph in CSR form breadth first.
 
@@ -110,7 +111,7 @@ def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, ne
     return tail
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.
 
@@ -189,7 +190,7 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Reach switches breadth first, a pinned one only over the channel that it is pinned to; return how many."""
     indptr, receiver = order.indptr.view(np.uint32), order.receiver.view(np.uint32)
@@ -218,7 +219,7 @@ def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     return tail
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _most_permissive(target: int, order: ChannelOrder, next_hop: Int32s, label: Int32s) -> int:
     """Let each switch take the channel of highest rank from which a legal path leads on; return how many have one.
 

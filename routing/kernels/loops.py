@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from routing.kernels.machine_code import kernel
 
 Int32s = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -53,7 +54,7 @@ class Search(NamedTuple):
     """(4,) the channel to start from, paths moved, steps taken, and the last place on the stack (-1: it is empty)."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_paths(paths: LanePaths, search: Search, now: int, begin: int, end: int) -> None:
     """Count the paths of a lane to some destinations over each dependency."""
     for d in range(begin, end):
@@ -62,7 +63,7 @@ def count_paths(paths: LanePaths, search: Search, now: int, begin: int, end: int
                 _walk(paths, search, source, d, 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> None:
     """Count one path in or out; as far as it goes, if it does not arrive."""
     switch, before = source, -1
@@ -79,7 +80,7 @@ def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> N
         search.tally[2] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _loop(paths: LanePaths, search: Search) -> int:
     """Go on with a depth-first search for a loop; return its length, its channels stand on top of the stack."""
     offset, node, peer, edge = paths.offset, paths.node, paths.peer, search.edge
@@ -128,7 +129,7 @@ def _loop(paths: LanePaths, search: Search) -> int:
             state[found] = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_paths(paths: LanePaths, search: Search, now: int, effort: int) -> bool:
     """Move paths on loops of a lane to the next one, until there is no loop or so many steps are taken.
 
@@ -156,7 +157,7 @@ def move_paths(paths: LanePaths, search: Search, now: int, effort: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _dissolve(paths: LanePaths, search: Search, now: int, channel: int, port: int, behind: Int32s) -> None:
     """Move the paths over one dependency to the next lane."""
     here, there = paths.node[channel], paths.node[paths.peer[channel]]

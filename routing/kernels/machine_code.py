@@ -1,35 +1,152 @@
-"""Machine code that Numba keeps beside kernels, dropped when a kernel has changed.
+"""How kernels are compiled, and where their machine code is kept for the next process: Numba's cache, made to last.
 
-Numba compiles a function anew when its own file has changed, but does not see a change in another file whose functions
-are compiled into it: it would go on with the old ones, or crash where their arguments are others now. So the code of a
-folder of kernels is kept only while no file of the folder changes; kernels call none outside of their folder.
+Numba's own cache raises where it has no place, where its disk is full and where a file of it is damaged, and runs old
+code where a kernel in another file has changed that is compiled into the caller. Here none of these stops a command or
+alters a result: what is damaged or stale is compiled anew and replaced, and where nothing can be kept, nothing is.
 """
 
 from __future__ import annotations
 
-from hashlib import sha256
+import hashlib
+import inspect
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-MARK = "kernels.sha256"
-"""File beside the machine code: of which sources it was made."""
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+
+if TYPE_CHECKING:
+    from numba.core.decorators import _JITWrapper
+
+LOG = logging.getLogger(__name__)
+"""Told of each function that has to be compiled, and warned once where the code cannot be kept."""
+
+_told: list[str] = []
+
+GIVEN, BESIDE, OF_USER = CompileResultCacheImpl._locator_classes[:3]
+"""Numba's places for code: NUMBA_CACHE_DIR, beside the source, and the user's cache; each where it can be written."""
 
 
-def drop_stale_code(folder: Path) -> None:
-    """Remove what Numba keeps in a folder of kernels if it was made of other sources.
+class ReadOnlyGiven(GIVEN):  # type: ignore[misc, valid-type]
+    """NUMBA_CACHE_DIR where it can only be read, as in an image that was made with the code in it."""
 
-    Where nothing can be written Numba keeps its code elsewhere; there, sources are installed, all at one time.
+    def ensure_cache_path(self) -> None:
+        """Take it as it is."""
+
+
+class ReadOnlyBeside(BESIDE):  # type: ignore[misc, valid-type]
+    """Beside the source, likewise."""
+
+    def ensure_cache_path(self) -> None:
+        """Take it as it is."""
+
+
+class Places(CompileResultCacheImpl):
+    """Where to look for a place; the last one is always there."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        at_home = [OF_USER] if Path("~").expanduser().is_absolute() else []  # else Numba makes a folder named ~
+        given = bool(config.CACHE_DIR)  # type: ignore[attr-defined]
+        self._locator_classes = [GIVEN, ReadOnlyGiven] if given else [BESIDE, *at_home, ReadOnlyBeside]
+        super().__init__(function)
+
+
+class CheckedFile(IndexDataCacheFile):
+    """Puts a digest before the code: a damaged instruction would not be noticed until it runs.
+
+    And with it what it is the code of: two processes that compile at once may take the same name of a file.
     """
-    digest = sha256()
+
+    def save(self, key: object, data: object) -> None:
+        """Keep code."""
+        super().save(key, (key, data))
+
+    def load(self, key: object) -> object:
+        """Return the code that is kept for a key; None when there is none."""
+        kept, data = super().load(key) or (None, None)
+        return data if kept == key else None
+
+    def _save_data(self, name: str, data: object) -> None:
+        dumped = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(hashlib.sha256(dumped).digest() + dumped)
+
+    def _load_data(self, name: str) -> object:
+        data = Path(self._data_path(name)).read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            raise pickle.UnpicklingError(f"{name} is damaged")
+        return pickle.loads(data[32:])
+
+
+class KernelCache(FunctionCache):
+    """Keeps the code of a function for as long as no file of its folder changes; kernels call none outside of it."""
+
+    _impl_class = Places
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = digest_of_sources(Path(inspect.getfile(function)).parent)
+        self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return the code that is kept, None where there is none or it is damaged."""
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception:  # whatever a damaged file makes of unpickling
+            found = None
+            self._try(self.flush)
+        if found is None:
+            LOG.info("compiling %s", self._py_func.__name__)
+        return found
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Keep the code of a function, if it can be kept."""
+        save = super().save_overload
+        self._try(lambda: save(sig, data))
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            warn_once(os.fspath(self._cache_path), error.strerror or str(error))
+
+
+def warn_once(place: str, reason: str) -> None:
+    """Say that code cannot be kept, the first time."""
+    if not _told:
+        _told.append(place)
+        LOG.warning(
+            "compiled code cannot be kept in %s (%s), so each command compiles again; "
+            "name a folder for it in NUMBA_CACHE_DIR",
+            place,
+            reason,
+        )
+
+
+@cache
+def digest_of_sources(folder: Path) -> bytes:
+    """Return the SHA-256 of all modules in a folder."""
+    digest = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    kept = folder / "__pycache__"
-    mark = kept / MARK
-    try:
-        if mark.is_file() and mark.read_bytes() == digest.digest():
-            return
-        kept.mkdir(exist_ok=True)
-        for file in kept.glob("*.nb[ci]"):
-            file.unlink(missing_ok=True)
-        mark.write_bytes(digest.digest())
-    except OSError:
-        return
+    return digest.digest()
+
+
+def compiled(**options: Any) -> _JITWrapper:
+    """Return a decorator that compiles functions with these options of Numba, and keeps their code."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = njit(nogil=True, **options)(function)
+        dispatcher._cache = KernelCache(function)
+        return dispatcher
+
+    return cast("_JITWrapper", decorate)
+
+
+kernel = compiled()
+"""For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""

@@ -7,16 +7,16 @@ each. Legal paths are found once for all of them, which halves the time on a tre
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
+from routing.kernels.machine_code import kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_modulo(
     order: ChannelOrder,
     number: Int32s,
@@ -117,7 +117,7 @@ def fill_modulo(
     return -1, -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _are_twins(a: int, b: int, order: ChannelOrder) -> bool:
     """Whether two switches have the same neighbours, who may descend to each of them after the other has climbed.
 
@@ -139,7 +139,7 @@ def _are_twins(a: int, b: int, order: ChannelOrder) -> bool:
     return previous >= 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hand_over(
     target: int,
     order: ChannelOrder,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import breadth_first
+from routing.kernels.machine_code import kernel
 from routing.tables import MAX_DATA_VLS, NO_PATH
 
 NO_ENTRY, NO_SUCH_PORT, UNPLUGGED, LOOP, WRONG_END, NO_LANE, DETACHED = range(7)
@@ -88,7 +88,7 @@ class _Forest(NamedTuple):
     """Switches with a path, each after the one that it sends to."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_pairs(
     tables: PathTables,
     dests: PairDests,
@@ -144,7 +144,7 @@ def walk_pairs(
     return walk
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_paths(
     tables: PathTables,
     dests: PairDests,
@@ -221,7 +221,7 @@ def _find_paths(
     return placed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_pairs(
     tables: PathTables,
     dests: PairDests,
@@ -264,7 +264,7 @@ def _count_pairs(
     walk.totals[2] |= lanes_used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk: PairWalk) -> None:
     """Add the flows to one destination to the load of channels and to their dependencies, far switches first."""
     port_offset, peer_node = tables.port_offset, tables.peer_node
@@ -289,7 +289,7 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
                 depends[lane, port, number >> 6] |= np.uint64(1) << np.uint64(number & 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends: NDArray[np.uint64]) -> None:
     """Add the dependencies of packets that do not arrive: they hold channels too, until a switch drops them.
 
@@ -320,7 +320,7 @@ def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends:
                 _follow(tables, dests.lid[d], int(source), lane, forest.lanes, depends[lane])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow(tables: PathTables, lid: int, node: int, lane: int, lanes: Int32s, depends: NDArray[np.uint64]) -> None:
     """Follow one packet until it is dropped, or at a switch from which another one of this lane was followed."""
     before = -1

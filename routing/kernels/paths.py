@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.machine_code import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def walk(
     port_offset: NDArray[np.int32],
     peer: NDArray[np.int32],
@@ -73,7 +74,7 @@ def walk(
     return offset, room[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.int32], key: int) -> int:
     """Return the place of a key in a hash table, or the free place where it belongs."""
     mask = len(table) - 1
@@ -83,7 +84,7 @@ def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.i
     return place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Number distinct keys in the order in which they first occur.
 

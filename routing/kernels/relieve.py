@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.machine_code import kernel
 from routing.kernels.traffic import (
     Dests,
     Net,
@@ -20,7 +20,7 @@ from routing.kernels.traffic import (
 NextHops = NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relieve_peaks(net: Net, dests: Dests, moves: int, next_hop: NextHops) -> int:
     """Move one switch's flows to one destination at a time off the most loaded channel.
 
@@ -45,7 +45,7 @@ def relieve_peaks(net: Net, dests: Dests, moves: int, next_hop: NextHops) -> int
     return moves
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops) -> bool:
     """Take one switch's flows to one destination off the most loaded channel; return whether that was possible.
 
@@ -107,7 +107,7 @@ def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: Nex
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _peak(net: Net, tree: Tree, traffic: Traffic, channel: int, flows: float) -> float:
     """Highest load on the path from a channel to the target once more flows take it."""
     receiver, reverse = net.order.receiver, net.order.reverse

@@ -24,10 +24,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import LegalPaths, empty_paths, legal_choices
+from routing.kernels.machine_code import kernel
 from routing.kernels.traffic import (
     Dests,
     Net,
@@ -63,7 +63,7 @@ class Choices(NamedTuple):
     """(S,) flows met by one that starts there and takes it."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _no_choices(net: Net) -> Choices:
     n, n_channels = len(net.sources), len(net.order.receiver)
     return Choices(
@@ -76,7 +76,7 @@ def _no_choices(net: Net) -> Choices:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(net: Net, choices: Choices, target: int) -> None:
     """Find the legal paths to a switch, unless they are known."""
     if choices.known[0] == target:
@@ -93,7 +93,7 @@ def _find(net: Net, choices: Choices, target: int) -> None:
     choices.known[0], choices.known[1] = target, count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     """Flows that all sources of a tree meet."""
     indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
@@ -109,7 +109,7 @@ def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(net: Net, choices: Choices, tree: Tree, traffic: Traffic) -> float:
     """Let each switch take the legal channel from which on it meets the fewest flows, its old one if that is as good.
 
@@ -142,7 +142,7 @@ def _choose(net: Net, choices: Choices, tree: Tree, traffic: Traffic) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int) -> None:
     """Make the best tree the destination's own."""
     tree.size[0] = choices.known[1]
@@ -154,7 +154,7 @@ def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int)
     sum_flows(net, tree)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh_neighbour(net: Net, dests: Dests, next_hop: NextHops, load: Floats, dest: int, sign: float) -> None:
     """Add the extra weight of a neighbour, or take it away."""
     indptr, reverse = net.order.indptr, net.order.reverse
@@ -164,7 +164,7 @@ def _weigh_neighbour(net: Net, dests: Dests, next_hop: NextHops, load: Floats, d
             load[reverse[indptr[here] + next_hop[lid, here]]] += net.sources[here] * extra
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reroute(net: Net, dests: Dests, rounds: int, stride: int, next_hop: NextHops) -> float:
     """Reroute destinations in turn where that makes their flows meet fewer others.
 
@@ -197,7 +197,7 @@ def reroute(net: Net, dests: Dests, rounds: int, stride: int, next_hop: NextHops
     return after
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reroute_role(
     net: Net,
     dests: Dests,
@@ -236,7 +236,7 @@ def _reroute_role(
         _weigh_role(net, dests, tree, traffic, next_hop, role, -dests.role_weight)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh_role(
     net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, role: int, role_weight: float
 ) -> None:

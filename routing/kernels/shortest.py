@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, breadth_first, empty_paths, legal_choices
+from routing.kernels.machine_code import kernel
 
 Int32s = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_ports(
     order: ChannelOrder,
     legal: bool,
@@ -63,7 +63,7 @@ def count_ports(
             served[best] += counts[d]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh_paths(
     order: ChannelOrder,
     sources: NDArray[np.int64],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.machine_code import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def spread_traffic(
     indptr: NDArray[np.int64],
     receiver: NDArray[np.int64],

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder
+from routing.kernels.machine_code import kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -70,7 +70,7 @@ class Traffic(NamedTuple):
     """(C, W) flows that take two channels in a row, scaled: this one after the reverse of channel w."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def empty_tree(net: Net) -> Tree:
     """Return a tree to be filled."""
     n = len(net.sources)
@@ -84,7 +84,7 @@ def empty_tree(net: Net) -> Tree:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: int) -> None:
     """Take the tree of a destination from the tables, and sum its flows."""
     target, lid = dests.switch[dest], dests.lid[dest]
@@ -94,7 +94,7 @@ def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: in
     sum_flows(net, tree)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     """Fill the tree in the order that it has; return whether every switch comes after the one that it sends to."""
     indptr, receiver = net.order.indptr, net.order.receiver
@@ -112,7 +112,7 @@ def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: int) -> None:
     """Fill the tree and its order, following the next hops from each switch until one is met whose depth is known."""
     indptr, receiver = net.order.indptr, net.order.receiver
@@ -146,7 +146,7 @@ def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: i
     tree.size[0] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_flows(net: Net, tree: Tree) -> None:
     """Sum the sources behind each switch."""
     receiver = net.order.receiver
@@ -157,7 +157,7 @@ def sum_flows(net: Net, tree: Tree) -> None:
         tree.flow[receiver[tree.onward[here]]] += tree.flow[here]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
     """Add a destination's flows, or with a negative weight take them away; the extra weight counts for loads only."""
     indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
@@ -171,7 +171,7 @@ def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: floa
             traffic.turn_load[tree.onward[there], back - indptr[there]] += flows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_traffic(net: Net, dests: Dests, tree: Tree, next_hop: NextHops) -> Traffic:
     """Return the traffic of all destinations."""
     widest = 0

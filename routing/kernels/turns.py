@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, breadth_first
+from routing.kernels.machine_code import kernel
 
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -33,7 +33,7 @@ class Turns(NamedTuple):
     """(C + 1,) scratch."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _allow(turns: Turns, x: int, y: int) -> bool:
     """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed.
 
@@ -63,7 +63,7 @@ def _allow(turns: Turns, x: int, y: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     """Queue and mark what follows a channel and ranks no higher; return how many."""
     # No index is negative: as unsigned ones they need no test whether they count from the end.
@@ -84,7 +84,7 @@ def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
     """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
     indptr, sender = turns.order.indptr.view(np.uint32), turns.order.sender.view(np.uint32)
@@ -106,7 +106,7 @@ def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop: Int32s, taken: Int32s) -> None:
     """Give as many switches as can be a shortest path to a target, over channels that few others took.
 
@@ -146,7 +146,7 @@ def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop:
                 tried[best - begin] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_order(turns: Turns, targets: Int32s) -> None:
     """Make as many shortest paths legal as an order of channels can hold, greedily.
 

@@ -73,3 +73,34 @@ def test_only_an_older_file_of_the_same_kind_is_replaced(tmp_path: Path) -> None
                 check_writable(path, kind="SVG", magic=b"<svg")
     with pytest.raises(HeddleError, match="an input"):
         check_writable(path, [path])
+
+
+def test_a_signal_that_comes_while_a_new_file_is_written_leaves_none(tmp_path: Path) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"half"
+        assert not path.exists()
+        raise KeyboardInterrupt
+
+    path = tmp_path / "new"
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, failing(), new=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_put_where_a_new_file_is_to_be_stays(tmp_path: Path) -> None:
+    def meanwhile() -> Iterator[bytes]:
+        (tmp_path / "new").write_text("mine")
+        yield b"ours"
+
+    with pytest.raises(HeddleError, match="a file that exists"):
+        write_file(tmp_path / "new", meanwhile(), new=True)
+    assert (tmp_path / "new").read_text() == "mine"
+
+
+def test_a_link_to_a_file_keeps_the_older_one_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    write_file(tmp_path / "link", "old")
+    with pytest.raises(HeddleError, match="No space left"):
+        write_file(tmp_path / "link", failing())
+    assert (tmp_path / "target").read_text() == "old"
+    assert (tmp_path / "link").is_symlink()

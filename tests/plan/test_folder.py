@@ -2,13 +2,17 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from plan.folder import MARK, WORKSHOP, check_replaceable, write_folder
+import plan.folder
+import plan.workshop
+from plan.folder import check_replaceable, write_folder
+from plan.sums import MARK, WORKSHOP
 from topo.errors import HeddleError
 
 
@@ -144,38 +148,137 @@ def test_a_device_that_fails_is_one_message(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import plan.folder
+import plan.folder, plan.workshop
 
-def die():
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def dying():
     yield b"new"
-    os.kill(os.getpid(), signal.SIGKILL)
+    die()
 
-def rename(self, target, rename=Path.rename):
-    rename(self, target)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if sys.argv[2] == "between":
-    Path.rename = rename
-plan.folder.write_folder(Path(sys.argv[1]), {"plan.json": die() if sys.argv[2] == "writing" else "new"})
+moment = sys.argv[2]
+if moment == "after":
+    plan.workshop._retire = die
+if moment == "between":
+    plan.workshop._rename = lambda *arguments: False
+    rename = Path.rename
+    Path.rename = lambda path, target: (rename(path, target), die() if path.name == "out" else None)
+if moment.startswith("mounted"):
+    plan.folder._stays = lambda folder: folder.is_dir()
+    moves, rename = iter(range(100)), Path.rename
+    Path.rename = lambda path, target: (rename(path, target), die() if next(moves) == int(moment[8:]) else None)
+plan.folder.write_folder(Path(sys.argv[1]), {"plan.json": dying() if moment == "writing" else "new", "a/b": "new"})
 """
 
 
-@pytest.mark.parametrize("moment", ["writing", "between"])
-def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment):
+@pytest.mark.parametrize("moment", ["writing", "between", "after", "mounted 1", "mounted 4", "mounted 6"])
+def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment, monkeypatch):
     out = tmp_path / "out"
-    write_folder(out, {"plan.json": "old"})
+    write_folder(out, {"plan.json": "old", "a/b": "old"})
     done = subprocess.run([sys.executable, "-c", KILLED, str(out), moment], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert len(list(tmp_path.glob(f"{WORKSHOP}*"))) == 1
-    whole = [path.read_text() for path in tmp_path.rglob("plan.json") if (path.parent / MARK).exists()]
-    assert "old" in whole, "in its place or beside it"
+    assert len(list(tmp_path.rglob(f"{WORKSHOP}*"))) == 1
 
     with pytest.raises(HeddleError):
         write_folder(tmp_path, {"plan.json": "elsewhere"})
-    write_folder(tmp_path / "other", {"plan.json": "other"})
+    if moment.startswith("mounted"):
+        monkeypatch.setattr(plan.folder, "_stays", lambda folder: folder == out)
+        check_replaceable(out)
+    else:
+        write_folder(tmp_path / "other", {"plan.json": "other"})
+        assert (tmp_path / "other" / "plan.json").read_text() == "other"
 
-    assert (out / "plan.json").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "out"]
+    whole = {path.relative_to(out).as_posix(): path.read_text() for path in out.rglob("*") if path.is_file()}
+    assert whole.pop(MARK)
+    assert whole == dict.fromkeys(("plan.json", "a/b"), "new" if moment in ("after", "mounted 6") else "old")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "other") == ["out"]
+
+
+@pytest.mark.parametrize("able", [True, False], ids=["exchanged", "moved"])
+@pytest.mark.parametrize("put", ["notes.txt", "a/b"], ids=["another file", "a file of the plan"])
+def test_what_is_put_into_a_plan_meanwhile_is_kept(tmp_path, able, put, monkeypatch, caplog):
+    out = tmp_path / "out"
+    write_folder(out, {"plan.json": "old", "a/b": "old"})
+    if not able:
+        monkeypatch.setattr(plan.workshop, "_rename", lambda *arguments: False)
+
+    def meanwhile():
+        (out / put).write_text("precious")
+        yield b"new"
+
+    write_folder(out, {"plan.json": meanwhile()})
+
+    assert (out / "plan.json").read_text() == "new"
+    assert (tmp_path / "out.kept-1" / put).read_text() == "precious"
+    assert f"{put}: " in caplog.text
+    assert "out.kept-1" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.kept-1"]
+
+
+def test_a_file_that_was_edited_is_not_replaced(tmp_path):
+    write_folder(tmp_path / "out", {"plan.json": "old", "a/b": "old"})
+    for kind in ("edited", "a link"):
+        (tmp_path / "out" / "a" / "b").unlink()
+        if kind == "edited":
+            (tmp_path / "out" / "a" / "b").write_text("edited")
+        else:
+            (tmp_path / "out" / "a" / "b").symlink_to("../plan.json")
+        before = contents(tmp_path)
+        for write in (check_replaceable, lambda out: write_folder(out, {"plan.json": "new"})):
+            with pytest.raises(HeddleError, match="found a/b: changed after it was written; nothing was touched"):
+                write(tmp_path / "out")
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o2775])
+def test_the_mode_of_the_folder_is_kept(tmp_path, mode):
+    out = tmp_path / "out"
+    out.mkdir()
+    for _ in range(2):
+        out.chmod(mode)
+        write_folder(out, {"plan.json": "{}"})
+        assert stat.S_IMODE(out.stat().st_mode) == mode
+
+
+MOUNTED = """
+mount --bind "$1/disk" "$1/out" && cd "$1" && "$2" -c 'if True:
+    from pathlib import Path
+    from plan.folder import check_replaceable, write_folder
+    for text in ("old", "new"):
+        check_replaceable(Path("out"))
+        write_folder(Path("out"), {"plan.json": text, f"{text}/lfts": text})'
+"""
+
+
+@pytest.mark.slow
+def test_a_mount_point_is_filled(tmp_path):
+    """As with `docker run -v`: the folder cannot be renamed; one of the same file system is the hardest to tell."""
+    for name in ("disk", "out"):
+        (tmp_path / name).mkdir()
+    able = subprocess.run(["unshare", "-rm", "mount", "--bind", tmp_path, tmp_path], capture_output=True, check=False)
+    if able.returncode:
+        pytest.skip("needs leave to mount in a name space of its own")
+    command = ["unshare", "-rm", "sh", "-c", MOUNTED, "sh", str(tmp_path), sys.executable]
+    assert subprocess.run(command, check=False).returncode == 0
+
+    assert {path.as_posix() for path in contents(tmp_path / "disk")} == {MARK, "plan.json", "new/lfts"}
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", MARK], cwd=tmp_path / "disk", check=True)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_folder_whose_place_may_not_be_written_to_is_filled(tmp_path, monkeypatch):
+    access = os.access  # tests may run as root, whom no permission stops
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path and access(path, mode))
+    (tmp_path / "out").mkdir()
+    inode = (tmp_path / "out").stat().st_ino
+    for text in ("old", "new"):
+        write_folder(tmp_path / "out", {"plan.json": text, f"{text}/x": text})
+
+    assert {path.as_posix() for path in contents(tmp_path / "out")} == {MARK, "plan.json", "new/x"}
+    assert (tmp_path / "out").stat().st_ino == inode
+    with pytest.raises(HeddleError, match="no permission to write"):
+        check_replaceable(tmp_path / "other")
 
 
 def test_a_plan_that_is_being_written_beside_is_left_alone(tmp_path):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from routing.kernels.machine_code import compiled
 
 # Kernels make no arrays, so they go without Numba's reference counts (`_nrt`): their atomic additions at every call and
 # return took half of the time of a simulation.
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
-kernel = njit(**OPTIONS)
+kernel: Any = compiled(**OPTIONS)
 """For functions that make no arrays."""
 
-inlined = njit(**OPTIONS, forceinline=True)
+inlined: Any = compiled(**OPTIONS, forceinline=True)
 """Likewise, for small functions in the innermost loops."""
 
-scanning = njit(**OPTIONS, fastmath={"nnan", "nsz"})
+scanning: Any = compiled(**OPTIONS, fastmath={"nnan", "nsz"})
 """Likewise, for scans of arrays without NaN, which may then look at several values at once."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from routing.kernels.machine_code import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the flows of one circle of dependencies, each followed by one that it waits for; empty when none is.
 

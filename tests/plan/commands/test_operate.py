@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import plan.signals
 import simulate.cluster.run
 from plan.cli import run
 from plan.inputs import find_preset
@@ -119,7 +121,16 @@ def test_same_seed_same_bytes(tmp_path: Path, capsys: Captured) -> None:
 # Stopped and gone on with
 
 
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `plan.cli.main` does about signals, with all the time to leave off."""
+    monkeypatch.setattr(plan.signals, "GRACE_S", 600)
+    with plan.signals.watching():
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("signals")
 def test_stopped_by_a_signal_and_gone_on_with(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +141,6 @@ def test_stopped_by_a_signal_and_gone_on_with(
     assert sum(job["checkpoints"] for job in whole["jobs"]) > 0
 
     play = ClusterRun.play
-    before = signal.getsignal(signal.SIGINT)
     looks = iter([(1, signal.SIGINT), (3, signal.SIGTERM), (2, signal.SIGINT)])
 
     def interrupted(self: ClusterRun, until_s: float, *, progress, stop):  # type: ignore[no-untyped-def]
@@ -142,23 +152,24 @@ def test_stopped_by_a_signal_and_gone_on_with(
             left -= not self.env.replaying
             if left == 0:
                 os.kill(os.getpid(), number)
+                time.sleep(0.1)  # until it is known
 
         return play(self, until_s, progress=look, stop=stop)
 
     monkeypatch.setattr(ClusterRun, "play", interrupted)
     monkeypatch.setattr(simulate.cluster.run, "STEPS_A_LOOK", 40)
     times = []
-    for _ in range(3):
-        part = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state", status=130)
+    for status in (130, 143, 130):
+        part = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state", status=status)
         assert part["stopped"] is True
         times.append(part["time_s"])
     assert 0 < times[0] < times[1] < times[2] < whole["time_s"]
     assert operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state") == whole
     assert (tmp_path / "state").read_bytes() == (tmp_path / "whole").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"q.yaml", "state", "whole"}
-    assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("signals")
 def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written then: the file has gone further."""
     queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
@@ -170,6 +181,8 @@ def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypat
         def look(now_s: float) -> None:
             assert self.env.replaying
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)  # until it is known
+            monkeypatch.setattr(os, "kill", lambda *_: None)
 
         return play(self, until_s, progress=look, stop=stop)
 

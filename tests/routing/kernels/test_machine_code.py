@@ -1,57 +1,128 @@
-"""Kernels whose callees have changed run the new ones, and code is kept while nothing changes."""
+"""Machine code is kept while nothing changes, and nothing that happens to it stops a command or alters a result."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-INIT = """\
-from pathlib import Path
-from routing.kernels.machine_code import drop_stale_code
-drop_stale_code(Path(__file__).parent)
-"""
-CALLER = """\
-from numba import njit
-from kernels_of_a_test.callee import number
-@njit(cache=True)
-def double():
-    return 2 * number()
-"""
-CALLEE = """\
-from numba import njit
-@njit(cache=True)
-def number():
-    return {}
+from routing.kernels.machine_code import CheckedFile, KernelCache
+
+MODULE = """\
+from routing.kernels.machine_code import kernel
+{imports}
+@kernel
+def {name}():
+    return {result}
 """
 PROGRAM = """\
+import resource, sys
 from kernels_of_a_test.caller import double
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 print(double(), sum(double.stats.cache_hits.values()))
 """
 
 
-def run(root: Path) -> list[int]:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package with a kernel that calls one in another file."""
+    folder = tmp_path / "kernels_of_a_test"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    imports = "from kernels_of_a_test.callee import number"
+    (folder / "caller.py").write_text(MODULE.format(imports=imports, name="double", result="2 * number()"))
+    write_callee(folder, 1)
+    return folder
+
+
+def write_callee(folder: Path, number: int) -> None:
+    (folder / "callee.py").write_text(MODULE.format(imports="", name="number", result=number))
+
+
+def run(folder: Path, *, room: int = -1, says: str = "", **variables: str) -> list[int]:
     """Return what the kernel says in a process of its own, and how often its code was there already."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=root, capture_output=True, text=True, check=True
-    )
+    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path]), **variables}
+    command = [sys.executable, "-c", PROGRAM, str(room)]
+    done = subprocess.run(command, env=environment, cwd=folder.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert all(says in line for line in lines)
+    assert len(lines) == bool(says), "said once"
     return [int(word) for word in done.stdout.split()]
 
 
 @pytest.mark.slow
-def test_no_stale_code_runs(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels_of_a_test"
-    folder.mkdir()
-    for name, text in {"__init__": INIT, "caller": CALLER, "callee": CALLEE.format(1)}.items():
-        (folder / f"{name}.py").write_text(text)
+def test_no_stale_code_runs(folder: Path) -> None:
+    assert run(folder) == [2, 0]
+    assert run(folder) == [2, 1]
+    write_callee(folder, 21)
+    assert run(folder) == [42, 0]
+    assert run(folder) == [42, 1]
 
-    assert run(tmp_path) == [2, 0]
-    assert run(tmp_path) == [2, 1]
-    (folder / "callee.py").write_text(CALLEE.format(21))
-    assert run(tmp_path) == [42, 0]
-    assert run(tmp_path) == [42, 1]
-    kept = list((folder / "__pycache__").glob("caller.double*"))
-    assert len(kept) == 2, kept  # an index and the code of one version
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flip(data: bytes) -> bytes:
+    return data[:-900] + bytes([data[-900] ^ 1]) + data[-899:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "damage"),
+    [("*.nbi", lambda data: b"junk"), ("*.nbi", lambda data: b""), ("*.nbc", cut), ("*.nbc", flip)],
+    ids=["another index", "no index", "half of the code", "one bit"],
+)
+def test_damaged_code_is_compiled_anew(folder: Path, files: str, damage: Callable[[bytes], bytes]) -> None:
+    assert run(folder) == [2, 0]
+    for file in (folder / "__pycache__").glob(files):
+        file.write_bytes(damage(file.read_bytes()))
+    assert run(folder) == [2, 0]
+    assert run(folder) == [2, 1]
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_kept_nothing_is_and_it_is_said(folder: Path) -> None:
+    assert run(folder, says="cannot be kept in /proc/nowhere", NUMBA_CACHE_DIR="/proc/nowhere") == [2, 0]
+    assert run(folder, room=100, says="File too large") == [2, 0], "as a full disk"
+    assert run(folder) == [2, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["given", "beside"])
+def test_code_that_can_only_be_read_is_used(folder: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image: by another user, who cannot write, and has no home."""
+    given = {"NUMBA_CACHE_DIR": str(folder / "given")} if place == "given" else {}
+    assert run(folder, **given) == [2, 0]
+    program = (
+        "import os, tempfile\ndef refuse(*_, **__): raise OSError(30, 'Read-only file system')\n"
+        "tempfile.TemporaryFile = refuse\n"
+    )  # by which Numba finds out; tests may run as root, who may write
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program + PROGRAM)
+    assert run(folder, HOME="/proc/nowhere", **given) == [2, 1]
+
+
+def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
+    """Two processes compiled at once and took the same name for their files."""
+    first, second = (CheckedFile(str(tmp_path), "kernel", b"stamp") for _ in range(2))
+    first.save("int", "code of int")
+    (tmp_path / "kernel.nbi").unlink()
+    second.save("float", "code of float")
+    assert second.load("float") == "code of float"
+    (tmp_path / "kernel.1.nbc").unlink()
+    first._save_data("kernel.1.nbc", ("int", "code of int"))
+    assert second.load("float") is None
+
+
+def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    monkeypatch.setattr(Path, "expanduser", lambda path: path)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: open("/proc/nowhere/x", "wb"))  # noqa: PTH123, SIM115
+    cache = KernelCache(run)
+    assert Path(cache.cache_path) == Path(__file__).parent / "__pycache__"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,107 @@
+"""Ends the command when a signal asks for it, whatever it is doing.
+
+Python runs a signal's handler between two instructions of the main thread. A kernel that works for minutes holds it up,
+and an exception that a handler raises can come out of Numba's dispatcher as a different one, or be lost in a callback.
+So no handler of ours does anything. The interpreter also writes the number of each signal to a pipe, at once and
+whatever the main thread does (`signal.set_wakeup_fd`); a thread reads it and ends the process.
+
+This is sound because all that the command writes is whole or is not there at every moment (`plan.workshop`).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import RLock, Thread
+from time import monotonic
+
+GRACE_S = 0.9
+"""How long a command may take to leave off by itself after a signal, where it asks for that, or to end a whole step."""
+
+UNDIVIDED = RLock()
+"""Held during steps that a signal must not divide. Who asks for it while the command ends waits for ever."""
+
+_tidying: list[Callable[[], None]] = []
+_asking: list[Callable[[int], None]] = []
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP end the process, with 128 + their number; in the main thread only.
+
+    A signal that whoever started us has ignored, as ``nohup`` does, stays ignored.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in found.items() if handler not in (signal.SIG_IGN, None)}
+    listener = Thread(target=_listen, args=(reading,), daemon=True)
+    listener.start()
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in before:
+        signal.signal(number, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writing)  # ends the listener
+        listener.join()
+        os.close(reading)
+
+
+@contextmanager
+def tidied(tidy: Callable[[], None]) -> Iterator[None]:
+    """Let a signal that ends the command do this before, once, as long as the block lasts."""
+    _tidying.append(tidy)
+    try:
+        yield
+    finally:
+        with UNDIVIDED:
+            _tidying.remove(tidy)
+
+
+@contextmanager
+def asked() -> Iterator[list[int]]:
+    """Give a list that gets the first signal; the block may leave off by itself, unless it takes longer than `GRACE_S`.
+
+    A second signal ends the command at once.
+    """
+    caught: list[int] = []
+    _asking.append(caught.append)
+    try:
+        yield caught
+    finally:
+        _asking.clear()
+
+
+def _listen(reading: int) -> None:
+    """Wait for signals and end the process."""
+    while number := os.read(reading, 1):
+        if _asking:
+            _asking.pop()(number[0])
+            if not select.select([reading], [], [], GRACE_S)[0]:
+                _end(number[0])
+        else:
+            _end(number[0])
+
+
+def _end(number: int) -> None:
+    """End the process: after a step that must not be divided, and without what is half done."""
+    limit = monotonic() + GRACE_S
+    if UNDIVIDED.acquire(timeout=GRACE_S):  # else the device hangs, and a kill leaves nothing worse
+        for tidy in reversed(_tidying):
+            if monotonic() < limit:
+                with suppress(Exception):
+                    tidy()
+    shown = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    with suppress(Exception):
+        if sys.stderr.isatty():
+            os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
+        os.write(2, f"plan: {shown}\n".encode())
+    os._exit(128 + number)

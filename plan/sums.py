@@ -1,0 +1,140 @@
+"""``SHA256SUMS``, which says that a folder is ours, and which of its files are; ``sha256sum -c`` reads it too."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from topo import HeddleError
+
+MARK = "SHA256SUMS"
+WORKSHOP = ".heddle-workshop-"
+"""What the names of hidden folders begin with in which something is made before it is put in its place."""
+
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """What lies in a folder and is not of the plan that Heddle wrote there, by path relative to it, sorted."""
+
+    foreign: tuple[str, ...] = ()
+    """Files that are not listed."""
+    changed: tuple[str, ...] = ()
+    """Files that are listed and have another digest."""
+
+    def __str__(self) -> str:
+        shown = [*self.foreign[:3], *self.changed[:3]]
+        more = len(self.foreign) + len(self.changed) - len(shown)
+        why = "changed after it was written" if self.changed else "not of the plan that is there"
+        both = "not of the plan that is there, or changed after it was written"
+        shown.append(f"{more:,} more") if more else None
+        return f"{', '.join(shown)}: {both if self.foreign and self.changed else why}"
+
+    def __bool__(self) -> bool:
+        return bool(self.foreign or self.changed)
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """Return the digest of each file that a folder's `MARK` lists, by path relative to the folder; none outside of it.
+
+    Raises
+    ------
+    HeddleError
+        When it cannot be read.
+    """
+    try:
+        text = (folder / MARK).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise HeddleError(f"{folder / MARK}: cannot be read ({error.strerror})") from None
+    listed = re.findall(r"^([0-9a-f]{64})  (?!/)(.+)$", text, re.MULTILINE)
+    return {name: digest for digest, name in listed if ".." not in Path(name).parts}
+
+
+def of_one_plan(read: Callable[Concatenate[Path, Given], Read]) -> Callable[Concatenate[Path, Given], Read]:
+    """Return a function that reads a folder again if another plan took its place meanwhile.
+
+    So all that it returns is of one plan: of the list of files that was there before and after.
+    """
+
+    @wraps(read)
+    def steadily(path: Path, /, *given: Given.args, **options: Given.kwargs) -> Read:
+        while True:
+            edition = _edition(path)
+            try:
+                found = read(path, *given, **options)
+            except (HeddleError, OSError):
+                if edition is not None and _edition(path) == edition:
+                    raise
+                with locked(path) if path.is_dir() else nullcontext():  # the files of a mount point change places
+                    after = _edition(path)
+                if after == edition:
+                    raise
+            else:
+                if _edition(path) == edition:
+                    return found
+
+    return steadily
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder that one command at a time has, where there are locks."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _edition(folder: Path) -> bytes | None:
+    try:
+        return (folder / MARK).read_bytes()
+    except OSError:
+        return None
+
+
+def folders_in(folder: Path, *, but: str | None = None) -> dict[Path, list[str]]:
+    """Return a folder and all below it with the names of what each holds and is no folder.
+
+    Parameters
+    ----------
+    but : str, optional
+        What the names of folders at the top begin with that are left out.
+    """
+    found = {}
+    for place, folders, files in os.walk(folder):
+        if but is not None and place == os.fspath(folder):
+            folders[:] = [name for name in folders if not name.startswith(but)]
+        here = Path(place)
+        found[here] = files + [name for name in folders if (here / name).is_symlink()]
+    return found
+
+
+def find_strangers(folder: Path, *, but: str | None = None) -> Strangers:
+    """Return what is not of the plan that a folder holds, everything where it holds none; `but` as in `folders_in`."""
+    places = folders_in(folder, but=but)
+    found = {(place / name).relative_to(folder).as_posix() for place, names in places.items() for name in names}
+    sums = read_sums(folder) if MARK in found else {}
+    foreign = sorted(found - sums.keys() - {MARK})
+    changed = sorted(name for name in found & sums.keys() if _digest(folder / name) != sums[name])
+    return Strangers(tuple(foreign), tuple(changed))
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a regular file in hexadecimal; of anything else, nothing."""
+    if path.is_symlink() or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,96 @@
+"""At every system call that writes: a kill, a signal or a full disk leaves the older result or the newer one, whole."""
+
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+CALLS = "write,openat,rename,renameat2,fsync,mkdir,rmdir,unlink,unlinkat,chmod,chown,link,flock"
+"""System calls that writing is made of; `openat` and `flock` are its steps too."""
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import plan.cli, plan.files, plan.folder, plan.workshop
+
+place, text, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+if how == "mounted":
+    plan.folder._stays = lambda folder: folder.is_dir()
+if how == "moved":
+    plan.workshop._rename = lambda *arguments: False
+
+def invoke(context):
+    if how == "file":
+        plan.files.write_file(place, text)
+    else:
+        plan.folder.write_folder(place, {"plan.json": text, "a/b": iter([text.encode()] * 2), "c": text})
+
+plan.cli.plan.make_context = lambda *arguments: plan.cli.click.Context(plan.cli.plan)
+plan.cli.plan.invoke = invoke
+plan.cli.main()
+"""
+
+ENDS = {"SIGKILL": ("signal=SIGKILL", {-9}), "SIGTERM": ("signal=SIGTERM", {143}), "full": ("error=ENOSPC", {0, 2})}
+
+
+def write(folder: Path, text: str, how: str, *tracer: str) -> subprocess.CompletedProcess[str]:
+    command = [*tracer, sys.executable, "-c", PROGRAM, str(folder / "out"), text, how]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def traced(log: Path, *options: str) -> list[str]:
+    return ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS}", *options]
+
+
+def find_calls(log: Path) -> list[tuple[str, int]]:
+    """Return the calls of a trace, from the first that makes a workshop on, each with its number of all of its name."""
+    times: dict[str, int] = {}
+    calls: list[tuple[str, int]] = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        if call := re.match(r"\d+ +(\w+)\(", line):
+            times[call[1]] = times.get(call[1], 0) + 1
+            if calls or ("mkdir" in call[1] and ".heddle-workshop" in line):
+                calls.append((call[1], times[call[1]]))
+    return calls
+
+
+def read(out: Path) -> str:
+    """Return the text of a result, after a look whether it is whole."""
+    if out.is_file():
+        return out.read_text(encoding="utf-8")
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=out, check=True)
+    assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".")) == [
+        "SHA256SUMS", "a", "c", "plan.json"
+    ]  # fmt: skip
+    return (out / "c").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.peer("strace")
+@pytest.mark.parametrize("how", ["file", "renamed", "moved", "mounted"])
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_at_a_system_call(tmp_path: Path, how: str, end: str) -> None:
+    """Two calls of all each day."""
+    assert write(tmp_path, "old", how).returncode == 0
+    assert write(tmp_path, "new", how, *traced(tmp_path / "log")).returncode == 0
+    calls = find_calls(tmp_path / "log")
+    assert len(calls) > 10
+    step = len(calls) // 2
+    for name, number in calls[date.today().toordinal() % step :: step]:
+        assert write(tmp_path, "old", how).returncode == 0
+        what, statuses = ENDS[end]
+        inject = ["-e", f"inject={name}:{what}:when={number}"]
+        done = write(tmp_path, "new", how, *traced(tmp_path / "log", *inject))
+        assert done.returncode in statuses, (name, number, done.stderr)
+        assert "Traceback" not in done.stderr
+        if end == "SIGKILL" and how in ("moved", "mounted"):  # there may be none for an instant
+            assert write(tmp_path, "newest", how).returncode == 0
+            assert read(tmp_path / "out") == "newest"
+        else:
+            assert read(tmp_path / "out") in ("old", "new"), (name, number)
+            assert done.returncode != 2 or read(tmp_path / "out") == "old", (name, number)
+        assert write(tmp_path, "newest", how).returncode == 0
+        assert {path.name for path in tmp_path.iterdir()} == {"log", "out"}, "nothing is left beside it"
