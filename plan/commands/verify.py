@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabri
 from plan.questions import Questions, answer
 from plan.render.progress import progress
 from plan.render.terminal import printable
-from topo import HeddleError, plural
+from topo import HeddleError, RoutingError, plural
 
 if TYPE_CHECKING:
     from routing import RoutingTables
@@ -64,7 +65,8 @@ def verify(
 
     FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric as ibnetdiscover prints it or OpenSM
     lists it (opensm-subnet.lst). LFTS is a file of forwarding tables as `plan build`, OpenSM (opensm-lfts.dump,
-    opensm.fdbs) or dump_lfts write it. It can be left out for a folder: its tables are proven, on its lanes.
+    opensm.fdbs) or dump_lfts write it. It can be left out for a folder: its own tables are proven, on its lanes if they
+    need several.
 
     Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
     one. Tables that have none on one lane have none on several.
@@ -76,6 +78,7 @@ def verify(
     """
     from plan.inputs import files_of_folder, give_lids, read_fabric_argument
 
+    of_folder = None
     if lfts is None:
         if not fabric.is_dir():
             raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
@@ -97,8 +100,10 @@ def verify(
         read = read_lfts(lfts, source)
         tables = read.tables
         if policy is not None:
-            tables = apply_policy(source, tables, read_qos_policy(policy))
-        if lanes is not None:
+            # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
+            with suppress(RoutingError) if of_folder else nullcontext():
+                tables = apply_policy(source, tables, read_qos_policy(policy))
+        if lanes is not None and (of_folder is None or tables.path_sl is not None):
             tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
         count, odd = 0, []
         if expect is not None:

@@ -196,6 +196,8 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     assert run(["verify", str(path), tables]) == 1, "on one lane"
     assert run(["verify", str(path), tables, "--lanes", lanes, "--policy", policy]) == 0
     assert "on 2 lanes" in " ".join(capsys.readouterr().out.split())
+    assert run(["verify", str(out)]) == 0, "on the lanes of the folder"
+    assert "on 2 lanes" in " ".join(capsys.readouterr().out.split())
     assert run(["verify", str(path), tables, "--policy", policy]) == 2
 
     status, told = route(capsys, path, "-o", out, "--engine", "dfsssp", "--lanes", 1)
