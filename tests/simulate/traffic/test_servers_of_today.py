@@ -222,6 +222,19 @@ def test_the_way_to_another_rail() -> None:
             assert any("adapter 0" in name for name in used) == (gpu < 2 or nvswitches == 6)
 
 
+def test_below_another_switch_bytes_cross_the_processor() -> None:
+    """Without NVLink, from rail 0 to GPU 7: up from the switch of the adapter, down to that of the GPU."""
+    model = replace(CATALOG.node("dgx-a100"), pcie_switch_gbyte_per_s=20, nvswitches=None)
+    servers, network = servers_of(model, 2)
+    outcome = play(network, Flows.of(*servers.between([0], [8 + 7], 0), GB))
+    names = np.array(servers.devices.names)[outcome.resource_bytes[servers.fabric.n_ports :] > 0]
+    assert {name for name in names if "switch" in name} == {
+        "gpu1 PCIe switch 0 to host",
+        "gpu1 PCIe switch 3 from host",
+    }
+    assert outcome.makespan_s == pytest.approx(GB / 20e9)
+
+
 @pytest.mark.parametrize(
     ("figures", "says"),
     [

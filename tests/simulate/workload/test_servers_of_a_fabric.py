@@ -66,6 +66,13 @@ def test_ranks_count_servers_and_a_server_brings_all_of_its_adapters() -> None:
     assert "at most 8: no more compute servers with all their adapters" in refusal(fabric, ranks=9)
 
 
+def test_a_server_with_an_adapter_in_use_is_not_free() -> None:
+    fabric = cluster("dgx-b200", 4).fabric
+    other = {"name": "a", "kind": "collective", "collective": "broadcast", "size": "1 MB"}
+    jobs = parse_workload({"jobs": [other | {"nodes": ["gpu0 mlx5_3", "gpu2 mlx5_0"]}, RING]}, fabric).jobs
+    assert np.unique(fabric.host[fabric.end_node[jobs[1].ends]]).tolist() == [1, 3]
+
+
 def test_servers_by_name_or_adapter_by_adapter() -> None:
     fabric = cluster("dgx-b200", 4).fabric
     by_host = parse_workload({"jobs": [RING | {"nodes": ["gpu2", "gpu0"]}]}, fabric).jobs[0].ends
@@ -81,6 +88,14 @@ def test_what_a_dump_does_not_know_the_workload_must_say() -> None:
     assert "Cannot tell what the servers are" in refusal(fabric)
     assert ring(fabric, server="dgx-b200").bus_gbytes_per_s == pytest.approx(8 * 48.5, rel=1e-3)
     assert "has 8 adapter ports in this fabric, and pcie-a100 has 1" in refusal(fabric, server="pcie-a100")
+
+
+def test_one_unknown_server_among_known_ones_is_not_guessed() -> None:
+    fabric = cluster("dgx-b200", 4).fabric
+    partly = replace(fabric, host_model=np.where(np.arange(4) == 2, -1, fabric.host_model).astype(np.int16))
+    assert "Cannot tell what the servers are" in refusal(partly)
+    assert parse_workload({"jobs": [RING | {"nodes": ["gpu0", "gpu1"]}]}, partly).jobs[0].n_ranks == 16
+    assert parse_workload({"jobs": [RING | {"server": "dgx-b200"}]}, partly).jobs[0].n_ranks == 32
 
 
 def test_a_workload_may_not_say_something_else() -> None:

@@ -221,6 +221,13 @@ def test_positions_that_cannot_be_are_refused(keys: dict[str, object], said: str
         place_devices([tree(20)], CATALOG, floor(**keys))
 
 
+def test_a_fixed_unit_comes_before_a_fixed_rack() -> None:
+    fixed = {"gpu00": "R01-01", "leaf0": "R01-01 U2"}
+    layout = place_devices([tree(20)], CATALOG, floor(fixed=fixed, racks_per_row=2))
+    unit = dict(zip([device.name for device in layout.devices], layout.unit.tolist(), strict=True))
+    assert (unit["leaf0"], unit["gpu00"]) == (2, 3)
+
+
 @pytest.mark.parametrize("text", ["R1-1", "R01", "R01-01 U", "R01-01U4", "R01-01 U4 ", "r01-01", "R01-01\n"])
 def test_positions_are_spelled_as_rack_names_are(text: str) -> None:
     with pytest.raises(ValidationError):
