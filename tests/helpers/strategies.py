@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -197,3 +198,8 @@ def cases(
             tables = replace(tables, path_sl=None if path_sl is None else path_sl[:, : lft.shape[1]])
         tables = replace(tables, lft=lft, lid=lid)
     return Case(fabric, tables)
+
+
+def seeds(count: int) -> list[object]:
+    """Return seeds for a test that takes seconds each: the fast part has the first alone."""
+    return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import routing
 from helpers.clusters import zoned
 from helpers.presets import subnets
+from helpers.strategies import seeds
 from helpers.trees import damage, grow_tree
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -25,12 +26,12 @@ def assert_routed(fabric: Fabric) -> None:
     assert prove(Routed(fabric, tables), "all").credit_loops == 0, "packets from and to switches close none either"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_fire_flyer_without_three_percent_of_its_links_and_a_spine(seed: int) -> None:
     assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.03, Role.SPINE))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_fire_flyer_of_which_a_joint_died(seed: int) -> None:
     assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.01, Role.JOINT))
 
@@ -42,7 +43,7 @@ def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role,
 
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_three_zones_without_some_links_and_a_spine(placement: str, seed: int) -> None:
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=54, joints=3, ports=36)
     assert_routed(damage(fabric, np.random.default_rng(seed), 0.02, Role.SPINE))
