@@ -337,11 +337,11 @@ def _catalog_folders(document: Document, base: Path) -> list[Path]:
         return []
     folder = base / named
     try:
-        found = named != "" and folder.is_dir()
+        found = named != "" and (folder.is_dir() or (folder.is_file() and folder.suffix == ".csv"))
     except OSError:  # a name that is too long, or a folder above it that is closed to us
         found = False
     if not found:
-        expected = "a folder of catalog tables, relative to this file"
+        expected = "a folder of catalog tables, or one table such as prices.csv, relative to this file"
         raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if there is none.")
     return [folder]
 

@@ -107,7 +107,7 @@ def config_root() -> Path:
 
 
 def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
-    """Read the catalog that ships, then the tables of each folder in order.
+    """Read the catalog that ships, then the tables of each folder in order; a file is one table of a folder.
 
     A folder holds any of ``switches.csv``, ``nodes.csv``, ``hcas.csv``, ``cables.csv``, ``figures.csv`` and
     ``prices.csv``. Its cells override those that were read before; its prices of a model replace all earlier ones.
@@ -150,7 +150,10 @@ class _Loading:
         """Read the tables of a folder; ``shown`` names it in messages and sources."""
         known = [f"{table}.csv" for table in (*KINDS, "figures", "prices")]
         try:
-            present = sorted(path.name for path in folder.iterdir() if path.suffix == ".csv")
+            if folder.is_file():
+                folder, shown, present = folder.parent, str(folder.parent), [folder.name]
+            else:
+                present = sorted(path.name for path in folder.iterdir() if path.suffix == ".csv")
         except OSError as error:
             self.refuse(shown, f"no readable folder ({error.strerror or error})", "a folder of catalog tables")
             return

@@ -34,7 +34,7 @@ class NodeGroup(SpecModel):
     model: NodeName
     """Model of the server, as the catalog calls it."""
     count: Annotated[int, Field(ge=1, le=200_000)]
-    """Number of servers. What exceeds the 49,151 LIDs of a subnet is counted, cabled and priced, and not routed."""
+    """Number of servers; a subnet of more than 49,151 LIDs is not routed."""
     role: ServerRole | None = None
     """What they are for, where it is not what the model is made for."""
 
@@ -99,7 +99,8 @@ class ClusterSpec(SpecModel):
     name: Name
     """Name of the cluster."""
     catalog: str | None = None
-    """Folder with catalog tables of your own, relative to this file; its rows extend or override those that ship."""
+    """Folder with catalog tables of your own, or one table such as ``prices.csv``, relative to this file; rows extend
+    or override those that ship."""
     nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
     """Groups of servers; a server is called after its group: ``gpu0042``."""
     network: Shape

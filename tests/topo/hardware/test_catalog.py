@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
 from topo.errors import SpecError
 from topo.fabric import Role
 from topo.formats.catalog_csv import parse_table
@@ -273,6 +274,27 @@ def test_all_findings_are_told(tmp_path: Path) -> None:
         prices=f"model,currency,low,high,source,date,confidence\nQM8700,usd,1,2,{CITED}\nnone,USD,1,2,{CITED}\n",
     )
     assert len(refusals(parts)) == 6
+
+
+def test_quotes_are_one_file_beside_the_spec(tmp_path: Path) -> None:
+    """The example of docs/catalog.md, word by word."""
+    document = (Path(__file__).parents[3] / "docs" / "catalog.md").read_text(encoding="utf-8")
+    table = document.partition("```csv\n")[2].partition("```")[0]
+    (tmp_path / "prices.csv").write_text(table)
+    network = {"shape": "fat-tree", "switch": "QM9700"}
+    spec = {
+        "name": "x",
+        "catalog": "prices.csv",
+        "nodes": {"gpu": {"model": "dgx-h100", "count": 2}},
+        "network": network,
+    }
+    catalog = topo.parse(spec, tmp_path).catalog
+    price = catalog.price("QM9700", "USD")
+    assert price is not None and (price.low, price.high) == (31_000, 31_000), "quotes replace what ships"
+    assert price.points[0].source.where.endswith("prices.csv:2")
+    (tmp_path / "quotes.csv").write_text(table)
+    with pytest.raises(SpecError, match=r"the table quotes\.csv"):
+        topo.parse(spec | {"catalog": "quotes.csv"}, tmp_path)
 
 
 def test_no_folder(tmp_path: Path) -> None:
