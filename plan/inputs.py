@@ -14,7 +14,7 @@ from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
-    from routing import Routed
+    from routing import Demand, EndpointSet, Routed
     from topo import Catalog, Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -150,6 +150,17 @@ class RoleFiles:
 
 
 @dataclass(frozen=True)
+class TableOptions:
+    """What says which tables are made."""
+
+    engine: str | None = None
+    lanes: int | None = None
+    endpoints: EndpointSet = "hca"
+    traffic: str | None = None
+    """CSV file of a demand, or a workload by file or name of a preset."""
+
+
+@dataclass(frozen=True)
 class RoutingFiles:
     """What says how a fabric is routed, where it is not what the fabric brings."""
 
@@ -222,6 +233,41 @@ def read_routed_argument(
     if policy is not None:
         routed = replace(routed, policy=read_qos_policy(policy))
     return replace(routed, tables=replace(routed.tables, sl2vl=routed.lanes.sl2vl))
+
+
+def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Demand]:
+    """Return what finds the demand of a CSV file or a workload on a routed fabric.
+
+    Parameters
+    ----------
+    name : str
+        A file that ends in ``.csv``, or a workload by file or name of a preset: what it sends in all, in bytes.
+    fabric : Path
+        What the fabric was read from, which may bring a catalog.
+    seed : int
+        Of the workload.
+    """
+
+    def demand(routed: Routed) -> Demand:
+        import numpy as np
+
+        from routing import Demand, read_demand
+
+        if name.endswith(".csv"):
+            return read_demand(name, routed)
+        from simulate import read_workload
+
+        path = find_preset("workloads", name, "--traffic")
+        flows = read_workload(path, routed.fabric, seed, catalog_of(fabric)).flows
+        n = routed.fabric.n_end_ports
+        sent = (flows.src < n) & (flows.dst < n) & (flows.src != flows.dst) & (flows.size_bytes > 0)
+        pairs, pair = np.unique(flows.src[sent].astype(np.int64) * n + flows.dst[sent], return_inverse=True)
+        if not len(pairs):
+            raise HeddleError(f"{path}: nothing is sent over the network; expected a workload that does")
+        weight = np.bincount(pair, weights=flows.size_bytes[sent]).astype(np.float64)
+        return Demand((pairs // n).astype(np.int32), (pairs % n).astype(np.int32), weight)
+
+    return demand
 
 
 def digest(path: Path) -> str | None:

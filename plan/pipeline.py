@@ -7,6 +7,7 @@ any fabric to tables and what they are worth. All give the same `Plan`, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
@@ -15,7 +16,7 @@ import costmodel
 import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
-from routing import Bounds, EndpointSet, FailureStudy, Proof, Quality, Routed
+from routing import Bounds, Demand, EndpointSet, FailureStudy, Proof, Quality, Routed
 from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog, plural
 
 Step = Callable[[str], None]
@@ -36,6 +37,8 @@ class Wishes:
     """Seed of the random traffic that quality is measured with, and of failures."""
     failures: int = 0
     """Links that fail at random in a study of failures."""
+    traffic: Callable[[Routed], Demand] | None = None
+    """Finds the demand for which paths are moved."""
     currency: str = "units"
     """Currency of the cost."""
 
@@ -183,8 +186,15 @@ def route_subnets(plan: Plan, step: Step) -> Plan:
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         routed = routing.route(fabric, fabric.engine if wishes.engine is None else wishes.engine, lanes=wishes.lanes)
-        of_spec = wishes.engine is None and routed.why == "as asked"
-        found.append(replace(routed, why="as the spec says") if of_spec else routed)
+        if wishes.engine is None and routed.why == "as asked":
+            routed = replace(routed, why="as the spec says")
+        if wishes.traffic is not None:
+            step(f"moving paths for the traffic{plan.of(fabric)}")
+            routed = routing.fit_traffic(routed, wishes.traffic(routed))
+        elif wishes.endpoints != "hca":
+            with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
+                routed = routing.fit_traffic(routed, wishes.endpoints)
+        found.append(routed)
     return replace(plan, routed=tuple(found))
 
 

@@ -10,6 +10,8 @@ Verbs
     ``link_use``  who uses a link
     ``study_loss``  what is lost without a switch or a link
     ``study_failures``  what random failures of links leave
+    ``fit_traffic``  tables whose fullest link under a demand is less full
+    ``read_demand``  a demand from a CSV file
     ``fit_lanes``  tables on no more virtual lanes than there are
     ``apply_policy``  tables with the service levels that a policy gives to paths
     ``policy_of_classes``  the policy by which classes of traffic get their service level
@@ -26,6 +28,7 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``UplinkShare``  destinations by uplink
     ``Trace``  one path
     ``Fault``  why a path does not arrive
+    ``Demand``  how much each end port sends to each other
     ``LinkUse``  pairs over a link, in each direction
     ``LossStudy``  a fabric without a switch or a link
     ``FailureStudy``  a fabric before and after failures
@@ -46,6 +49,7 @@ Parts
     ``find_end``  the end port that has a name, a LID or a GUID
     ``find_switch``  the switch that has a name or a GUID
     ``find_link``  the port that a link is named by
+    ``demand_load``  how full a demand makes the channels
     ``pairs_over``  pairs whose path goes over some channels
     ``congestion``  flows that meet on a channel, phase by phase
     ``bisections``  random bisections

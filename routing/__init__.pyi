@@ -1,6 +1,10 @@
 from . import opensm as opensm
 from .bounds import Bounds as Bounds
 from .bounds import bound as bound
+from .demand import Demand as Demand
+from .demand import demand_load as demand_load
+from .demand import fit_traffic as fit_traffic
+from .demand import read_demand as read_demand
 from .diversity import Diversity as Diversity
 from .diversity import FailureStudy as FailureStudy
 from .diversity import study_failures as study_failures

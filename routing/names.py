@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,26 +40,49 @@ def find_end(routed: Routed, text: str) -> int:
     >>> routing.end_label(routed.fabric, routing.find_end(routed, "gpu07"))
     'gpu07 mlx5_0:1'
     """
-    fabric, lid, wanted = routed.fabric, routed.tables.lid, text.strip()
-    has = np.flatnonzero(lid)
-    node = fabric.end_node[has]
-    hosts = np.array(fabric.host)[node]
-    number = _number(wanted)
-    if number is not None and len(wanted) > 6:
-        found = has[(fabric.end_guid[has] == number) | (fabric.node_guid[node] == number)]
-    else:
-        names = [
-            {end_label(fabric, end), fabric.label(at), fabric.names[at], fabric.hosts[host] if host >= 0 else ""}
-            for end, at, host in zip(has.tolist(), node.tolist(), hosts.tolist(), strict=True)
-        ]
-        found = has[np.array([wanted in own for own in names], bool)]
-        if not len(found) and number is not None:
-            found = has[lid[has] == number]
-        if not len(found):
-            hint = did_you_mean(wanted, {name for own in names for name in own})
+    return EndNames.of(routed).find(text)
+
+
+@dataclass(frozen=True)
+class EndNames:
+    """The end ports of a routed fabric that have a LID, by every name."""
+
+    routed: Routed
+    ends: dict[str, list[int]]
+    """By name of the end port, its node and its server."""
+    guids: dict[int, list[int]]
+    """By GUID of the port and its node."""
+    lids: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, routed: Routed) -> EndNames:
+        """Collect the names."""
+        fabric, lid = routed.fabric, routed.tables.lid
+        found = cls(routed, {}, {}, {})
+        for end in np.flatnonzero(lid).tolist():
+            node = int(fabric.end_node[end])
+            names = {end_label(fabric, end), fabric.label(node), fabric.names[node]}
+            names |= {fabric.hosts[fabric.host[node]]} if fabric.host[node] >= 0 else set()
+            for name in names:
+                found.ends.setdefault(name, []).append(end)
+            for guid in {int(fabric.end_guid[end]), int(fabric.node_guid[node])}:
+                found.guids.setdefault(guid, []).append(end)
+            found.lids.setdefault(int(lid[end]), []).append(end)
+        return found
+
+    def find(self, text: str) -> int:
+        """Return one end port, as `find_end` does."""
+        wanted = text.strip()
+        number = _number(wanted)
+        found = self.ends.get(wanted, [])
+        if not found and number is not None:
+            found = (self.guids if len(wanted) > 6 else self.lids).get(number, [])
+        if not found:
+            hint = did_you_mean(wanted, self.ends)
             raise HeddleError(f"found no end port {text!r}; expected a name, a LID or a GUID. {hint}".strip())
-    labels = [f"{end_label(fabric, end)} (LID {lid[end]})" for end in found.tolist()]
-    return _only(text, "end port", found, labels)
+        fabric, lid = self.routed.fabric, self.routed.tables.lid
+        labels = [f"{end_label(fabric, end)} (LID {lid[end]})" for end in found]
+        return _only(text, "end port", np.array(found), labels)
 
 
 def find_switch(fabric: Fabric, text: str) -> int:

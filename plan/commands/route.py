@@ -8,6 +8,7 @@ import click
 
 from plan.commands.options import (
     as_json,
+    bundle,
     endpoints_option,
     fabric_argument,
     output_folder,
@@ -17,7 +18,7 @@ from plan.commands.options import (
     seed_option,
     subnet_option,
 )
-from plan.inputs import RoleFiles
+from plan.inputs import RoleFiles, TableOptions
 from plan.render.progress import progress
 from topo import HeddleError, did_you_mean, plural
 
@@ -25,14 +26,23 @@ from topo import HeddleError, did_you_mean, plural
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
 @fabric_argument
 @output_folder
-@click.option("--engine", help="fat-tree, zoned, balanced, ... or auto, which picks and says why.")
 @role_options
-@click.option(
-    "--lanes",
-    type=click.IntRange(1, 8),
-    help="Data lanes that paths may need to be free of credit loops; as many as the engine takes when left out.",
+@bundle(
+    "wanted",
+    TableOptions,
+    click.option("--engine", help="fat-tree, zoned, balanced, ... or auto, which picks and says why."),
+    click.option(
+        "--lanes",
+        type=click.IntRange(1, 8),
+        help="Data lanes that paths may need to be free of credit loops; as many as the engine takes when left out.",
+    ),
+    endpoints_option,
+    click.option(
+        "--traffic",
+        metavar="CSV|WORKLOAD",
+        help="Move paths for what jobs send: a CSV file with the columns src, dst, weight, or a workload.",
+    ),
 )
-@endpoints_option
 @click.option(
     "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
 )
@@ -50,10 +60,8 @@ from topo import HeddleError, did_you_mean, plural
 def route(
     fabric: Path,
     output: Path,
-    engine: str | None,
     hosts: RoleFiles,
-    lanes: int | None,
-    endpoints: str,
+    wanted: TableOptions,
     compare: str | None,
     rehearse: bool,
     failures: int | None,
@@ -74,7 +82,7 @@ def route(
     check_replaceable(output)
     with progress(quiet=as_json) as step:
         step("reading the fabric")
-        from plan.inputs import digest, give_roles, read_fabric_argument
+        from plan.inputs import digest, give_roles, read_fabric_argument, read_traffic
 
         known = give_roles(read_fabric_argument(fabric, subnet), hosts.roles, hosts.cn_guids, hosts.io_guids)
         from plan.export.registry import OF_ROUTE, plan_files
@@ -83,6 +91,7 @@ def route(
         from plan.pipeline import ROUTE, Plan, Wishes, run
         from routing import ENGINES
 
+        engine = wanted.engine
         if compare or rehearse:
             check_tools()
         if (known.engine if engine is None else engine) not in ("auto", *ENGINES):
@@ -90,7 +99,8 @@ def route(
             raise HeddleError(
                 f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
-        wishes = Wishes(engine, lanes, endpoints, True, seed, failures or 0)  # type: ignore[arg-type]  # click checks it
+        traffic = None if wanted.traffic is None else read_traffic(wanted.traffic, fabric, seed)
+        wishes = Wishes(engine, wanted.lanes, wanted.endpoints, seed, failures or 0, traffic)
         given = Plan(known.name, None, (known,), str(fabric), digest(fabric), wishes)
         plan = run(given, ROUTE, step)
         document = plan.to_dict()

@@ -319,3 +319,19 @@ def test_tables_by_role_are_shown_where_there_are_roles(tmp_path, capsys) -> Non
     roles.write_text("storage host0*\n")
     assert run(["route", str(path), "-o", str(tmp_path / "out"), "--roles", str(roles)]) == 0
     assert "│ storage" in capsys.readouterr().out
+
+
+def test_tables_are_made_for_the_jobs_that_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "configs/lab-20.yaml"
+    demand = tmp_path / "demand.csv"
+    demand.write_text("src,dst,weight\n" + "".join(f"gpu{i:02d},gpu{i + 8:02d},3\n" for i in range(8)))
+    assert run(["route", spec, "-o", str(tmp_path / "out"), "--traffic", str(demand), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "fullest link under the demand 3" in told["subnets"][0]["engine_reason"]
+    assert run(["route", spec, "-o", str(tmp_path / "out"), "--traffic", "allreduce", "--json"]) == 0
+    assert "fullest link under the demand" in json.loads(capsys.readouterr().out)["subnets"][0]["engine_reason"]
+
+    demand.write_text("src,dst,weight\ngpu00,gpu99,3\n")
+    assert run(["route", spec, "-o", str(tmp_path / "none"), "--traffic", str(demand)]) == 2
+    assert "demand.csv:2: found no end port 'gpu99'" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "none").exists()
