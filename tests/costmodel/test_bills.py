@@ -76,6 +76,15 @@ def test_each_fibre_link_has_a_transceiver_at_each_end(optics: list[bool]) -> No
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=14))
+def test_ports_of_one_cage_share_its_transceiver(optics: list[bool]) -> None:
+    fabric, cabling = cabled(optics)
+    number = np.arange(fabric.n_ports) - fabric.port_offset[fabric.port_node]
+    twos = (fabric.port_node * 1000 + number // 2).astype(np.int32)
+    parts = make_bill([fabric], CATALOG, None, [replace(cabling, cage=twos)])
+    assert parts.count("optic") == len(set(twos[cabling.optic >= 0].tolist()))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=14))
 def test_transceivers_in_switches_draw_and_those_in_servers_are_the_servers(optics: list[bool]) -> None:
     """End by end: what sits in a switch draws its watts; what sits in a server is in the server's own figure."""
     fabric, cabling = cabled(optics)
