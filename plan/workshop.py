@@ -86,6 +86,17 @@ def _found_workshop(parent: Path) -> tuple[Path, int]:
         os.close(lock)
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Give a folder where the system keeps temporary ones; nothing stays of it, after a signal neither."""
+    place = Path(tempfile.mkdtemp(prefix="heddle-"))
+    try:
+        with tidied(lambda: shutil.rmtree(place, ignore_errors=True)):
+            yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def tidy(parent: Path) -> None:
     """Clear away what our commands left that were killed: a workshop of ours that nobody holds a lock on."""
     for place in parent.glob(f"{WORKSHOP}*"):

@@ -6,12 +6,11 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
+from plan.workshop import temporary_folder
 from routing import EndpointSet, Proof, Quality, Routed
 from routing.opensm import opensm_files
 from topo import ToolError
@@ -120,7 +119,7 @@ def compare_with_opensm(
 
     try:
         ours = opensm_files(routing.Routed(replace(as_simulated(fabric), traffic=()), tables))
-        with TemporaryDirectory(prefix="heddle-") as folder, simulated(fabric, Path(folder)) as simulation:
+        with temporary_folder() as folder, simulated(fabric, folder) as simulation:
             for place, (engine, options) in enumerate(PEERS.items(), 1):
                 step(f"OpenSM's {engine} ({place} of {len(PEERS)})")
                 lists = {name: ours[name] for name in LISTS if ours[name]}  # ftree fails of a list that is empty

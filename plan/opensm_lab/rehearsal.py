@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
+from plan.workshop import temporary_folder
 from routing import Proof, Routed, differing_entries
 from routing.opensm import IbdmchkReport, opensm_files
 
@@ -52,8 +51,7 @@ def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda 
         When the fabric cannot be simulated, or OpenSM does not take the files at all.
     """
     fabric, tables = routed.fabric, routed.tables
-    with TemporaryDirectory(prefix="heddle-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(folder / "files"))
         step("loading the tables into OpenSM over ibsim")
         with simulated(fabric, folder) as simulation:

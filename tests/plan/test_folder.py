@@ -172,7 +172,10 @@ plan.folder.write_folder(Path(sys.argv[1]), {"plan.json": dying() if moment == "
 """
 
 
-@pytest.mark.parametrize("moment", ["writing", "between", "after", "mounted 1", "mounted 4", "mounted 6"])
+SLOW = [pytest.param(moment, marks=pytest.mark.slow) for moment in ("after", "mounted 1", "mounted 4", "mounted 6")]
+
+
+@pytest.mark.parametrize("moment", ["writing", "between", *SLOW])
 def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment, monkeypatch):
     out = tmp_path / "out"
     write_folder(out, {"plan.json": "old", "a/b": "old"})

@@ -111,3 +111,19 @@ def test_the_first_moments_of_a_command() -> None:
     code = "import os, signal, plan.__main__; os.kill(os.getpid(), signal.SIGINT)"
     done = subprocess.run(["env", "--default-signal=INT", sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.slow
+def test_a_signal_leaves_no_temporary_folder_and_no_program(tmp_path: Path) -> None:
+    code = """
+    from plan.opensm_lab.ibsim import _started
+    from plan.workshop import temporary_folder
+    with temporary_folder() as folder, _started(["sleep", "1000"], folder, os.environ, None) as child:
+        Path(sys.argv[2]).write_text(f"{folder} {child.pid}")
+        interrupt()
+        time.sleep(10**6)"""
+    assert ended(code, signal.SIGTERM, tmp_path / "told").returncode == 143
+    folder, number = (tmp_path / "told").read_text(encoding="utf-8").split()
+    assert not Path(folder).exists()
+    left = Path("/proc", number, "cmdline")  # a zombie has none
+    assert not left.exists() or left.read_bytes() == b""
