@@ -20,8 +20,9 @@ from routing.names import EndNames
 from routing.proof import Proof, prove
 from routing.routed import Routed
 from routing.tables import EndpointSet, select_endpoints
-from topo.errors import FormatError, HeddleError, RoutingError
+from topo.errors import FormatError, HeddleError, RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.table import Brief
 
 FULL = 0.98
 """Share of the fullest channel's load from which on a channel's flows are moved."""
@@ -40,7 +41,7 @@ MAX_ROWS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class Demand(Brief):
     """How much is sent, in any unit; pairs that are not named send nothing."""
 
     source: NDArray[np.int32]
@@ -52,6 +53,9 @@ class Demand:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return plural(len(self.weight), "pair")
 
 
 def read_demand(path: str | Path, routed: Routed) -> Demand:
