@@ -9,10 +9,9 @@ The bill
     ``NETWORK``  kinds of parts that make the network
     ``SERVERS``  kinds of parts that make the servers
     ``SPARE``  place of parts that are bought and not used yet
-    ``Cost``  a bill in one currency: ranges that go through to the total, and gaps where nobody gives a price
-    ``Range``  an amount between two bounds
+    ``Cost``  a bill in one currency: sums that name what has no price
     ``Power``  what the parts of a bill draw, typically and at most
-    ``quote``  bill, cost, power, cost of owning and exceeded budgets of a cluster in one
+    ``quote``  bill, cost, power, cost of owning and budgets of a cluster in one
     ``Quote``  what `quote` returns
     ``own``  capital, energy over the years and failures to expect
     ``CostOfOwning``  what `own` returns

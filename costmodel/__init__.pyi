@@ -20,6 +20,5 @@ from .parts import SPARE as SPARE
 from .parts import Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
-from .price import Range as Range
 from .search import Search as Search
 from .search import optimise as optimise

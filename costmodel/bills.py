@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, line_columns
-from costmodel.power import Power, power_line
+from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns, line_columns
+from costmodel.power import Power, power_lines
 from costmodel.price import UNITS, Cost, price_line
 from topo.cluster import Cluster
 from topo.errors import HeddleError
@@ -91,12 +91,10 @@ class Bill(Shown):
         --------
         >>> import costmodel, topo
         >>> power = costmodel.bill(topo.preset("lab-20")).power
-        >>> round(power.network_w), round(power.servers_w)
-        (1459, 41400)
+        >>> print(power.network_w, power.planned_w, sep=", ")
+        1,459, 44,960
         """
-        drawing = (line for line in self.lines if line.place != SPARE)
-        lines = (power_line(line, self.catalog) for line in drawing)
-        return Power(tuple(line for line in lines if line is not None))
+        return Power(power_lines([line for line in self.lines if line.place != SPARE], self.catalog))
 
     def with_spares(self, spares: Spares) -> Bill:
         """Return the bill with spare parts, each item's share of those in use rounded up."""
@@ -117,6 +115,24 @@ class Bill(Shown):
     def table(self) -> Table:
         """The lines as a table."""
         return Table("bill of materials", line_columns(self.lines))
+
+    @property
+    def cable_table(self) -> Table:
+        """Cables in use by kind and length; by speed where no floor plan gives lengths."""
+        counted: Counter[tuple[str, float | None]] = Counter()
+        for line in self.lines:
+            if line.kind not in ("cable", "fibre") or line.place == SPARE:
+                continue
+            model, (item, _, length) = self.catalog.cables.get(line.item), line.item.rpartition(", ")
+            if model is not None:
+                counted[f"{model.kind} {model.speed or model.fibre or ''}".strip(), model.length_m] += line.count
+            elif line.kind == "fibre":
+                counted[f"fibre {item}", float(length.removesuffix(" m"))] += line.count
+            else:
+                counted[line.item, None] += line.count
+        ordered = sorted(counted, key=lambda key: (key[0], key[1] or 0.0))
+        rows = [(*key, counted[key]) for key in ordered]
+        return Table("cables", tuple(columns(("kind", "length", "cables"), rows, {"length": "m"})))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the lines as plain values."""

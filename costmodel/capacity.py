@@ -6,37 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import maximum_flow
 
 from topo.fabric import Fabric, Kind, Role
+from topo.flow import max_flow_gbps
 
-STEPS_PER_GBPS = 50
-"""The solver counts in whole numbers: 0.02 Gb/s is one step of FDR's 54.56 Gb/s, the oddest rate there is."""
-LARGEST = 2**31 - 1
 JOBS = 32
 
 
 def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool_]) -> float:
-    """Largest total rate from source adapters to sink adapters (max-flow min-cut, Ford and Fulkerson 1956).
+    """Largest total rate from source adapters to sink adapters.
 
     Parameters
     ----------
     sources, sinks : (N,) bool
         Nodes that send and receive at the rate of their ports.
     """
-    a, b = fabric.links.T
-    rate = np.minimum(fabric.rate_gbps[a], fabric.rate_gbps[b])
-    steps = STEPS_PER_GBPS if rate.sum() * STEPS_PER_GBPS < LARGEST else 1
-    capacity = (rate * steps).astype(np.int64)
-    node_a, node_b = fabric.port_node[a], fabric.port_node[b]
-    out = np.bincount(node_a, capacity, fabric.n_nodes) + np.bincount(node_b, capacity, fabric.n_nodes)
-    source, sink = fabric.n_nodes, fabric.n_nodes + 1
-    from_node = np.concatenate([node_a, node_b, np.full(sources.sum(), source), np.flatnonzero(sinks)])
-    to_node = np.concatenate([node_b, node_a, np.flatnonzero(sources), np.full(sinks.sum(), sink)])
-    most = np.concatenate([capacity, capacity, out[sources], out[sinks]]).astype(np.int32)
-    graph = coo_array((most, (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
-    return float(maximum_flow(graph, source, sink).flow_value) / steps
+    rate = fabric.rate_gbps[fabric.links].min(axis=1)
+    links = fabric.port_node[fabric.links]
+    out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)
+    return max_flow_gbps(links, rate, out * sources, out * sinks)
 
 
 def bisection(fabrics: Sequence[Fabric], job: int | None = None, *, with_storage: bool = False) -> float:

@@ -365,10 +365,10 @@ def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System
     mine = System(
         name="this design",
         switches=counts.switches,
-        network=None if network.gaps else network.network.middle,
-        servers=None if servers.gaps else servers.servers.middle,
+        network=network.network.middle,
+        servers=servers.servers.middle,
         gpus=counts.gpus,
-        node_power_w=None if any(row.typical_w is None for row in power.lines) else power.servers_w,
+        node_power_w=power.servers_w.middle,
         gpu_performance=_performance({line.item: line.count for line in nodes.lines}, catalog),
     )
     on_one_tree = _on_three_levels(counts.host_ports, catalog)

@@ -9,11 +9,12 @@ from costmodel.bills import Bill, bill
 from costmodel.comparison import FIRE_FLYER, Published, published
 from costmodel.parts import columns
 from costmodel.power import Power
-from costmodel.price import UNITS, Cost, Range
+from costmodel.price import UNITS, Cost
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError, plural
-from topo.schema.cluster import Owning
+from topo.schema.cluster import Budget, Owning
+from topo.sums import Check, Sum, listed, sums_to_dict
 from topo.table import Shown, Table
 
 HOURS_PER_YEAR = 8_766.0
@@ -45,39 +46,37 @@ class CostOfOwning(Shown):
         return f"{plural(self.stated.years, 'year')}: {self.total} {self.stated.currency}"
 
     @property
-    def capital(self) -> Range:
-        """Of everything that has a price; see `gaps`."""
+    def capital(self) -> Sum:
+        """Price of all parts."""
         return self.cost.total
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the capital lacks, in words."""
-        return self.cost.gaps
+        """What the total lacks, in words."""
+        energy = (f"{name}: typical power unknown, and so its energy" for name in self.power.total_w.missing)
+        return (*self.cost.gaps, *energy)
 
     @property
-    def energy_kwh_per_year(self) -> float:
+    def energy_kwh_per_year(self) -> Sum:
         """Energy of the whole building."""
-        return self.power.total_w / 1_000 * self.stated.pue * HOURS_PER_YEAR
+        return self.power.total_w * (self.stated.pue * HOURS_PER_YEAR / 1_000)
 
     @property
-    def energy_per_year(self) -> float:
+    def energy_per_year(self) -> Sum:
         """Price of that energy."""
         return self.energy_kwh_per_year * self.stated.price_per_kwh
 
     @property
-    def total(self) -> Range:
+    def total(self) -> Sum:
         """Capital and energy over all years."""
-        energy = self.energy_per_year * self.stated.years
-        return self.capital + Range(energy, energy)
+        return self.capital + self.energy_per_year * self.stated.years
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, as ``plan.json`` has them."""
+        names = ("capital", "energy_kwh_per_year", "energy_per_year", "total")
         return {
             **self.stated.model_dump(mode="json"),
-            "capital": [self.capital.low, self.capital.high],
-            "energy_kwh_per_year": self.energy_kwh_per_year,
-            "energy_per_year": self.energy_per_year,
-            "total": [self.total.low, self.total.high],
+            **sums_to_dict({name: getattr(self, name) for name in names}),
             "failures_per_year": asdict(self.failures_per_year),
             "gaps": list(self.gaps),
         }
@@ -88,8 +87,8 @@ class CostOfOwning(Shown):
         money = self.stated.currency
         rows = [
             ("capital", str(self.capital), money),
-            ("energy a year", f"{self.energy_kwh_per_year:,.0f}", "kWh"),
-            ("price of the energy a year", f"{self.energy_per_year:,.0f}", money),
+            ("energy a year", str(self.energy_kwh_per_year), "kWh"),
+            ("price of the energy a year", str(self.energy_per_year), money),
             (f"total of {plural(self.stated.years, 'year')}", str(self.total), money),
             *(
                 (f"{what.replace('_', ' ')} failures a year", f"{n:,.1f}", "")
@@ -126,24 +125,35 @@ class Quote(Shown):
         return self.bill.power
 
     @property
-    def exceeded(self) -> list[str]:
-        """Which budgets of the spec are exceeded, and by how much."""
-        budget, power, switches = self.cluster.spec.budget, self.power.total_w, self.cluster.counts.switches
-        found = []
-        if budget.power is not None and power > budget.power:
-            found.append(f"power: {power / 1e6:.3f} MW planned, {budget.power / 1e6:.3f} MW allowed")
-        if budget.switches is not None and switches > budget.switches:
-            found.append(f"switches: {switches:,} planned, {budget.switches:,} allowed")
-        return found
+    def checks(self) -> tuple[Check, ...]:
+        """Each budget of the spec and the power of its racks, and whether they hold."""
+        layout = self.cluster.layout
+        racks = layout and layout.check_power()
+        limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches)
+        return (*limits, racks) if racks else limits
 
     def to_dict(self) -> dict[str, Any]:
-        """Return cost, power, cost of owning and exceeded budgets as plain values."""
+        """Return cost, power, cost of owning and budgets as plain values."""
         return {
             "cost": self.cost.to_dict(),
             "power": self.power.to_dict(),
             "owning": self.owning and self.owning.to_dict(),
-            "exceeded": self.exceeded,
+            "budget": [check.to_dict() for check in self.checks],
         }
+
+
+def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ...]:
+    """Hold what a plan takes against a budget; what the budget does not limit is not checked."""
+    found = []
+    if budget.power is not None:
+        planned = power.planned_w
+        unknown = f"; unknown: {listed(planned.missing)}" if planned.missing else ""
+        text = f"{planned * 1e-6:.3f} MW planned {power.basis}{unknown}, {budget.power / 1e6:.3f} MW allowed"
+        found.append(Check("power", planned.against(budget.power), text))
+    if budget.switches is not None:
+        text = f"{switches:,} planned, {budget.switches:,} allowed"
+        found.append(Check("switches", Sum.of([(switches, "")]).against(budget.switches), text))
+    return tuple(found)
 
 
 def quote(cluster: Cluster, currency: str = UNITS) -> Quote:
@@ -165,8 +175,8 @@ def quote(cluster: Cluster, currency: str = UNITS) -> Quote:
     --------
     >>> import costmodel, topo
     >>> quote = costmodel.quote(topo.preset("lab-20"))
-    >>> quote.exceeded
-    []
+    >>> print(quote.checks[0].verdict)
+    holds
     >>> print(quote.cost.network)
     12
     """
@@ -199,8 +209,8 @@ def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
     ...     "network": {"shape": "fat-tree", "switch": "QM8700"},
     ...     "owning": {"years": 5, "pue": 1.3, "price_per_kwh": 0.1, "currency": "USD"},
     ... }))
-    >>> round(owned.energy_kwh_per_year)
-    195939
+    >>> print(owned.energy_kwh_per_year)
+    195,939
     """
     stated = stated or Cluster.given(cluster).spec.owning
     if stated is None:

@@ -1,16 +1,19 @@
-"""What a cluster draws: servers, switches and the optics in their ports, typically and at most.
+"""What a cluster draws: servers, switches and the optics in their ports, typically and as it is planned for.
 
 A server's figure holds its adapters and their ends of the cables: it is measured at the socket. A switch's typical
-figure is without optics, so the powered end of each cable that sits in a switch is added.
+figure is without optics, so the powered end of each cable that sits in a switch is added; its maximum is with a full
+panel of optics. Planning takes the maximum of a part where it is known, and else its typical power.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
+from topo.sums import Sum, listed, sums_to_dict
 from topo.table import Shown, Table
 
 
@@ -21,70 +24,96 @@ class PowerLine:
     line: Line
     typical_w: float | None
     max_w: float | None
+    """Of a cable, what the maximum of its switches does not hold already."""
     source: str
+
+    @property
+    def planned_w(self) -> float | None:
+        """What planning takes: the maximum, or the typical power where that is unknown."""
+        return self.typical_w if self.max_w is None else self.max_w
 
 
 @dataclass(frozen=True)
 class Power(Shown):
-    """What all parts draw together. Sums hold what is known; `gaps` names the rest."""
+    """What all parts draw together; sums name the parts that they lack."""
 
     lines: tuple[PowerLine, ...]
 
     def _brief(self) -> str:
-        return f"{self.total_w:,.0f} W"
+        return f"{self.total_w} W"
+
+    def _typically(self, *, network: bool) -> Sum:
+        of_them = (row for row in self.lines if (row.line.kind in NETWORK) == network)
+        return Sum.of((_all(row.typical_w, row.line), str(row.line)) for row in of_them)
 
     @property
-    def network_w(self) -> float:
+    def network_w(self) -> Sum:
         """Switches and their optics, typically."""
-        return sum(row.line.count * (row.typical_w or 0.0) for row in self.lines if row.line.kind in NETWORK)
+        return self._typically(network=True)
 
     @property
-    def servers_w(self) -> float:
+    def servers_w(self) -> Sum:
         """Servers, typically."""
-        return sum(row.line.count * (row.typical_w or 0.0) for row in self.lines if row.line.kind not in NETWORK)
+        return self._typically(network=False)
 
     @property
-    def total_w(self) -> float:
+    def total_w(self) -> Sum:
         """Everything, typically."""
         return self.network_w + self.servers_w
 
     @property
-    def max_w(self) -> float | None:
-        """Everything, at most; None where that of any part is unknown."""
-        known = [row.line.count * row.max_w for row in self.lines if row.max_w is not None]
-        return sum(known) if len(known) == len(self.lines) else None
+    def planned_w(self) -> Sum:
+        """Everything, each part at its maximum, or at its typical power where that is unknown: see `by_typical`."""
+        return Sum.of((_all(row.planned_w, row.line), str(row.line)) for row in self.lines)
+
+    @property
+    def by_typical(self) -> tuple[str, ...]:
+        """Parts whose maximum is unknown, and whose typical power is planned with."""
+        return tuple(str(row.line) for row in self.lines if row.max_w is None and row.typical_w is not None)
+
+    @property
+    def basis(self) -> str:
+        """Which power of the parts is planned with, in words."""
+        if not self.by_typical:
+            return "at maximum power"
+        return f"at maximum power; typical, for want of the maximum, for {listed(self.by_typical)}"
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """What the sums lack, in words."""
-        return tuple(
-            f"{row.line}: {what} power unknown"
-            for row in self.lines
-            for what, watts in (("typical", row.typical_w), ("maximal", row.max_w))
-            if watts is None
-        )
+        words = {(True, True): "", (True, False): "typical ", (False, True): "maximum "}
+        unknown = ((row.line, (row.typical_w is None, row.max_w is None)) for row in self.lines)
+        return tuple(f"{line}: {words[which]}power unknown" for line, which in unknown if any(which))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums and gaps as plain values, as ``plan.json`` has them."""
-        names = ("network_w", "servers_w", "total_w", "max_w")
-        return {name: getattr(self, name) for name in names} | {"gaps": list(self.gaps)}
+        names = ("network_w", "servers_w", "total_w", "planned_w")
+        sums = {name: getattr(self, name) for name in names}
+        return {**sums_to_dict(sums), "planned_by_typical": list(self.by_typical), "gaps": list(self.gaps)}
 
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        # What cables draw at most is in the most of their switches: no figure of their own, which is not 0.
-        rows = ((row.typical_w, row.max_w or None, row.source) for row in self.lines)
+        rows = ((row.typical_w, row.max_w, row.source) for row in self.lines)
         units = {"each, typically": "W", "each, at most": "W"}
         more = columns(("each, typically", "each, at most", "source"), rows, units)
-        return Table("power", (*line_columns([row.line for row in self.lines]), *more))
+        title = f"power: {self.planned_w} W planned {self.basis}"
+        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
 
 
-def power_line(line: Line, catalog: Catalog) -> PowerLine | None:
-    """Look up what a line of a bill draws; None for parts that draw nothing of their own."""
-    if line.kind in ("cable", "optic"):
-        return _cable(line, catalog)
-    if line.kind not in ("switch", "node"):
-        return None
+def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...]:
+    """Look up what the lines of a bill draw; parts that draw nothing of their own are left out."""
+    boxes = [_box(line, catalog) for line in lines if line.kind in ("switch", "node")]
+    known = {row.line.place for row in boxes if row.line.kind == "switch"}
+    known -= {row.line.place for row in boxes if row.line.kind == "switch" and row.max_w is None}
+    return (*boxes, *(_cable(line, catalog, known) for line in lines if line.kind in ("cable", "optic")))
+
+
+def _all(watts: float | None, line: Line) -> float | None:
+    return None if watts is None else watts * line.count
+
+
+def _box(line: Line, catalog: Catalog) -> PowerLine:
     model = (catalog.switches if line.kind == "switch" else catalog.nodes).get(line.item)
     if model is None:
         return PowerLine(line, None, None, "")
@@ -92,15 +121,19 @@ def power_line(line: Line, catalog: Catalog) -> PowerLine | None:
     return PowerLine(line, model.power_typical_w, model.power_max_w, "; ".join(dict.fromkeys(map(cite, sources))))
 
 
-def _cable(line: Line, catalog: Catalog) -> PowerLine:
-    ends = sum(role not in SERVER_ROLES for role in line.place.split(" - "))
+def _cable(line: Line, catalog: Catalog, held: Collection[str]) -> PowerLine:
+    """Look up what the ends of a cable draw that sit in switches.
+
+    ``held`` are the roles of switches whose maximum is known: it holds their optics already.
+    """
+    roles = [role for role in line.place.split(" - ") if role not in SERVER_ROLES]
+    apart = sum(role not in held for role in roles)
     model = catalog.cables.get(line.item)
     optical = (cable for cable in catalog.cables.values() if cable.kind == "AOC" and str(cable.speed) == line.item)
     candidates = [model] if model else optical
     known = [(cable.power_end_w, cable.sources["power_end_w"]) for cable in candidates if cable.power_end_w is not None]
     if not known:
-        return PowerLine(line, None, None, "")
+        return PowerLine(line, None if roles else 0.0, None if apart else 0.0, "")
     watts, source = max(known, key=lambda pair: pair[0])
     note = "" if model else "taken to be optical: "
-    # The most that a switch draws holds its optics already.
-    return PowerLine(line, ends * watts, 0.0, note + cite(source))
+    return PowerLine(line, len(roles) * watts, apart * watts, note + cite(source))

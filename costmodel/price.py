@@ -1,4 +1,4 @@
-"""What a bill costs: ranges that go through to the total, and gaps where nobody gives a price."""
+"""What a bill costs: sums of ranges, which name what has no price."""
 
 from __future__ import annotations
 
@@ -8,41 +8,13 @@ from typing import Any
 from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
 from topo.errors import plural
 from topo.hardware.catalog import Catalog
+from topo.sums import Range, Sum, sums_to_dict
 from topo.table import Shown, Table
 
 UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
 (350 / 122, 600 / 200 and 4,000 / 1,320 are 2.87, 3.00 and 3.03 a switch: inferred, the paper prints no price a piece),
 a node with its adapters."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """An amount that is known to lie between two bounds.
-
-    Examples
-    --------
-    >>> import costmodel
-    >>> print(costmodel.Range(14_000, 18_700) * 2 + costmodel.Range(1_000, 1_000))
-    29,000 to 38,400
-    """
-
-    low: float
-    high: float
-
-    def __add__(self, other: Range) -> Range:
-        return Range(self.low + other.low, self.high + other.high)
-
-    def __mul__(self, factor: float) -> Range:
-        return Range(self.low * factor, self.high * factor)
-
-    @property
-    def middle(self) -> float:
-        """The middle of the range: what one number has to stand for it."""
-        return (self.low + self.high) / 2
-
-    def __str__(self) -> str:
-        return f"{self.low:,.0f}" if self.low == self.high else f"{self.low:,.0f} to {self.high:,.0f}"
 
 
 @dataclass(frozen=True)
@@ -84,40 +56,35 @@ class Cost(Shown):
     def _brief(self) -> str:
         return self.table.title.removeprefix("cost: ")
 
-    def of(self, *kinds: PartKind) -> Range:
-        """Return the sum of the lines of some kinds that have a price; of all without any."""
-        amounts = (priced.amount for priced in self.lines if not kinds or priced.line.kind in kinds)
-        return sum((amount for amount in amounts if amount is not None), Range(0.0, 0.0))
+    def of(self, *kinds: PartKind) -> Sum:
+        """Return the sum of the lines of some kinds; of all without any."""
+        of_them = (row for row in self.lines if not kinds or row.line.kind in kinds)
+        return Sum.of((row.amount, str(row.line)) for row in of_them if not row.included)
 
     @property
-    def network(self) -> Range:
+    def network(self) -> Sum:
         """Switches, cables and optics."""
         return self.of(*NETWORK)
 
     @property
-    def servers(self) -> Range:
+    def servers(self) -> Sum:
         """Servers and their adapters."""
         return self.of(*SERVERS)
 
     @property
-    def total(self) -> Range:
-        """Everything that has a price; see `gaps` for what has none."""
+    def total(self) -> Sum:
+        """Everything."""
         return self.of()
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """What the total lacks, in words."""
-        return tuple(f"{priced.line}: no price in {self.unit}" for priced in self.lines if priced.is_gap)
+        return tuple(f"{name}: no price in {self.unit}" for name in self.total.missing)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return middles of the ranges, the ranges themselves, and the gaps, as ``plan.json`` has them."""
-        parts = {"network": self.network, "servers": self.servers, "total": self.total}
-        return {
-            "unit": self.unit,
-            **{name: amount.middle for name, amount in parts.items()},
-            "ranges": {name: [amount.low, amount.high] for name, amount in parts.items()},
-            "gaps": list(self.gaps),
-        }
+        """Return the sums and the gaps, as ``plan.json`` has them."""
+        sums = {name: getattr(self, name) for name in ("network", "servers", "total")}
+        return {"unit": self.unit, **sums_to_dict(sums), "gaps": list(self.gaps)}
 
     @property
     def table(self) -> Table:
@@ -132,9 +99,9 @@ class Cost(Shown):
             for row in self.lines
         )
         more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
-        least = f"at least {self.total}" if self.gaps else str(self.total)
         lacking = f"; no price for {plural(len(self.gaps), 'line')}" if self.gaps else ""
-        return Table(f"cost: {least} {self.unit}{lacking}", (*line_columns([row.line for row in self.lines]), *more))
+        title = f"cost: {self.total} {self.unit}{lacking}"
+        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:

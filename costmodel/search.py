@@ -7,26 +7,30 @@ flows, which no routing can exceed. So nothing here knows a formula of a topolog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import ceil, gcd
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import ceil, gcd, inf
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from costmodel.bills import make_bill
 from costmodel.capacity import bisection, storage_gbps
 from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
 from costmodel.needs import Needs, grown, servers_of
+from costmodel.owning import check_budget
 from costmodel.parts import NETWORK, columns
+from costmodel.power import Power
 from topo.cluster import Cluster
 from topo.errors import DesignError, plural
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog, load_catalog
+from topo.losses import find_parting_switch
+from topo.reach import Reach
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Zones
+from topo.sums import Check, Sum, Verdict, sums_to_dict
 from topo.table import Shown, Table
 
 Step = Callable[[str], None]
@@ -44,21 +48,40 @@ class Design:
     spec: ClusterSpec
     switches: int
     cables: int
-    price: float | None
-    """Switches, cables and optics, the middle of their range; None where one of them has no price."""
-    power_w: float
-    """Of the network."""
+    cost: Sum
+    """Switches, cables and optics."""
+    power_w: Sum
+    """Of the network, typically."""
     job_bisection: float
     bisection: float
     """Of all compute nodes."""
     storage_gbps: float
-    reasons: tuple[str, ...]
-    """Which needs it misses, and by how much; empty where it meets all."""
+    checks: tuple[Check, ...]
+    """Each need, and whether the design meets it."""
+
+    @property
+    def price(self) -> float | None:
+        """Middle of the range of its cost; None where a part has no price."""
+        return self.cost.middle
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it meets all needs; cannot tell where a figure that a need limits is unknown."""
+        return Verdict.all_of(check.verdict for check in self.checks)
 
     @property
     def meets_needs(self) -> bool:
-        """Whether it meets all needs."""
-        return not self.reasons
+        """Whether it is known to meet all needs."""
+        return self.verdict is Verdict.HOLDS
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Which needs it misses, and which nobody can tell; empty where it meets all."""
+        return tuple(
+            f"cannot tell: {check.text}" if check.verdict is Verdict.CANNOT_TELL else check.text
+            for check in self.checks
+            if check.verdict is not Verdict.HOLDS
+        )
 
 
 @dataclass(frozen=True)
@@ -77,6 +100,24 @@ class Search(Shown):
     def able(self) -> tuple[Design, ...]:
         """Designs that meet all needs and have a price, cheapest first."""
         return tuple(design for design in self.designs if design.meets_needs and design.price is not None)
+
+    @property
+    def undecided(self) -> tuple[Design, ...]:
+        """Designs that may meet all needs and cost the least, as far as anybody can tell."""
+        most = inf if self.winner is None or self.winner.price is None else self.winner.price
+        return tuple(
+            design
+            for design in self.designs
+            if (design.verdict is Verdict.CANNOT_TELL or (design.meets_needs and design.price is None))
+            and (design.cost.known is None or design.cost.known.low < most)
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a design meets the needs; cannot tell where none is known to, and one may."""
+        if self.winner is not None:
+            return Verdict.HOLDS
+        return Verdict.CANNOT_TELL if self.undecided else Verdict.EXCEEDED
 
     @property
     def winner(self) -> Design | None:
@@ -100,18 +141,28 @@ class Search(Shown):
         more = design.price - winner.price
         if more > 0:
             return f"{more:,.0f} {self.needs.currency} more expensive ({design.price / winner.price - 1:.0%})"
-        watts = design.power_w - winner.power_w
-        return f"as expensive, with {design.switches - winner.switches:+d} switches and {watts:+,.0f} W"
+        watts, least = design.power_w.middle, winner.power_w.middle
+        more_w = "an unknown difference in power" if watts is None or least is None else f"{watts - least:+,.0f} W"
+        return f"as expensive, with {design.switches - winner.switches:+d} switches and {more_w}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all designs as plain values."""
 
         def row(design: Design) -> dict[str, Any]:
-            figures = asdict(design) | {"spec": design.spec.model_dump(mode="json", exclude_unset=True)}
-            return figures | {"why_not": self.why_not(design)}
+            figures = {item.name: getattr(design, item.name) for item in fields(design) if item.name != "cost"}
+            return {
+                **figures,
+                "spec": design.spec.model_dump(mode="json", exclude_unset=True),
+                **sums_to_dict({"price": design.cost, "power_w": design.power_w}),
+                "checks": [check.to_dict() for check in design.checks],
+                "verdict": str(design.verdict),
+                "why_not": self.why_not(design),
+            }
 
         return {
             "winner": self.winner and row(self.winner),
+            "verdict": str(self.verdict),
+            "undecided": [design.name for design in self.undecided],
             "front": [design.name for design in self.front],
             "bound": self.bound,
             "currency": self.needs.currency,
@@ -124,13 +175,13 @@ class Search(Shown):
         """The designs that meet all needs as a table; a star marks those on the front."""
         names = ("design", "price", "switches", "network power", "bisection", "why not")
         front = self.front
-        digits = {"price": ",.0f", "network power": ",.0f", "bisection": ".1%"}
+        digits = {"bisection": ".1%"}
         rows = (
             (
                 design.name + (" *" if design in front else ""),
-                design.price,
+                str(design.cost),
                 design.switches,
-                design.power_w,
+                str(design.power_w),
                 design.bisection,
                 self.why_not(design) or "the cheapest",
             )
@@ -191,14 +242,12 @@ def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda n
     for name, shape in landmarks(needs, catalog):
         attempt(name, shape)
     able = [design.price for design in designs if design.meets_needs and design.price is not None]
-    below = min(
-        [*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=float("inf")
-    )
+    below = min([*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=inf)
     for name, shape in finer_trees(needs, catalog, below)[:MOST_FINER]:
         design = attempt(name, shape)
         if design is not None and design.meets_needs:
             break  # all that follow have more expensive switches
-    designs.sort(key=lambda d: (d.price is None, d.price or 0.0, d.switches, d.power_w, d.name))
+    designs.sort(key=lambda d: (d.price is None, d.price or 0.0, d.switches, d.power_w.middle or inf, d.name))
     return Search(needs, tuple(designs), refused, least_price(needs, catalog))
 
 
@@ -214,20 +263,19 @@ def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
     spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape)
     fabrics = Cluster(spec, catalog).fabrics
     bill = make_bill(fabrics, catalog)
-    cost = bill.of(*NETWORK).price(needs.currency)
     design = Design(
         name=name,
         spec=spec.model_copy(update={"nodes": needs.nodes, "network": _settled(shape, fabrics, catalog)}),
         switches=sum(fabric.n_switches for fabric in fabrics),
         cables=bill.count("cable"),
-        price=None if cost.gaps else cost.network.middle,
+        cost=bill.of(*NETWORK).price(needs.currency).network,
         power_w=bill.power.network_w,
         job_bisection=bisection(fabrics, needs.job.nodes, with_storage=needs.job.with_storage),
         bisection=bisection(fabrics),
         storage_gbps=storage_gbps(fabrics),
-        reasons=(),
+        checks=(),
     )
-    return replace(design, reasons=tuple(_reasons(design, fabrics, bill.power.total_w, needs)))
+    return replace(design, checks=(*_checks(design, fabrics, needs), *_limits(design, bill.power, needs)))
 
 
 def least_price(needs: Needs, catalog: Catalog) -> float | None:
@@ -270,52 +318,45 @@ def _settled(shape: AnyShape, fabrics: Sequence[Fabric], catalog: Catalog) -> An
     return settled if isinstance(shape, FatTree) else shape.model_copy(update={"tree": settled})
 
 
-def _reasons(design: Design, fabrics: Sequence[Fabric], total_w: float, needs: Needs) -> list[str]:
-    """Say which needs a design misses."""
-    reasons = []
-    if design.job_bisection < needs.job.bisection - ROUNDING:
-        reasons.append(
-            f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection:.0%} of its rate, "
-            f"{needs.job.bisection:.0%} is needed"
-        )
-    if design.bisection < needs.bisection - ROUNDING:
-        reasons.append(f"bisection of the whole is {design.bisection:.1%}, {needs.bisection:.1%} is needed")
-    if design.storage_gbps < needs.storage * (1 - ROUNDING):
-        reasons.append(
-            f"storage reaches {design.storage_gbps / 8_000:.2f} TB/s, {needs.storage / 8_000:.2f} TB/s is needed"
-        )
-    cut = _cutting_switch(fabrics) if needs.survives_a_switch else ""
-    if cut:
-        reasons.append(f"the loss of {cut} cuts servers off from one another")
-    if needs.network_price is not None and design.price is not None and design.price > needs.network_price:
-        reasons.append(f"{design.price:,.0f} {needs.currency}, {needs.network_price:,.0f} allowed")
-    if needs.budget.power is not None and total_w > needs.budget.power:
-        reasons.append(f"{total_w / 1e6:.3f} MW with its servers, {needs.budget.power / 1e6:.3f} MW allowed")
-    if needs.budget.switches is not None and design.switches > needs.budget.switches:
-        reasons.append(f"{plural(design.switches, 'switch', 'switches')}, {needs.budget.switches:,} allowed")
-    return reasons
+def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator[Check]:
+    """Check what a design can carry, and what it loses, against the needs."""
+
+    def check(what: str, holds: bool, text: str) -> Check:
+        return Check(what, Verdict.HOLDS if holds else Verdict.EXCEEDED, text)
+
+    yield check(
+        "bisection of a job",
+        design.job_bisection >= needs.job.bisection - ROUNDING,
+        f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection:.0%} of its rate, "
+        f"{needs.job.bisection:.0%} is needed",
+    )
+    yield check(
+        "bisection",
+        design.bisection >= needs.bisection - ROUNDING,
+        f"bisection of the whole is {design.bisection:.1%}, {needs.bisection:.1%} is needed",
+    )
+    yield check(
+        "storage",
+        design.storage_gbps >= needs.storage * (1 - ROUNDING),
+        f"storage reaches {design.storage_gbps / 8_000:.2f} TB/s, {needs.storage / 8_000:.2f} TB/s is needed",
+    )
+    if needs.survives_a_switch:
+        cut = find_parting_switch(Reach(fabrics))
+        yield check("survives a switch", not cut, f"the loss of {cut} cuts servers off from one another")
 
 
-def _cutting_switch(fabrics: Sequence[Fabric]) -> str:
-    """Name a switch whose loss parts servers that hang on other switches; nothing where there is none.
-
-    Servers that hang in several subnets keep the others.
-    """
-    if len(fabrics) > 1:
-        return ""
-    (fabric,) = fabrics
-    switches = fabric.to_networkx().subgraph(range(fabric.n_switches))
-    holds_servers = set(fabric.peer_node[fabric.first_adapter_port :].tolist())
-    for cut in sorted(nx.articulation_points(nx.Graph(switches))):
-        rest = nx.Graph(switches)
-        rest.remove_node(cut)
-        if sum(bool(part & holds_servers) for part in nx.connected_components(rest)) > 1:
-            return fabric.label(cut)
-    return ""
+def _limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
+    """Hold a design's cost, power and switches against what is allowed."""
+    if needs.network_price is not None:
+        text = f"{design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
+        yield Check("network price", design.cost.against(needs.network_price), text)
+    for check in check_budget(needs.budget, power, design.switches):
+        yield replace(check, text=f"{check.what}: {check.text}")
 
 
 def _beats(one: Design, other: Design) -> bool:
-    """Whether one design is as good in price, power and bisection, and better in one of them."""
-    mine = (one.price or 0.0, one.power_w, -one.bisection)
-    theirs = (other.price or 0.0, other.power_w, -other.bisection)
-    return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
+    """Whether one design is known to be as good in price, power and bisection, and better in one of them."""
+    mine = (one.price, one.power_w.middle, -one.bisection)
+    theirs = (other.price, other.power_w.middle, -other.bisection)
+    pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a is not None and b is not None]
+    return len(pairs) == len(mine) and mine != theirs and all(a <= b for a, b in pairs)

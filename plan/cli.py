@@ -24,7 +24,7 @@ import click
 
 from plan.render.terminal import printable, spelled
 from plan.signals import UNDIVIDED, watching
-from topo import FormatError, HeddleError, SpecError, did_you_mean
+from topo import DesignError, FormatError, HeddleError, SpecError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",
@@ -48,6 +48,7 @@ Exit status:
   0   done and proven
   1   the plan is refused: the proof or a budget fails, with what to change
   2   bad input or usage
+  3   nobody can tell whether a budget holds, since a figure is unknown: which
   70  a bug in Heddle, with a traceback
   128 + the number of a signal that ended it: 130, 143
 """
@@ -174,6 +175,8 @@ def describe_error(error: Exception) -> list[dict[str, str]]:
             {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
             for item in error.findings
         ]
+    if isinstance(error, DesignError):
+        return [{"where": fault.where, "message": fault.text} for fault in error.faults]
     if isinstance(error, FormatError):
         return [{"where": f"{error.path}:{error.line}" if error.line else error.path, "message": error.reason}]
     if isinstance(error, HeddleError):

@@ -41,6 +41,23 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
         raise HeddleError(f"{path}: nothing can be written there ({reason}); name another file")
 
 
+KINDS = {".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot", ".graphml"}
+"""Suffixes that say what is in a file."""
+
+
+def check_suffix(path: Path, suffix: str) -> None:
+    """Refuse a name that says that another kind of file is in it.
+
+    Raises
+    ------
+    SpecError
+        When it ends like a file of another kind; any other name will do.
+    """
+    if path.suffix.lower() in KINDS - {suffix}:
+        expected = f"one that ends in {suffix}"
+        raise SpecError([Finding(str(path), f"the name of a {path.suffix} file", expected, "Nothing else is written.")])
+
+
 def _begins_with(path: Path, magic: bytes) -> bool:
     """Whether a file is empty or begins with these bytes."""
     if not path.is_file():

@@ -1,7 +1,8 @@
 """What makes a plan: a list of passes, each of which takes a plan and returns it with more in it.
 
-`PASSES` lead from a spec to everything that follows from it, `DESIGN` to what a buyer wants to know, and `ROUTE` from
-any fabric to tables and what they are worth. All give the same `Plan`, and the same keys of ``plan.json``.
+`PASSES` lead from a spec to everything that follows from it, `DESIGN` to what a buyer wants to know, `CHECK` to all
+that needs no tables, and `ROUTE` from any fabric to tables and what they are worth. All give the same `Plan`, and the
+same keys of ``plan.json``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,25 @@ import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
 from routing import Bounds, Demand, EndpointSet, FailureStudy, Proof, Quality, Routed
-from topo import Cabling, Cluster, Counts, Fabric, HeddleError, Layout, RoutingError, count, load_catalog, plural
+from topo import (
+    Cabling,
+    Check,
+    Cluster,
+    Counts,
+    Fabric,
+    HeddleError,
+    Layout,
+    Losses,
+    PortUse,
+    Reach,
+    RoutingError,
+    Verdict,
+    count,
+    count_ports,
+    find_losses,
+    load_catalog,
+    plural,
+)
 
 Step = Callable[[str], None]
 """Progress callback, called as ``step(message)``."""
@@ -48,7 +67,7 @@ class Refusal:
     """Something for which a plan is refused."""
 
     kind: str
-    """``missing``, ``credit loop`` or ``over budget``."""
+    """``island``, ``missing`` or ``credit loop``."""
     text: str
 
 
@@ -74,6 +93,9 @@ class Plan:
     layout: Layout | None = None
     """None where the spec gives no floor plan, as `cablings`."""
     cablings: tuple[Cabling, ...] | None = None
+    losses: Losses | None = None
+    """What a single failure takes away; None for a fabric without a spec, as `ports`."""
+    ports: PortUse | None = None
     counts: Counts | None = None
     bill: Bill | None = None
     quote: Quote | None = None
@@ -83,9 +105,15 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
 
     @property
-    def holds(self) -> bool:
-        """Whether each subnet is complete and free of credit loops, and no budget is exceeded."""
-        return not self.refusals
+    def verdict(self) -> Verdict:
+        """Whether each subnet is complete and free of credit loops, and every budget holds."""
+        faults = [Verdict.EXCEEDED for _ in self.refusals]
+        return Verdict.all_of([*faults, *(check.verdict for check in self.budget)])
+
+    @property
+    def budget(self) -> tuple[Check, ...]:
+        """The limits of the spec, each with its verdict."""
+        return self.quote.checks if self.quote else ()
 
     def lost(self, proof: Proof) -> int:
         """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""
@@ -101,9 +129,8 @@ class Plan:
         owning = self.quote and self.quote.owning
         return {
             "name": self.name,
-            "holds": self.holds,
-            "exceeded": self.refused("over budget"),
-            "counts": self.counts and self.counts.to_dict(),
+            "holds": self.verdict.holds,
+            **self.summary(),
             "proof": {
                 "pairs": sum(proof.pairs for proof in proofs),
                 "missing": sum(proof.missing for proof in proofs),
@@ -126,8 +153,6 @@ class Plan:
             "endpoints": self.wishes.endpoints,
             "advice": self.advice,
             "failures": self.failures and self.failures.to_dict(),
-            "cost": self.quote and self.quote.cost.to_dict(),
-            "power": self.quote and self.quote.power.to_dict(),
             "owning": owning and owning.to_dict(),
             "inputs": {
                 "spec_sha256": cluster and cluster.sha256,
@@ -142,6 +167,19 @@ class Plan:
     def subnets(self) -> tuple[Fabric, ...]:
         """The fabrics that a subnet manager runs, which get forwarding tables."""
         return self.fabrics if self.cluster is None else self.fabrics[: len(self.cluster.subnets)]
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is known without tables: limits, counts, ports, cables, failures, cost and power."""
+        return {
+            "budget": [check.to_dict() for check in self.budget],
+            "islands": self.refused("island"),
+            "counts": self.counts and self.counts.to_dict(),
+            "ports": self.ports and self.ports.to_dict(),
+            "cables": self.bill and self.bill.cable_table.to_dict(),
+            "losses": self.losses and self.losses.to_dict(),
+            "cost": self.quote and self.quote.cost.to_dict(),
+            "power": self.quote and self.quote.power.to_dict(),
+        }
 
     def of(self, fabric: Fabric) -> str:
         """Return which subnet is meant, for messages: nothing where there is one."""
@@ -245,6 +283,21 @@ def choose_cables(plan: Plan, step: Step) -> Plan:
     return replace(plan, cablings=plan.cluster.cablings, fabrics=fabrics, routed=routed)
 
 
+def judge_reach(plan: Plan, step: Step) -> Plan:
+    """Judge the subnets as one plan: servers that must reach one another and do not are a reason to refuse it."""
+    step("judging who reaches whom")
+    islands = (Refusal("island", fault) for fault in Reach(plan.fabrics).faults())
+    return replace(plan, refusals=(*plan.refusals, *islands))
+
+
+def fail_parts(plan: Plan, step: Step) -> Plan:
+    """Let every switch, link and rack fail alone, and count the ports in use."""
+    step("failing each part")
+    assert plan.cluster is not None
+    losses = find_losses(plan.fabrics, plan.cluster.catalog, plan.layout)
+    return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
+
+
 def count_parts(plan: Plan, step: Step) -> Plan:
     """Count what there is, and of a spec what to buy."""
     step("counting")
@@ -260,8 +313,7 @@ def price_parts(plan: Plan, step: Step) -> Plan:
     assert plan.bill is not None
     owning = costmodel.own(plan.cluster) if plan.cluster.spec.owning else None
     quote = Quote(plan.cluster, plan.bill, plan.bill.price(plan.wishes.currency), owning)
-    exceeded = (Refusal("over budget", text) for text in quote.exceeded)
-    return replace(plan, quote=quote, refusals=(*plan.refusals, *exceeded))
+    return replace(plan, quote=quote)
 
 
 def advise_lanes(plan: Plan, step: Step) -> Plan:
@@ -299,8 +351,10 @@ def fail_links(plan: Plan, step: Step) -> Plan:
 
 
 DESIGN: tuple[Pass, ...] = (compile_fabrics, place_racks, choose_cables, count_parts, price_parts)
+CHECK: tuple[Pass, ...] = (compile_fabrics, judge_reach, *DESIGN[1:], fail_parts)
 PASSES: tuple[Pass, ...] = (
     compile_fabrics,
+    judge_reach,
     route_subnets,
     prove_tables,
     measure_quality,
@@ -308,5 +362,6 @@ PASSES: tuple[Pass, ...] = (
     choose_cables,
     count_parts,
     price_parts,
+    fail_parts,
 )
 ROUTE: tuple[Pass, ...] = (route_subnets, prove_tables, measure_quality, count_parts, advise_lanes, fail_links)

@@ -19,6 +19,12 @@ Fabrics
     ``Role``  what a node is for: compute, storage, leaf, spine, ...
     ``count``  how many of everything several subnets have together
     ``Counts``  that, with one list of keys for every command
+    ``count_ports``  how the ports of switches are used, how many are free, and how far a tree tapers
+    ``PortUse``  what `count_ports` returns
+    ``Reach``  who reaches whom over all subnets of a plan
+    ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed
+    ``Losses``  the worst failure of each kind of part
+    ``Loss``  one failure, with what is lost
     ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it
     ``write_fabric``  writes a fabric with everything that it knows
     ``Layout``  where every device of a cluster stands
@@ -40,6 +46,10 @@ Fabrics
 Results: one line on a terminal, ``table`` for the figures, all tables in a notebook
     ``Table``  what the figures of every result are in: `Table.rows`, `Table.to_csv`, `Table.to_pandas`
     ``Column``  one column of a table
+    ``Range``  an amount between two bounds
+    ``Sum``  a sum with gaps: the range of what is known, and the items that it lacks
+    ``Verdict``  holds, exceeded, cannot tell
+    ``Check``  a limit, and the verdict on it
 
 Names and files
     ``compress``  names as a host list: ``gpu[08-10]``

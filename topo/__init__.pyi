@@ -34,6 +34,12 @@ from .hardware.devices import adapter_device as adapter_device
 from .hardware.devices import switch_device as switch_device
 from .hardware.speeds import SPEEDS as SPEEDS
 from .hostlist import compress as compress
+from .losses import Loss as Loss
+from .losses import Losses as Losses
+from .losses import find_losses as find_losses
+from .ports import PortUse as PortUse
+from .ports import count_ports as count_ports
+from .reach import Reach as Reach
 from .roles import apply_guids as apply_guids
 from .roles import apply_rules as apply_rules
 from .roles import read_role_rules as read_role_rules
@@ -44,6 +50,10 @@ from .room.panels import panels as panels
 from .room.racks import Layout as Layout
 from .schema.base import TrafficClass as TrafficClass
 from .schema.cluster import ClusterSpec as ClusterSpec
+from .sums import Check as Check
+from .sums import Range as Range
+from .sums import Sum as Sum
+from .sums import Verdict as Verdict
 from .table import Column as Column
 from .table import Table as Table
 from .table import format_seconds as format_seconds

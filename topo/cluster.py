@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from topo.counts import Counts, count
-from topo.errors import DesignError, SpecError, did_you_mean, plural, refusal
+from topo.errors import DesignError, Faults, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import is_fabric
 from topo.formats.text import read_text
@@ -25,7 +25,7 @@ from topo.formats.yaml import MAX_BYTES, Document, describe, given_document, rea
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.names import distinct_names
 from topo.room.cables import Cabling, choose_cables
-from topo.room.racks import Layout, place_devices
+from topo.room.racks import Layout, make_device, place_devices
 from topo.schema.cluster import ClusterSpec
 from topo.schema.validation import validate
 from topo.shapes.base import HostGroup
@@ -50,8 +50,8 @@ class Cluster(Shown):
     spec: ClusterSpec
     catalog: Catalog
     """Hardware: what ships, and the spec's own tables."""
-    path: str = ""
-    """File of the spec, which messages about its design begin with; empty where there is none."""
+    document: Document | None = None
+    """Text of the spec, in which messages about its design name lines; None where there is none."""
     sha256: str | None = None
     """Digest of the text that it was read from; None for a spec that had no text."""
 
@@ -77,21 +77,26 @@ class Cluster(Shown):
         DesignError
             When the design cannot be built; the message holds the arithmetic.
         """
-        with self._named():
-            groups = resolve_groups(self.spec, self.catalog)
+        with self._placed():
+            spec, groups = self.spec, resolve_groups(self.spec, self.catalog)
             if not any(group.count for group in groups):
-                raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count")
-            first, *others = _hung(self.spec, groups, self.catalog)
-            fabrics = [
-                replace(fabric, engine=self.spec.routing.engine)
-                for fabric in self.spec.network.compile(first, self.catalog, self.name)
-            ]
-            for (name, network), hung in zip(self.spec.networks.items(), others, strict=True):
-                with _of_network(name):
+                raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count", "nodes")
+            first, *others = _hung(spec, groups, self.catalog)
+            faults, fabrics = Faults(), list[Fabric]()
+            with faults.under("network"):
+                compiled = spec.network.compile(first, self.catalog, self.name)
+                fabrics += [replace(fabric, engine=spec.routing.engine) for fabric in compiled]
+            for (name, network), hung in zip(spec.networks.items(), others, strict=True):
+                with faults.under("networks", name), _of_network(name):
                     fabrics += network.network.compile(hung, self.catalog, f"{self.name}-{name}")
+            if faults.found and spec.floor is not None:  # what is wrong with the room is told in the same breath
+                for group, node in spec.nodes.items():
+                    with faults.under("nodes", group):
+                        make_device(group, node.model, self.catalog, spec.floor)
+            faults.refuse()
             fabrics.sort(key=lambda fabric: _is_ethernet(fabric, self.catalog))
-            named = distinct_names(fabrics, self.name, self.spec.nodes)
-            return tuple(replace(fabric, traffic=self.spec.traffic) for fabric in named)
+            named = distinct_names(fabrics, self.name, spec.nodes)
+            return tuple(replace(fabric, traffic=spec.traffic) for fabric in named)
 
     @cached_property
     def subnets(self) -> tuple[Fabric, ...]:
@@ -130,7 +135,7 @@ class Cluster(Shown):
         DesignError
             When the room cannot hold the cluster.
         """
-        with self._named():
+        with self._placed("floor"):
             return place_devices(self.fabrics, self.catalog, self.spec.floor) if self.spec.floor else None
 
     @cached_property
@@ -142,7 +147,7 @@ class Cluster(Shown):
         DesignError
             When a cable cannot reach.
         """
-        with self._named():
+        with self._placed("floor"):
             return choose_cables(self.fabrics, self.layout, self.catalog) if self.layout else None
 
     @cached_property
@@ -163,14 +168,16 @@ class Cluster(Shown):
         return count(self.fabrics, self.catalog)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Put the file of the spec before what is wrong with its design."""
+    def _placed(self, *keys: str) -> Iterator[None]:
+        """Put the place in the spec before each fault of its design, which is about these keys."""
         try:
             yield
         except DesignError as error:
-            if not self.path or str(error).startswith(f"{self.path}: "):
+            if self.document is None:
                 raise
-            raise DesignError(f"{self.path}: {error}") from None
+            where = self.document.where
+            placed = (replace(one, where=one.where or where(*keys, *one.at)) for one in error.faults)
+            raise DesignError(faults=placed) from None
 
 
 def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
@@ -307,7 +314,7 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
     spec = validate_spec(document, catalog, engines)
     if not document.text:
         return Cluster(spec, catalog)
-    return Cluster(spec, catalog, document.path, hashlib.sha256(document.text.encode()).hexdigest())
+    return Cluster(spec, catalog, document, hashlib.sha256(document.text.encode()).hexdigest())
 
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
@@ -352,7 +359,8 @@ def _of_network(name: str) -> Iterator[None]:
     try:
         yield
     except DesignError as error:
-        raise DesignError(f"networks.{name}: {error}") from None
+        named = (replace(fault, text=f"networks.{name}: {fault.text}") for fault in error.faults)
+        raise DesignError(faults=named) from None
 
 
 def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:

@@ -15,10 +15,14 @@ Anything else that escapes is a bug of ours: the command prints a traceback and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
+
+MOST_FAULTS = 20
+"""Faults of a design that are spelled out; the rest are counted."""
 
 
 class HeddleError(Exception):
@@ -82,10 +86,65 @@ class ToolError(HeddleError):
     """A program of the field (OpenSM, ibsim, ibdmchk) that is missing, or fails at what it was asked."""
 
 
+@dataclass(frozen=True)
+class Fault:
+    """One reason why a design cannot be built."""
+
+    text: str
+    """With the arithmetic."""
+    at: tuple[str | int, ...] = ()
+    """Keys in the spec that it is about, from where it was found."""
+    where: str = ""
+    """``file:line:column`` of those keys, as far as it is known."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.where else self.text
+
+
 class DesignError(HeddleError):
-    """A design that cannot be built: the message holds the arithmetic."""
+    """A design that cannot be built, with all its faults: each message holds the arithmetic."""
 
     exit_code = 1
+
+    def __init__(self, text: str = "", *at: str | int, faults: Iterable[Fault] = ()) -> None:
+        self.faults = tuple(faults) or (Fault(text, at),)
+        more = len(self.faults) - MOST_FAULTS
+        told = [str(fault) for fault in self.faults[:MOST_FAULTS]] + ([f"{more} more faults"] if more > 0 else [])
+        super().__init__("\n".join(told))
+
+
+class Faults:
+    """Collects the faults of a design, so that they are told all at once.
+
+    Examples
+    --------
+    >>> faults = Faults()
+    >>> for key in ("tree", "storage"):
+    ...     with faults.under(key):
+    ...         raise DesignError("short of 2 ports", "spines")
+    >>> faults.refuse()
+    Traceback (most recent call last):
+    topo.errors.DesignError: short of 2 ports
+    short of 2 ports
+    >>> faults.found[1].at
+    ('storage', 'spines')
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+
+    @contextmanager
+    def under(self, *keys: str | int) -> Iterator[None]:
+        """Keep the faults of what is done here, which is about these keys, and go on."""
+        try:
+            yield
+        except DesignError as error:
+            self.found += [replace(fault, at=(*keys, *fault.at)) for fault in error.faults]
+
+    def refuse(self) -> None:
+        """Raise what was found, if anything was."""
+        if self.found:
+            raise DesignError(faults=dict.fromkeys(self.found))
 
 
 class RoutingError(HeddleError):

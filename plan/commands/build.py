@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from plan.commands.options import as_json, output_folder, print_json, seed_option, spec_argument
+from plan.commands.options import STATUS, as_json, output_folder, print_json, seed_option, spec_argument
 from plan.render.progress import progress
 
 
@@ -19,7 +19,8 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """Compile, route, prove, measure, price and export a cluster.
 
     The folder is written whole or not at all, and an older plan in it is replaced. It is written even when the plan is
-    refused, so that you can look at what is wrong; only the exit status is 1 then.
+    refused, so that you can look at what is wrong; only the exit status is 1 then. It is 3 when nobody can tell whether
+    a budget holds, because a figure is unknown.
     """
     from plan.folder import check_replaceable, write_folder
 
@@ -45,5 +46,4 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
         where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
         tables = f", what OpenSM loads in {where}" if plan.subnets else ""
         click.echo(f"written to {output}: every figure in plan.json{tables}")
-    if not plan.holds:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(STATUS[plan.verdict])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json, spec_argument
+from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument
 from plan.render.progress import progress
-from topo import Finding, HeddleError, SpecError, plural
+from topo import Finding, HeddleError, SpecError, Verdict, plural
 
 if TYPE_CHECKING:
     from costmodel import Search
@@ -46,14 +46,15 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
-    click.echo(f"network {priced.network} + servers {priced.servers} = {priced.total} {priced.unit}")
+    click.echo(f"network {priced.network}, servers {priced.servers}, total {priced.total} {priced.unit}")
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:
         stated, failures = owning.stated, owning.failures_per_year
         click.echo(
-            f"{plural(stated.years, 'year')}: {owning.energy_kwh_per_year / 1e6:,.2f} GWh a year at PUE {stated.pue:g} "
-            f"cost {owning.energy_per_year:,.0f} {stated.currency}; with capital {owning.total} {stated.currency}"
+            f"{plural(stated.years, 'year')}: {owning.energy_kwh_per_year * 1e-6:,.2f} GWh a year at PUE "
+            f"{stated.pue:g} cost {owning.energy_per_year} {stated.currency}; with capital {owning.total} "
+            f"{stated.currency}"
         )
         click.echo(
             f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
@@ -110,7 +111,7 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     else:
         show(found)
     if winner is None:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(STATUS[found.verdict])
     if output is not None:
         comment = f"The cheapest of {plural(len(found.designs), 'design')} for {needs.name}: {winner.name}"
         write_file(output, format_spec(winner.spec, comment), new=True)
@@ -123,15 +124,16 @@ def show(found: Search) -> None:
 
     unit, winner = found.needs.currency, found.winner
     show_table(found.table)
-    click.echo("* on the front: no other is as good in price, power and bisection at once")
+    click.echo("* on the front: no other is known to be as good in price, power and bisection at once")
     if found.bound is not None and winner is not None and winner.price:
         click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
-    others = [design for design in found.designs if not design.meets_needs]
+    for design in found.undecided[:SHOWN]:
+        click.echo(f"cannot tell whether {design.name} does better: {found.why_not(design)}")
+    others = [design for design in found.designs if design.verdict is Verdict.EXCEEDED]
     click.echo(
         f"{plural(len(others), 'design')} missed a requirement, {len(found.refused):,} cannot be built; examples:"
     )
     for design in others[-SHOWN:]:
-        price = "unknown price" if design.price is None else f"{design.price:,.0f} {unit}"
-        click.echo(f"  {design.name} ({price}): {found.why_not(design)}")
+        click.echo(f"  {design.name} ({design.cost} {unit}): {found.why_not(design)}")
     for name, reason in list(found.refused.items())[:SHOWN]:
         click.echo(f"  {name}: {reason}")

@@ -47,7 +47,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
-    from plan.files import check_writable, write_file
+    from plan.files import check_suffix, check_writable, write_file
     from plan.inputs import read_plan
     from routing import prove
     from topo import count
@@ -58,6 +58,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
         plan = read_plan(spec)
         fabrics = plan.fabrics
         output = output or Path(f"{plan.name}.svg")
+        check_suffix(output, ".svg")
         check_writable(output, kind="SVG", magic=b"<svg")
         loads = None
         if simulation is not None:

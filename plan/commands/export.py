@@ -40,7 +40,7 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
     if format not in EXPORTS:
         hint = did_you_mean(format, EXPORTS)
         raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
-    from plan.files import check_writable, write_file
+    from plan.files import check_suffix, check_writable, write_file
     from plan.folder import check_replaceable, write_folder
     from plan.workshop import chunks
 
@@ -55,6 +55,7 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
             write_folder(output, {os.path.relpath(name, top): content for name, content in files.items()})
         elif output is not None:
             check_writable(output, [fabric])
+            check_suffix(output, Path(*files).suffix)
             write_file(output, *files.values())
     if output is None:
         whole = b"".join(chunks(*files.values()))

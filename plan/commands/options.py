@@ -12,11 +12,14 @@ from typing import TypeVar
 import click
 
 from plan.inputs import RoleFiles, RoutingFiles
-from topo import Finding, SpecError
+from topo import Finding, SpecError, Verdict
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 FILE = click.Path(path_type=Path)
+
+STATUS = {Verdict.HOLDS: 0, Verdict.EXCEEDED: 1, Verdict.CANNOT_TELL: 3}
+"""Exit status of each verdict on a plan."""
 
 
 def refuse_folder(context: click.Context, parameter: click.Parameter, path: Path) -> Path:

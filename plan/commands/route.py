@@ -131,5 +131,5 @@ def route(
             needed = plural(max(tables.sl2vl) + 1, "lane")
             click.echo(f"{needed}: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
-    if not plan.holds or (rehearsal and not rehearsal.holds):
+    if plan.refusals or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)

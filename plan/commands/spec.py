@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json, spec_argument
+from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument
 from topo import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
@@ -53,29 +53,28 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 @spec_argument
 @as_json
 def check(spec: Path, as_json: bool) -> int:
-    """Validate a spec, and count what it compiles into.
+    """Validate a spec, and say what comes of it.
 
-    Nothing is routed or written. Every error has its file, line and column, what was found there, and what was
-    expected. Exit status 1: the spec asks for more than its own budget allows.
+    That is what `plan build` says, without routing: parts, cost, power, what a single failure takes away, what is
+    unknown. Nothing is written. Every error has its file, line and column, what was found there, and what was
+    expected. Exit status 1: the spec asks for more than its own budget allows, or servers that must reach one another
+    do not; 3: nobody can tell whether a budget holds, because a figure is unknown.
     """
-    from costmodel import quote
     from plan.inputs import read_cluster
-    from topo import count
+    from plan.pipeline import CHECK, Plan, run
+    from plan.render.views import show_plan
+    from topo import Verdict, count
 
     cluster = read_cluster(spec)
-    exceeded = quote(cluster).exceeded
-    subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
+    plan = run(Plan(cluster.name, cluster, source=str(spec)), CHECK)
     if as_json:
-        found = {"ok": not exceeded, "name": cluster.name, "counts": cluster.counts.to_dict(), "subnets": subnets}
-        print_json(found | {"exceeded": exceeded})
-        return int(bool(exceeded))
-    click.echo(f"{spec}: {cluster.name} {'does not hold' if exceeded else 'holds'}")
-    for subnet in subnets:
-        counts = ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in subnet.items() if isinstance(n, int) and n)
-        click.echo(f"  subnet {subnet['name']}: {counts}")
-    for excess in exceeded:
-        click.echo(f"REFUSED, over budget: {excess}", err=True)
-    return int(bool(exceeded))
+        subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
+        print_json({"ok": plan.verdict.holds, "name": cluster.name, **plan.summary(), "subnets": subnets})
+        return STATUS[plan.verdict]
+    words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANNOT_TELL: "cannot be judged"}
+    click.echo(f"{spec}: {cluster.name} {words[plan.verdict]}")
+    show_plan(plan)
+    return STATUS[plan.verdict]
 
 
 @click.command()

@@ -2,8 +2,8 @@
 
 The workbook's formulas live, so that a buyer can change a price, a count or the spares. Sheets: the bill with its
 totals, what the parts draw, the cables by part and length and, where there is a floor plan, what stands in each rack.
-What has no price has an empty cell, and its amount stays empty: a gap, never a zero. The same plan gives the same
-bytes.
+What has no price has an empty cell, and its amount stays empty: a gap, never a zero. A total says "at least" as long as
+a line of it has a gap, and "unknown" while all have. The same plan gives the same bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
 from plan.render.tables import Formula, add_sheet
-from topo import Column, Layout, Table
+from topo import Column, Layout, Sum, Table
 
 CSV = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
@@ -57,7 +57,7 @@ def format_bom_xlsx(cost: Cost, power: Power, layout: Layout | None = None) -> b
         _add_power(book, power, total)
         add_sheet(book, "Cables", _cables(cost), (10, 32, 10, 10, 10))
         if layout is not None:
-            add_sheet(book, "Racks", _racks(layout), (10, 14, 8, 12, 120))
+            add_sheet(book, "Racks", _racks(layout), (10, 14, 8, 10, 12, 120))
     return buffer.getvalue()
 
 
@@ -71,18 +71,19 @@ def _add_bill(book: Workbook, cost: Cost, total: Any) -> None:
     last = len(rows)
     sums = [("network", NETWORK, cost.network), ("servers", SERVERS, cost.servers), ("total", (), cost.total)]
     for row, (name, kinds, amount) in enumerate(sums, start=last + 2):
-        _add_total(sheet, row, (name, cost.unit), last, (amount.low, amount.high), total, kinds)
-    row = last + 2 + len(sums)
-    sheet.write_string(row, 0, "gaps", total)
-    sheet.write_string(row, 1, "lines without a price that come with nothing else", total)
-    sheet.write_number(row, 3, len(cost.gaps), book.add_format({"num_format": "#,##0"}))
+        known = amount.known
+        figures = (None, None) if known is None else (known.low, known.high)
+        _add_total(sheet, row, (name, cost.unit), last, figures, [len(amount.missing)] * 2, total, kinds)
 
 
 def _add_power(book: Workbook, power: Power, total: Any) -> None:
     rows = [(row.line, row.typical_w, row.max_w, row.source) for row in power.lines]
     sheet = add_sheet(book, "Power", _computed("Power", POWER, rows), WIDTHS)
-    most = sum(row.line.count * (row.max_w or 0.0) for row in power.lines)
-    _add_total(sheet, len(rows) + 2, ("total",), len(rows), (power.total_w, most), total)
+    most = Sum.of((None if row.max_w is None else row.max_w * row.line.count, "") for row in power.lines)
+    totals = (power.total_w, most)
+    sums = [None if each.known is None else each.known.low for each in totals]
+    gaps = [len(each.missing) for each in totals]
+    _add_total(sheet, len(rows) + 2, ("total",), len(rows), sums, gaps, total)
 
 
 def _computed(title: str, names: Sequence[str], rows: Sequence[tuple[Line, Any, Any, str]]) -> Table:
@@ -117,13 +118,15 @@ def _racks(layout: Layout) -> Table:
     for device, rack in enumerate(layout.rack.tolist()):
         inside[rack].append(device)
     cells = []
-    for rack, (devices, watts) in enumerate(zip(inside, layout.power_by_rack().tolist(), strict=True)):
+    for rack, (devices, watts) in enumerate(zip(inside, layout.power_by_rack(), strict=True)):
         devices.sort(key=lambda device: int(layout.unit[device]))
         used = sum(layout.devices[device].rack_units for device in devices)
         shown = ", ".join(f"U{layout.unit[device]} {layout.devices[device].name}" for device in devices)
-        cells.append((layout.rack_name(rack), used, layout.floor.rack_units, watts, shown))
-    names = ("rack", "units in use", "of", "W", "devices, from below")
-    return _table("Racks", names, cells, ("", ",", ",", ",", ""))
+        known = watts.known and watts.known.low
+        least = "at least" if watts.missing else None
+        cells.append((layout.rack_name(rack), used, layout.floor.rack_units, least, known, shown))
+    names = ("rack", "units in use", "of", "power", "W", "devices, from below")
+    return _table("Racks", names, cells, ("", ",", ",", "", ",", ""))
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], digits: Sequence[str]) -> Table:
@@ -136,20 +139,36 @@ def _add_total(
     row: int,
     names: Sequence[str],
     last: int,
-    sums: tuple[float, float],
+    sums: Sequence[float | None],
+    gaps: Sequence[int],
     form: Any,
     kinds: Sequence[str] = (),
 ) -> None:
+    """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown."""
     for place, name in enumerate(names):
         sheet.write_string(row, place, name, form)
-    for place, value in zip((6, 7), sums, strict=True):
-        sheet.write_formula(row, place, _sum(place, last, kinds), form, value)
+    for place, value, missing in zip((6, 7), sums, gaps, strict=True):
+        found, unknown = _sum(place, last, kinds), _gaps(place - 2, last, kinds)
+        sheet.write_formula(row, place - 2, f'=IF({unknown}>0,"at least","")', form, "at least" if missing else "")
+        shown = "unknown" if value is None else value
+        sheet.write_formula(row, place, f'=IF(AND({unknown}>0,{found}=0),"unknown",{found})', form, shown)
 
 
 def _sum(column: int, last: int, kinds: Sequence[str]) -> str:
     """Return the formula that adds a column, or only its rows of some kinds."""
-    first, end = xl_rowcol_to_cell(1, column), xl_rowcol_to_cell(max(last, 1), column)
+    rows = _rows(column, last)
     if not kinds:
-        return f"=SUM({first}:{end})"
-    names = f"$A$2:$A${max(last, 1) + 1}"
-    return "=" + "+".join(f'SUMIF({names},"{kind}",{first}:{end})' for kind in kinds)
+        return f"SUM({rows})"
+    return "(" + "+".join(f'SUMIF({_rows(0, last)},"{kind}",{rows})' for kind in kinds) + ")"
+
+
+def _gaps(column: int, last: int, kinds: Sequence[str]) -> str:
+    """Return the formula that counts the empty cells of a column, of some kinds; what comes with others is no gap."""
+    of_kinds = "+".join(f'({_rows(0, last)}="{kind}")' for kind in kinds) or "1"
+    return f'SUMPRODUCT(({_rows(column, last)}="")*(LEFT({_rows(8, last)},5)<>"comes")*({of_kinds}))'
+
+
+def _rows(column: int, last: int) -> str:
+    """Return the cells of a column that hold lines."""
+    first, end = (xl_rowcol_to_cell(row, column, col_abs=True) for row in (1, max(last, 1)))
+    return f"{first}:{end}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,16 @@ import click
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import printable
-from topo import Column, Table, plural
+from topo import Column, Table, Verdict, plural
 
 if TYPE_CHECKING:
+    from costmodel import Quote
     from plan.opensm_lab.comparison import Contender
     from plan.opensm_lab.rehearsal import Rehearsal
     from plan.pipeline import Plan
     from plan.questions import Answers
     from routing import Bounds, FailureStudy, Proof, Quality, Routed
-    from topo import Counts, Fabric
+    from topo import Check, Counts, Fabric, PortUse
 
 FIRST = 20
 """Pairs that are shown of many."""
@@ -37,13 +39,20 @@ def show_plan(plan: Plan) -> None:
                 show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):
                 show_table(_telling(quality.uplink_table, "role"))
-    for gap in (*plan.quote.cost.gaps, *plan.quote.power.gaps) if plan.quote else ():
-        click.echo(f"not in the figures above: {gap}")
-    for kind in ("over budget", "missing", "credit loop"):
+    show_checks(plan.budget)
+    for kind in ("island", "missing", "credit loop"):
         for words in plan.refused(kind):
             click.echo(printable(f"REFUSED, {kind}: {words}"), err=True)
     if plan.advice:
         click.echo(f"REFUSED: {plan.advice}", err=True)
+
+
+def show_checks(checks: Iterable[Check]) -> None:
+    """Print the limits that do not hold, and those of which nobody can tell whether they do."""
+    words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
+    for check in checks:
+        if check.verdict in words:
+            click.echo(printable(f"{words[check.verdict]}: {check.what}: {check.text}"), err=True)
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -67,12 +76,56 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield from _contention(quality)
     for fabric in plan.fabrics[len(plan.subnets) :]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
+    if plan.ports is not None:
+        yield from _used(plan.ports)
+    if plan.bill is not None:
+        rows = plan.bill.cable_table.rows()
+        yield "cables", ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
+    if plan.losses is not None:
+        worst, of_all = plan.losses.worst, plan.losses.largest
+        for loss in sorted(worst, key=lambda loss: loss is not of_all):
+            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
     if plan.quote is not None:
-        cost, power = plan.quote.cost, plan.quote.power
-        money = {name: f"{getattr(cost, name).middle:,.0f}" for name in ("network", "servers", "total")}
-        unit = f"relative {cost.unit}"
-        yield "cost", f"network {money['network']} + servers {money['servers']} = {money['total']} {unit}"
-        yield "power", f"{power.total_w / 1e3:,.1f} kW (network {power.network_w / 1e3:,.1f} kW)"
+        yield from _priced(plan.quote)
+    unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
+    unknown += plan.losses.unknown if plan.losses is not None else ()
+    if unknown:
+        yield "unknown", "; ".join(unknown)
+
+
+def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
+    """Yield how far each class of switches tapers, and its free ports."""
+    tapers = [
+        f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up)"
+        for row in ports.classes
+        if row.taper is not None
+    ]
+    if tapers:
+        yield "taper", ", ".join(tapers)
+    yield "free ports", ", ".join(f"{row.free:,} of {row.ports:,} ({row.role} {row.model})" for row in ports.classes)
+
+
+def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
+    """Yield what a plan costs and draws."""
+    cost, power = quote.cost, quote.power
+    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total} (relative {cost.unit})"
+    typical = f"{power.total_w * 1e-3:,.1f} kW typically (network {power.network_w * 1e-3:,.1f} kW)"
+    yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f} kW planned {power.basis}"
+
+
+def _unknown(quote: Quote) -> Iterator[str]:
+    """Yield which figures of which parts are unknown, each part once."""
+    power = quote.power.lines
+    for what, lines in (
+        (f"price in {quote.cost.unit}", [row.line for row in quote.cost.lines if row.is_gap]),
+        ("typical power", [row.line for row in power if row.typical_w is None]),
+        ("maximum power", [row.line for row in power if row.max_w is None]),
+    ):
+        parts: Counter[str] = Counter()
+        for line in lines:
+            parts[line.item] += line.count
+        if parts:
+            yield f"{what} of {', '.join(f'{number:,} x {item}' for item, number in parts.items())}"
 
 
 def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:

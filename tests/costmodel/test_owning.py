@@ -17,10 +17,10 @@ def test_energy_by_hand(catalog: Catalog, published: Published) -> None:
     stated = Owning(years=5, pue=1.5, price_per_kwh=0.1, currency="USD")
     failures = expected_failures(count([tree(20)], catalog), published)
     owned = CostOfOwning(stated, bill.price("USD"), bill.power, failures)
-    assert owned.energy_kwh_per_year == pytest.approx(42 * 1.5 * 8_766)
-    assert owned.energy_per_year == pytest.approx(42 * 1.5 * 8_766 * 0.1)
-    assert owned.total.low == pytest.approx(10 * 199_000 + 5 * owned.energy_per_year)
-    assert owned.total.high == pytest.approx(10 * 200_000 + 5 * owned.energy_per_year)
+    assert owned.energy_kwh_per_year.middle == pytest.approx(42 * 1.5 * 8_766)
+    assert owned.energy_per_year.middle == pytest.approx(42 * 1.5 * 8_766 * 0.1)
+    energy = 5 * owned.energy_per_year.middle
+    assert owned.total.bounds == pytest.approx([10 * 199_000 + energy, 10 * 200_000 + energy])
     assert owned.to_dict()["gaps"] == []
 
 

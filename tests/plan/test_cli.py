@@ -109,7 +109,7 @@ def test_design_that_does_not_close_is_refused_with_its_arithmetic(
     file.write_text(text.replace("count: 1200", "count: 1250"), encoding="utf-8")
     assert run(["check", str(file)]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"{file}: ")
+    assert said.startswith(f"{file}:21:3: ")
     assert "625" in said
     assert "180" in said
 

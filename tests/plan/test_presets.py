@@ -94,7 +94,7 @@ def test_a_preset_becomes_a_whole_plan(name):
     plan = run(Plan(name, read_preset(name)), PASSES)
 
     assert plan.refusals == ()
-    assert plan.holds
+    assert plan.verdict == "holds"
     assert all(np.isfinite(quality.ebb) for quality in plan.qualities)
 
 

@@ -27,6 +27,7 @@ from ruamel.yaml.events import (
     ScalarEvent,
 )
 
+import topo  # what leads to other rooms goes through the front door
 from topo.errors import SpecError, refusal
 from topo.formats.text import read_text
 
@@ -39,6 +40,9 @@ MAX_VALUES = 20_000
 """Scalars, lists and mappings in one file, those that aliases repeat included."""
 MAX_KEY = 200
 """Characters of a key, or digits of a number."""
+
+PRESET = "preset "
+"""What the name of a file that ships begins with in messages."""
 
 Scalar = str | int | float | bool | None
 
@@ -93,8 +97,7 @@ class Document:
         if not self.path:
             keys = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != KEY)
             return keys.removeprefix(".") or "spec"
-        line, column = self.position(*path)
-        return f"{self.path}:{line}:{column}"
+        return place(self.path, self.position(*path))
 
     def position(self, *path: str | int) -> Position:
         """Return line and column of a value or key as far as a path leads; zeros where there is no text."""
@@ -102,8 +105,17 @@ class Document:
 
 
 def read_yaml(path: Path) -> Document:
-    """Read a YAML file; see `parse_yaml` for what it may hold and `read_text` for what may be read."""
-    return parse_yaml(read_text(path, MAX_BYTES), str(path))
+    """Read a YAML file; see `parse_yaml` for what it may hold and `read_text` for what may be read.
+
+    Messages name a file that ships as the preset that it is: nobody looks into an installed package.
+    """
+    shipped = path.is_relative_to(topo.config_root())
+    return parse_yaml(read_text(path, MAX_BYTES), f"{PRESET}{path.stem}" if shipped else str(path))
+
+
+def place(path: str, at: Position) -> str:
+    """Return ``file:line:column``, or ``preset NAME, line L, column C``."""
+    return f"{path}, line {at[0]}, column {at[1]}" if path.startswith(PRESET) else f"{path}:{at[0]}:{at[1]}"
 
 
 def parse_yaml(text: str, path: str) -> Document:
@@ -332,7 +344,7 @@ class _Composer:
             raise self.refusal(at, f"the tag {shown}", "a plain value", "Tags are not read; quote what is text.")
 
     def refusal(self, at: Position, found: str, expected: str, hint: str = "") -> SpecError:
-        return refusal(f"{self.path}:{at[0]}:{at[1]}", found, expected, hint)
+        return refusal(place(self.path, at), found, expected, hint)
 
 
 def describe(value: Any) -> str:

@@ -108,7 +108,26 @@ class HardwareModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwitchModel(HardwareModel):
+class PoweredModel(HardwareModel):
+    """What stands in a rack and draws power."""
+
+    rack_units: Whole | None = None
+    power_typical_w: Number | None = None
+    """Of a server the mean under load, of a switch without optics."""
+    power_max_w: Number | None = None
+    """Of a switch with a full panel of optics."""
+
+    runs_on_one_feed: YesNo | None = None
+    """Whether it goes on at full power when one of the two feeds that its power supplies hang on fails."""
+
+    @property
+    def planned_w(self) -> float | None:
+        """What planning takes: the maximum, or the typical power where that is unknown."""
+        return self.power_typical_w if self.power_max_w is None else self.power_max_w
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchModel(PoweredModel):
     """A switch: a box with one chip, or a frame with many."""
 
     radix: Whole
@@ -133,19 +152,14 @@ class SwitchModel(HardwareModel):
     """Chips of a frame that link its leaf chips."""
     chip_radix: Whole | None = None
     """Ports of each chip of a frame."""
-    rack_units: Whole | None = None
     latency_ns: Number | None = None
     """Port to port."""
-    power_typical_w: Number | None = None
-    """Without optics."""
-    power_max_w: Number | None = None
-    """With a full panel of optics."""
     power_port_w: Number | None = None
     """The most that a port gives to what is plugged in."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeModel(HardwareModel):
+class NodeModel(PoweredModel):
     """A server."""
 
     role: ServerRole
@@ -176,10 +190,6 @@ class NodeModel(HardwareModel):
     ssd_read_latency_us: Number | None = None
     """Of a read, before its bytes flow."""
     ssd_write_latency_us: Number | None = None
-    rack_units: Whole | None = None
-    power_typical_w: Number | None = None
-    """Mean under load."""
-    power_max_w: Number | None = None
     gemm_tf32_tflops: Number | None = None
     """Measured, one GPU."""
     gemm_fp16_tflops: Number | None = None

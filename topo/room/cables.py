@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from topo.errors import DesignError
+from topo.errors import DesignError, Fault
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import CableModel
@@ -130,6 +130,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     optics: dict[str, int] = {}
     optic = [np.full(fabric.n_ports, -1, np.int32) for fabric in fabrics]
     numbered = 0
+    faults: list[Fault] = []
     for joined in _joined_cages(fabrics, fronts, catalog):
         longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
         route_m = float(routes[longest[0]][longest[1]])
@@ -138,10 +139,12 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
         if chosen is None:
             fabric = fabrics[longest[0]]
             a, b = fabric.links[longest[1]].tolist()
-            raise DesignError(
+            text = (
                 f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m:.1f} m, and no {_speed(fabric, a)} "
                 "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
             )
+            faults.append(Fault(text))
+            continue
         together: dict[object, int] = {}  # what links share that are in one cable, with its number from here
         for subnet, link in joined:
             ports = fabrics[subnet].links[link].tolist()
@@ -157,6 +160,8 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
             part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
             cable[subnet][link] = numbered + together.setdefault(shared, len(together))
         numbered += len(together)
+    if faults:
+        raise DesignError(faults=faults)
     return tuple(
         Cabling(tuple(parts[n]), part[n], cable[n], routes[n], tuple(optics), optic[n], fronts[n].cage)
         for n in range(len(fabrics))

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.errors import DesignError, did_you_mean, plural
+from topo.errors import DesignError, Faults, did_you_mean, plural
 from topo.fabric import Fabric, Kind, frozen
 from topo.hardware.catalog import Catalog
 from topo.schema.base import SpecModel, spelled
 from topo.schema.units import Metres, Watts
+from topo.sums import Check, Sum, Verdict, listed
 from topo.table import Column, Shown, Table
 
 RACK_UNIT_M = 0.04445
@@ -87,8 +88,10 @@ class Device:
     name: str
     model: str
     rack_units: int
-    power_w: float
-    """At most, as far as it is known, else typically; 0 where neither is."""
+    power_w: float | None
+    """At most, or typically where the maximum is unknown; None where both are."""
+    at_most: bool
+    """Whether its power is its maximum."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,26 @@ class Layout(Shown):
         """Name of a rack by row and place: ``R02-11``, both from 1."""
         return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
 
-    def power_by_rack(self) -> NDArray[np.float64]:
-        """(R,) float64, W that the devices of each rack draw."""
-        watts = np.array([device.power_w for device in self.devices])
-        return np.bincount(self.rack, watts, self.n_racks).astype(np.float64)
+    def power_by_rack(self) -> list[Sum]:
+        """Return W that the devices of each rack draw, each at its maximum, or typically where that is unknown."""
+        inside: list[list[tuple[float | None, str]]] = [[] for _ in range(self.n_racks)]
+        for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
+            inside[rack].append((device.power_w, device.name))
+        return [Sum.of(devices) for devices in inside]
+
+    def check_power(self) -> Check | None:
+        """Hold the rack that draws the most against the power that the floor allows; None where it states none."""
+        limit = self.floor.most_power
+        if limit is None:
+            return None
+        racks = self.power_by_rack()
+        fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
+        typical = sorted({device.model for device in self.devices if not device.at_most and device.power_w is not None})
+        unknown = sorted({device.model for device in self.devices if device.power_w is None})
+        basis = f"; typical, for want of the maximum, for {listed(typical)}" if typical else ""
+        lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
+        text = f"{fullest} W in the fullest rack at maximum power{basis}{lacking}, {limit:,.0f} W allowed"
+        return Check("rack power", Verdict.all_of(rack.against(limit) for rack in racks), text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return where every device stands as plain values."""
@@ -200,6 +219,7 @@ def _devices(
     devices: list[Device] = []
     index: dict[tuple[object, ...], int] = {}
     node_device: list[NDArray[np.int32]] = []
+    faults, refused = Faults(), set[str]()
     for subnet, fabric in enumerate(fabrics):
         mine = np.empty(fabric.n_nodes, np.int32)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
@@ -220,13 +240,26 @@ def _devices(
                 raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
             if key not in index:
                 index[key] = len(devices)
-                devices.append(_device(name, model, catalog, floor))
+                told = len(faults.found)
+                if model not in refused:
+                    with faults.under():
+                        devices.append(make_device(name, model, catalog, floor))
+                if len(faults.found) > told:
+                    refused.add(model)  # one device of a model is enough to name
             mine[node] = index[key]
         node_device.append(mine)
+    faults.refuse()
     return devices, node_device
 
 
-def _device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
+def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
+    """Look up what stands in a rack.
+
+    Raises
+    ------
+    DesignError
+        When its height is unknown, or it is higher than a rack or draws more than one may.
+    """
     hardware = catalog.switches.get(model) or catalog.nodes.get(model)
     if hardware is None or hardware.rack_units is None:
         raise DesignError(f"{name} ({model or 'of no known model'}) has no height: give its `rack_units` in a catalog")
@@ -234,13 +267,10 @@ def _device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device
         raise DesignError(
             f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
         )
-    power = hardware.power_max_w or hardware.power_typical_w or 0.0
-    if floor.most_power is not None:
-        if not power:
-            raise DesignError(f"{name} ({model}) has no known power: give `power_max_w` in a catalog, or no limit")
-        if power > floor.most_power:
-            raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.most_power:,.0f} W")
-    return Device(name, model, hardware.rack_units, power)
+    power = hardware.planned_w
+    if floor.most_power is not None and power is not None and power > floor.most_power:
+        raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.most_power:,.0f} W")
+    return Device(name, model, hardware.rack_units, power, hardware.power_max_w is not None)
 
 
 def _order(
@@ -372,14 +402,19 @@ class _Filling:
         return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
 
     def can_power(self, index: int, place: int) -> bool:
-        most = self.floor.most_power
-        return most is None or self.drawn.get(place, 0.0) + self.devices[index].power_w <= most
+        most, drawn = self.floor.most_power, self.drawn.get(place, 0.0)
+        return most is None or not drawn or drawn + self.draw(index) <= most
+
+    def draw(self, index: int) -> float:
+        """Return the power of a device; one of unknown power takes all that a rack may draw, and stands alone."""
+        power = self.devices[index].power_w
+        return (self.floor.most_power or 0.0) if power is None else power
 
     def put(self, index: int, place: int, unit: int) -> None:
         device = self.devices[index]
         self.place[index], self.unit[index] = place, unit
         self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
-        self.drawn[place] = self.drawn.get(place, 0.0) + device.power_w
+        self.drawn[place] = self.drawn.get(place, 0.0) + self.draw(index)
 
 
 def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:

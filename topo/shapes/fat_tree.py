@@ -155,7 +155,9 @@ class FatTree(ShapeModel):
         if self.levels != 3:
             for key in ("cores", "core_switch", "leaves_per_pod"):
                 if getattr(self, key) is not None:
-                    raise DesignError(f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out")
+                    raise DesignError(
+                        f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out", key
+                    )
         up = self.spines * self.parallel if self.spines and self.parallel else _up(leaf_radix, self.oversubscription)
         down = leaf_radix - up
         if self.oversubscription > 1:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.errors import DesignError
+from topo.errors import DesignError, Faults
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.shapes.base import (
@@ -53,11 +53,14 @@ class Planes(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile each plane into a subnet."""
+        faults = Faults()
         for group in groups:
             if group.adapters % self.planes:
                 fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
                 terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
-                refuse_uneven(terms, f"{self.planes} planes", fitting)
+                with faults.under("planes"):
+                    refuse_uneven(terms, f"{self.planes} planes", fitting)
+        faults.refuse()
         return tuple(
             self.tree.compile_one(
                 [
@@ -87,7 +90,8 @@ class Rail(ShapeModel):
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile the rails, and the storage fabric beside them where there is one."""
         if self.tree.leaves or self.tree.leaves_per_pod:
-            raise DesignError("`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out")
+            text = "`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out"
+            raise DesignError(text, "tree", "leaves" if self.tree.leaves else "leaves_per_pod")
         _, grafts = size_grafts(self.tree.grafts, each_adapter(groups), catalog)
         grafted = {rail.name for graft in grafts for rail in graft.rails}
         nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in grafted]
@@ -98,13 +102,16 @@ class Rail(ShapeModel):
         if any(group.adapters != rails for group in nodes):
             raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
         beside = [] if self.storage else each_adapter(others)
-        fabric = self._rails(nodes, rails, beside, grafts, catalog, name)
-        if not self.storage:
-            return (fabric,)
-        storage_side = [  # the compute nodes with their storage adapters, numbered after those of the rails
-            _storage_side(group, catalog) for group in nodes
-        ]
-        return (fabric, *self.storage.compile([*storage_side, *others], catalog, f"{name}-storage"))
+        faults, fabrics = Faults(), []
+        with faults.under():
+            fabrics.append(self._rails(nodes, rails, beside, grafts, catalog, name))
+        if self.storage:
+            # The compute nodes with their storage adapters, numbered after those of the rails.
+            storage_side = [_storage_side(group, catalog) for group in nodes]
+            with faults.under("storage"):
+                fabrics += self.storage.compile([*storage_side, *others], catalog, f"{name}-storage")
+        faults.refuse()
+        return tuple(fabrics)
 
     def _rails(
         self,
@@ -128,7 +135,8 @@ class Rail(ShapeModel):
             raise DesignError(
                 f"a unit of {self.unit_nodes} nodes needs as many ports of each of its leaves, which have {size.down} "
                 f"of {size.leaf_radix} left beside {size.leaf_radix - size.down} uplinks: take units of at most "
-                f"{size.down}"
+                f"{size.down}",
+                "unit_nodes",
             )
         placed: list[NDArray[np.int64]] = []
         for rail in range(rails):

@@ -152,5 +152,32 @@ def test_what_a_person_reads_names_all_nodes_and_never_writes_zero_point_zero_me
 
     said = capsys.readouterr().out
     assert "16 GPU nodes (128 GPUs), 2 storage, 2 management" in said
-    assert "42.9 kW (network 1.5 kW)" in said
+    assert "42.9 kW typically (network 1.5 kW)" in said
     assert "on 1 lane, at most" in said
+
+
+BUDGETS = [
+    ("dgx-b200", 48, "50 kW", 1, False),  # the maximum is known, and no typical power
+    ("dgx-b200", 2, "50 kW", 0, True),
+    ("hgx-h800", 2, "10 MW", 3, None),  # neither is known
+    ("hgx-h800", 2, "100 W", 1, False),  # the switches alone take more
+]
+
+
+@pytest.mark.parametrize(("model", "count", "power", "status", "holds"), BUDGETS)
+def test_what_is_unknown_holds_no_budget(tmp_path, capsys, model, count, power, status, holds):
+    spec = tmp_path / "pod.yaml"
+    spec.write_text(
+        f"name: pod\nnodes: {{gpu: {{model: {model}, count: {count}}}}}\n"
+        f"network: {{shape: fat-tree, switch: QM8700}}\nbudget: {{power: {power}}}\n"
+    )
+    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == status
+    found = capsys.readouterr()
+    assert ("CANNOT TELL whether the budget holds: power" in found.err) == (status == 3)
+    plan = json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert plan["holds"] is holds
+    assert plan["budget"][0]["verdict"] == {0: "holds", 1: "exceeded", 3: "cannot tell"}[status]
+    assert plan["cost"]["servers"] is None
+    assert "servers unknown" in found.out
+    assert run(["check", str(spec), "--json"]) == status
+    assert json.loads(capsys.readouterr().out)["ok"] is holds

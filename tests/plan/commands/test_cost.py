@@ -70,7 +70,7 @@ def test_optimise_without_a_way_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert run(["optimise", str(needs), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["winner"] is None
-    assert all("switches, 100 allowed" in d["why_not"] or "needed" in d["why_not"] for d in document["designs"])
+    assert all("planned, 100 allowed" in d["why_not"] or "needed" in d["why_not"] for d in document["designs"])
 
 
 @pytest.mark.parametrize("command", ["cost", "compare", "optimise"])

@@ -30,7 +30,8 @@ def check_room(layout: Layout) -> None:
         taken |= units
         assert 1 <= unit <= layout.floor.rack_units + 1 - device.rack_units
     if layout.floor.rack_power is not None:
-        assert layout.power_by_rack().max() <= layout.floor.rack_power
+        assert all(rack.middle <= layout.floor.rack_power for rack in layout.power_by_rack())
+        assert layout.check_power().verdict == "holds"
     places = list(zip(layout.row.tolist(), layout.column.tolist(), strict=True))
     assert len(set(places)) == layout.n_racks
     assert len({layout.rack_name(rack) for rack in range(layout.n_racks)}) == layout.n_racks
@@ -240,7 +241,7 @@ def test_a_rack_draws_what_its_feeds_give_when_one_fails() -> None:
         plan = floor(feeds={"power": "10 kW", "spare": spare})
         assert plan.most_power == watts
         layout = place_devices([fabric], CATALOG, plan)
-        assert watts - 2_500 < layout.power_by_rack().max() <= watts
+        assert watts - 2_500 < max(rack.middle for rack in layout.power_by_rack()) <= watts
     assert floor(feeds={"power": "10 kW"}, rack_power="6 kW").most_power == 6_000
     with pytest.raises(DesignError, match="draws 2,500 W, and a rack may draw 2,000 W"):
         place_devices([fabric], CATALOG, floor(feeds={"power": "2 kW"}))

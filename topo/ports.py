@@ -1,0 +1,88 @@
+"""How the ports of switches are used: towards servers, up, and free, by class of switch; and how far a tree tapers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from topo.errors import plural
+from topo.fabric import Fabric, Role
+from topo.table import Column, Shown, Table
+
+
+@dataclass(frozen=True)
+class PortClass:
+    """Switches of one role and model, over all subnets."""
+
+    role: str
+    model: str
+    switches: int
+    ports: int
+    down: int
+    """Ports to adapters, or to switches of a lower level."""
+    up: int
+    """Ports to switches of a higher level."""
+    across: int
+    """Ports to switches of the same level."""
+    free: int
+    """Ports without a cable."""
+
+    @property
+    def taper(self) -> float | None:
+        """Oversubscription: ports down for each port up; None where none lead up."""
+        return self.down / self.up if self.up else None
+
+
+@dataclass(frozen=True)
+class PortUse(Shown):
+    """Classes of switches with the use of their ports."""
+
+    classes: tuple[PortClass, ...]
+
+    def _brief(self) -> str:
+        return plural(len(self.classes), "class", "classes") + " of switches"
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the classes as plain values, as ``plan.json`` has them."""
+        return [asdict(row) | {"taper": row.taper} for row in self.classes]
+
+    @property
+    def table(self) -> Table:
+        """The classes as a table."""
+        names = ("role", "model", "switches", "ports", "down", "up", "across", "free")
+        columns = [Column(name, [getattr(row, name) for row in self.classes]) for name in names]
+        return Table("ports", (*columns, Column("taper", [row.taper for row in self.classes], digits=".3g")))
+
+
+def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
+    """Count how the ports of all switches are used, by role and model.
+
+    Examples
+    --------
+    >>> import topo
+    >>> leaf, spine = topo.count_ports(topo.preset("lab-20").fabrics).classes
+    >>> leaf.taper, leaf.free, spine.free
+    (0.55, 18, 40)
+    """
+    found: dict[tuple[int, str], np.ndarray[Any, np.dtype[np.int64]]] = {}
+    for fabric in fabrics:
+        ports = np.arange(fabric.first_adapter_port)
+        node, far = fabric.port_node[ports], fabric.peer_node[ports]
+        step = np.sign(fabric.level[far] - fabric.level[node]).astype(int)
+        step[(far >= fabric.n_switches)] = -1
+        use = np.where(far < 0, 3, step + 1)  # down, across, up, free
+        for key in sorted({(int(fabric.role[n]), int(fabric.model[n])) for n in range(fabric.n_switches)}):
+            mine = (fabric.role[node] == key[0]) & (fabric.model[node] == key[1])
+            of_it = (fabric.role == key[0]) & (fabric.model == key[1])
+            counted = np.array([np.count_nonzero(of_it), *np.bincount(use[mine], minlength=4)])
+            name = key[0], fabric.models[key[1]] if key[1] >= 0 else "unknown"
+            found[name] = found.get(name, np.zeros(5, np.int64)) + counted
+    return PortUse(
+        tuple(
+            PortClass(Role(role).name.lower(), model, switches, down + across + up + free, down, up, across, free)
+            for (role, model), (switches, down, across, up, free) in ((k, v.tolist()) for k, v in sorted(found.items()))
+        )
+    )

@@ -1,0 +1,192 @@
+"""Sums over what is known, with the items that they lack, and what a limit says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Range:
+    """An amount that is known to lie between two bounds.
+
+    Examples
+    --------
+    >>> import topo
+    >>> print(topo.Range(14_000, 18_700) * 2 + topo.Range(1_000, 1_000))
+    29,000 to 38,400
+    """
+
+    low: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, factor: float) -> Range:
+        return Range(self.low * factor, self.high * factor)
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range: what one number has to stand for it."""
+        return (self.low + self.high) / 2
+
+    def __format__(self, digits: str) -> str:
+        digits = digits or ",.0f"
+        return format(self.low, digits) if self.low == self.high else f"{self.low:{digits}} to {self.high:{digits}}"
+
+    def __str__(self) -> str:
+        return format(self, "")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum with gaps: what is known of it, and the items that it lacks. An unknown item is never counted as 0.
+
+    Examples
+    --------
+    >>> import topo
+    >>> switches, servers = topo.Sum(topo.Range(600, 700)), topo.Sum(None, ("4 x dgx-b200",))
+    >>> print(switches)
+    600 to 700
+    >>> print(switches + servers)
+    at least 600 to 700
+    >>> print(servers)
+    unknown
+    """
+
+    known: Range | None = Range(0.0, 0.0)
+    """Of the items that are known; None where there are items and none of them is known."""
+    missing: tuple[str, ...] = ()
+    """The items whose amount is unknown, in words."""
+
+    @classmethod
+    def of(cls, amounts: Iterable[tuple[Range | float | None, str]]) -> Sum:
+        """Add up amounts, each with the name of its item; None is unknown.
+
+        Examples
+        --------
+        >>> import topo
+        >>> print(topo.Sum.of([(250.0, "a switch"), (None, "a server")]))
+        at least 250
+        """
+        known, missing = [], []
+        for amount, name in amounts:
+            if amount is None:
+                missing.append(name)
+            else:
+                known.append(amount if isinstance(amount, Range) else Range(amount, amount))
+        return cls(sum(known, Range(0.0, 0.0)) if known or not missing else None, tuple(missing))
+
+    def __add__(self, other: Sum) -> Sum:
+        # A sum of no items at all is 0, and adds nothing to what is known of the other.
+        empty = Sum()
+        if empty in (self, other):
+            return other if self == empty else self
+        known = [part.known for part in (self, other) if part.known is not None]
+        return Sum(sum(known, Range(0.0, 0.0)) if known else None, self.missing + other.missing)
+
+    def __mul__(self, factor: float) -> Sum:
+        return Sum(None if self.known is None else self.known * factor, self.missing)
+
+    @property
+    def middle(self) -> float | None:
+        """The middle of the range, where no item is missing."""
+        return None if self.missing or self.known is None else self.known.middle
+
+    def against(self, limit: float) -> Verdict:
+        """Hold the sum against an upper limit.
+
+        Examples
+        --------
+        >>> import topo
+        >>> some = topo.Sum(topo.Range(600, 700), ("4 x dgx-b200",))
+        >>> print(some.against(500), some.against(1_000), topo.Sum(some.known).against(1_000), sep=", ")
+        exceeded, cannot tell, holds
+        """
+        if self.known is not None and self.known.low > limit:
+            return Verdict.EXCEEDED
+        return Verdict.CANNOT_TELL if self.missing or self.known is None or self.known.high > limit else Verdict.HOLDS
+
+    def __format__(self, digits: str) -> str:
+        known = "unknown" if self.known is None else f"{self.known:{digits}}"
+        return f"at least {known}" if self.missing and self.known is not None else known
+
+    def __str__(self) -> str:
+        return format(self, "")
+
+    @property
+    def bounds(self) -> list[float] | None:
+        """Least and highest amount of what is known; None where nothing is."""
+        return None if self.known is None else [self.known.low, self.known.high]
+
+
+class Verdict(StrEnum):
+    """What is known of a limit: it holds, it is exceeded, or nobody can tell because an item is unknown."""
+
+    HOLDS = "holds"
+    EXCEEDED = "exceeded"
+    CANNOT_TELL = "cannot tell"
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the limit holds; None where nobody can tell."""
+        return None if self is Verdict.CANNOT_TELL else self is Verdict.HOLDS
+
+    @classmethod
+    def all_of(cls, verdicts: Iterable[Verdict]) -> Verdict:
+        """Return the verdict on several limits at once: exceeded if one is, else cannot tell if one cannot.
+
+        Examples
+        --------
+        >>> import topo
+        >>> print(topo.Verdict.all_of([topo.Verdict.HOLDS, topo.Verdict.CANNOT_TELL]))
+        cannot tell
+        """
+        given = set(verdicts)
+        return next((verdict for verdict in (cls.EXCEEDED, cls.CANNOT_TELL) if verdict in given), cls.HOLDS)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A limit, and what is known of it."""
+
+    what: str
+    """What is limited, such as ``power``."""
+    verdict: Verdict
+    text: str
+    """What is planned and what is allowed, with what is unknown."""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the check as plain values."""
+        return {"what": self.what, "verdict": str(self.verdict), "text": self.text}
+
+
+def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:
+    """Return sums by name as plain values: the middle of what is known, null where nothing is, and which lack an item.
+
+    Examples
+    --------
+    >>> sums_to_dict({"network": Sum(Range(600, 700)), "total": Sum(Range(600, 700), ("4 x dgx-b200",))})
+    {'network': 650.0, 'total': 650.0, 'ranges': {'network': [600, 700], 'total': [600, 700]}, 'at_least': ['total']}
+    """
+    return {
+        **{name: amount.known and amount.known.middle for name, amount in sums.items()},
+        "ranges": {name: amount.bounds for name, amount in sums.items()},
+        "at_least": [name for name, amount in sums.items() if amount.missing],
+    }
+
+
+def listed(names: Iterable[str], shown: int = 4) -> str:
+    """Return names as text, the first of them if there are many.
+
+    Examples
+    --------
+    >>> listed("abcdef")
+    'a, b, c, d and 2 more'
+    """
+    all_names = list(names)
+    more = len(all_names) - shown
+    return ", ".join(all_names[:shown]) + (f" and {more} more" if more > 0 else "")
