@@ -15,16 +15,18 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.errors import plural
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import SwitchModel
+from topo.table import Brief
 
 PLUG_LANES = 4
 """Lanes in each direction of a fibre with an MPO-12 plug; two wavelengths for each in a duplex one."""
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(Brief):
     """The panels of all boxes of one subnet. P ports; numbers are unique over all subnets of the cluster."""
 
     cage: NDArray[np.int32]
@@ -39,6 +41,11 @@ class Panel:
     """(P,) shape of the cage, such as ``OSFP``; empty where the catalog does not tell."""
     labels: tuple[str, ...]
     """(P,) the port as it is printed on a switch, ``21``, ``11/1`` or ``sw11p1``, and ``mlx5_0:1`` in a server."""
+
+    def _brief(self) -> str:
+        return (
+            f"of {plural(len(self.labels), 'port')} in {plural(len(set(self.cage[self.cage >= 0].tolist())), 'cage')}"
+        )
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
