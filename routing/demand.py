@@ -136,7 +136,7 @@ def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.floa
     >>> routing.demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max()
     True
     """
-    net = _net(routed.fabric, routed, demand, np.zeros(0, np.int32))
+    net = _net(Routed.given(routed).fabric, routed, demand, np.zeros(0, np.int32))
     return _load(net, np.array(routed.tables.lft.T, order="C"))
 
 
@@ -170,7 +170,7 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     >>> float(routing.demand_load(routing.fit_traffic(routed, demand), demand).max())
     1.0
     """
-    fabric, tables = routed.fabric, routed.tables
+    fabric, tables = Routed.given(routed).fabric, routed.tables
     proof = prove(routed, "all")
     if proof.credit_loops:
         proof = prove(routed, "adapters")

@@ -57,7 +57,7 @@ class EndNames:
     @classmethod
     def of(cls, routed: Routed) -> EndNames:
         """Collect the names."""
-        fabric, lid = routed.fabric, routed.tables.lid
+        fabric, lid = Routed.given(routed).fabric, routed.tables.lid
         found = cls(routed, {}, {}, {})
         for end in np.flatnonzero(lid).tolist():
             node = int(fabric.end_node[end])

@@ -69,8 +69,17 @@ def test_results_are_one_short_line_that_names_them(shown: list[object]) -> None
 def test_a_result_in_place_of_another_is_refused_with_what_makes_the_other(shown: list[object]) -> None:
     """Each verb says of every other result what it found, what it expected, and the call that gives it."""
     verbs = {
-        "Fabric": (routing.route, routing.choose, topo.format_fabric, lambda it: simulate.preset("allreduce", it)),
-        "Routed": (routing.prove, routing.measure, simulate.Network.of, lambda it: routing.trace(it, 0, 1)),
+        "Fabric": (routing.route, topo.format_fabric, lambda it: simulate.preset("allreduce", it)),
+        "Routed": (
+            routing.prove,
+            routing.measure,
+            simulate.Network.of,
+            lambda it: routing.trace(it, 0, 1),
+            lambda it: routing.find_end(it, "gpu00"),
+            lambda it: routing.link_use(it, "leaf0:21"),
+            lambda it: routing.study_loss(it, "spine0"),
+            lambda it: routing.fit_traffic(it, "hca"),
+        ),
         "Cluster": (costmodel.bill, costmodel.quote, costmodel.own, costmodel.compare),
     }
     for kind, functions in verbs.items():

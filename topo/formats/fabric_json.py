@@ -67,7 +67,7 @@ def format_fabric(fabric: Fabric) -> str:
     >>> "QM8700" in topo.format_fabric(topo.preset("lab-20").fabric)
     True
     """
-    if fabric.lmc:
+    if Fabric.given(fabric).lmc:
         raise FormatError(f"{fabric.name} has LMC {fabric.lmc}; a fabric of Heddle has one LID a port")
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
