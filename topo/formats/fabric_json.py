@@ -71,7 +71,7 @@ def format_fabric(fabric: Fabric) -> str:
         raise FormatError(f"{fabric.name} has LMC {fabric.lmc}; a fabric of Heddle has one LID a port")
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
-        value = getattr(Fabric.given(fabric), name)
+        value = getattr(fabric, name)
         if name in GUIDS:
             value = [f"0x{guid:016x}" for guid in value.tolist()]
         elif name == "length_m":
