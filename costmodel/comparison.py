@@ -1,422 +1,134 @@
-"""A design beside what else would serve the same GPUs, and the published comparison, computed again.
-
-An et al., "Fire-Flyer AI-HPC", SC'24 (arXiv 2408.14158 v2), compare three systems of 10,000 GPUs: their own two zones
-of PCIe nodes, the same nodes on one tree of three levels, and DGX A100 on three levels. Table II compares the nodes,
-Table III what the systems cost in units whose worth is not printed, in which a switch comes with its links. A design of
-our own is set beside the same two alternatives. Storage is left out, since it has no price in these units and is the
-same in all three.
-"""
+"""Clusters beside one another: what each has, costs, draws, can carry, and loses when a part fails."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from costmodel.bills import make_bill
+from costmodel.bills import bill
+from costmodel.capacity import bisection
 from costmodel.parts import columns
-from costmodel.price import UNITS
+from costmodel.power import Power
+from costmodel.price import UNITS, Cost
 from topo.cluster import Cluster
-from topo.counts import count
-from topo.errors import DesignError, Finding, SpecError
-from topo.fabric import Fabric
-from topo.formats.catalog_csv import Row, parse_table, read_table
-from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.hardware.models import NodeModel, number
-from topo.shapes.fat_tree import FatTree, TreeSize
+from topo.counts import Counts
+from topo.errors import HeddleError
+from topo.losses import Loss, find_losses
+from topo.ports import PortUse, count_ports
+from topo.sums import Sum
 from topo.table import Shown, Table
-
-SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
-FIRE_FLYER = "fire-flyer"
-"""Name of the authors' own system among the printed figures."""
-COLUMNS = ("table", "figure", "value")
 
 
 @dataclass(frozen=True)
-class Published(Shown):
-    """Printed figures by table, system and name."""
+class Compared:
+    """A cluster among others."""
 
-    values: Mapping[tuple[str, str, str], float]
+    name: str
+    counts: Counts
+    ports: PortUse
+    cost: Cost
+    power: Power
+    bisection: float
+    """Share of their rate at which one half of all compute nodes can send to the other, whatever the routing."""
+    largest: Loss | None
+    """The failure of a switch that takes the most."""
 
-    def value(self, table: str, system: str, figure: str) -> float:
-        """Return a printed figure."""
-        return self.values[table, system, figure]
+    @property
+    def network_per_gpu(self) -> Sum | None:
+        """Cost of the network for each GPU; None where there is none, or their number is unknown."""
+        return self.cost.network * (1 / self.counts.gpus) if self.counts.gpus else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
-        return self.table.to_dict()
-
-    @property
-    def table(self) -> Table:
-        """The figures as a table."""
-        rows = ((*key, value) for key, value in self.values.items())
-        return Table("published figures", tuple(columns(("table", "system", "figure", "value"), rows)))
-
-
-def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
-    """Read figures that were printed in a paper.
-
-    Parameters
-    ----------
-    source : str or Path
-        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
-        ``training``), or the path of a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a
-        citation in each row.
-
-    Raises
-    ------
-    topo.SpecError
-        When a row has no value, or two rows give the same cell.
-
-    Examples
-    --------
-    >>> import costmodel
-    >>> costmodel.published().value("III", "fire-flyer", "switches")
-    122.0
-    """
-    shipped = isinstance(source, str) and not source.endswith(".csv")
-    path = config_root() / "published" / f"{source}.csv" if shipped else Path(source)
-    return _published(read_table(path, COLUMNS, path.name))
-
-
-def parse_published(text: str, path: str) -> Published:
-    """Parse printed figures; see `published`."""
-    return _published(parse_table(text, path, COLUMNS))
-
-
-def _published(rows: Sequence[Row]) -> Published:
-    findings: list[Finding] = []
-    values: dict[tuple[str, str, str], float] = {}
-    for row in rows:
-        key = (row.cells.get("table", ""), row.model, row.cells.get("figure", ""))
-        text = row.cells.get("value", "")
-        if key in values:
-            findings.append(Finding(row.source.where, f"{key[2]} of {key[1]} again", "each cell of a table once"))
-        try:
-            values[key] = number(text)
-        except ValueError as error:
-            findings.append(Finding(f"{row.source.where}, column value", repr(text), str(error)))
-    if findings:
-        raise SpecError(findings)
-    return Published(values)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a table, computed and printed."""
-
-    table: str
-    system: str
-    figure: str
-    computed: float
-    published: float
-    note: str = ""
-    """Where the two differ, why; where a figure is an input, that it is."""
-
-    @property
-    def difference(self) -> float:
-        """Computed over printed, less 1."""
-        return self.computed / self.published - 1
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A published system."""
-
-    name: str
-    node: str
-    """Model of its GPU nodes."""
-    nodes: int
-    tree: TreeSize
-    """Its tree, or that of each zone."""
-    switches: int
-    """Of all trees, and the joints between them."""
-    note: str
-
-    def node_power_w(self, catalog: Catalog) -> float:
-        """What all GPU nodes draw while they train, network and storage not counted."""
-        return self.nodes * _known(catalog.node(self.node), "power_typical_w")
-
-
-@dataclass(frozen=True)
-class Baselines(Shown):
-    """Tables II and III of the paper, each cell computed and printed."""
-
-    cells: tuple[Cell, ...]
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return the cells as plain values."""
-        return [asdict(cell) | {"difference": cell.difference} for cell in self.cells]
-
-    @property
-    def table(self) -> Table:
-        """The cells as a table."""
-        names = ("table", "system", "figure", "computed", "published", "difference", "note")
-        digits = {"computed": ",.4g", "published": ",.4g", "difference": "+.1%"}
-        rows = ([getattr(cell, name) for name in names] for cell in self.cells)
-        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows, digits=digits)))
-
-
-def baselines(catalog: Catalog | None = None) -> Baselines:
-    """Compute the published comparison again, each figure beside the printed one.
-
-    Parameters
-    ----------
-    catalog : topo.Catalog, optional
-        Hardware and prices; what ships when left out.
-
-    Raises
-    ------
-    topo.SpecError
-        When the catalog lacks a figure or a price that the comparison takes.
-
-    Examples
-    --------
-    >>> import costmodel
-    >>> cells = costmodel.baselines().cells
-    >>> [(cell.computed, cell.published) for cell in cells if cell.figure == "switches"]
-    [(122.0, 122.0), (200.0, 200.0), (1320.0, 1320.0)]
-    """
-    catalog, printed = catalog or load_catalog(), published()
-    systems = published_systems(catalog, printed)
-    return Baselines((*table_ii(catalog, printed), *table_iii(systems, catalog, printed)))
-
-
-def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
-    """Return the three systems, sized by the formulas of their topologies."""
-    zone, three = FatTree(switch=SWITCH, leaves=40, spines=20), FatTree(switch=SWITCH, levels=3)
-    rows = (
-        (
-            FIRE_FLYER,
-            PCIE,
-            zone.size(780 + 20, catalog),
-            (2, 2),
-            "2 zones x (40 leaf + 20 spine) + 2 joints = 122. The count is the same whether a zone is 60 boxes of 40 "
-            "ports or one frame of 800 ports, which has 60 chips of 40 ports inside (inferred: the paper names both).",
-        ),
-        ("pcie-three-level", PCIE, three.size(1_600, catalog), (1, 0), "1,600 ports: 80 leaf + 80 spine + 40 core."),
-        (
-            DGX,
-            DGX,
-            three.model_copy(update={"cores": 320}).size(10_000, catalog),
-            (1, 0),
-            "10,000 ports: 500 leaf + 500 spine; 250 cores would carry all uplinks, the paper counts 320 and does not "
-            "say why (16 for each of the 20 spines of a pod, or 40 for each of 8 rails, would be 320).",
-        ),
-    )
-    return tuple(
-        Baseline(name, node, int(printed.value("I", name, "nodes")), size, trees * size.switches + joints, note)
-        for name, node, size, (trees, joints), note in rows
-    )
-
-
-def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the nodes: performance from the measured GEMM rates, cost-performance, power.
-
-    Performance is the mean of the TF32 and the FP16 rate over those of DGX A100. The price of a node is an input here.
-    """
-    dgx = catalog.node(DGX)
-    cells = []
-    for system, model in ((FIRE_FLYER, PCIE), (DGX, DGX)):
-        node = catalog.node(model)
-        tf32, fp16 = _known(node, "gemm_tf32_tflops"), _known(node, "gemm_fp16_tflops")
-        ratios = (tf32 / _known(dgx, "gemm_tf32_tflops"), fp16 / _known(dgx, "gemm_fp16_tflops"))
-        performance = sum(ratios) / 2
-        price = printed.value("II", system, "node_relative_price")
-        rows = (
-            ("gemm_tf32_tflops", tf32, "measured by the authors: an input"),
-            ("gemm_fp16_tflops", fp16, "measured by the authors: an input"),
-            ("relative_performance", performance, "mean of the two GEMM ratios"),
-            ("node_relative_price", price, "printed: an input; the server prices of Table III make it 59.2 %"),
-            ("cost_performance", performance / price, "relative performance / relative price"),
-            ("node_power_w", _known(node, "power_typical_w"), "measured by the authors, mean of ResNet training"),
-        )
-        cells += [
-            Cell("II", system, name, value, printed.value("II", system, name), note) for name, value, note in rows
-        ]
-    return cells
-
-
-def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the systems in the paper's units: one price for every switch with its links, one for a node.
-
-    Raises
-    ------
-    SpecError
-        When the catalog has no price in units for the switch or a node.
-    """
-    switch = _price_in_units(catalog, SWITCH)
-    cells = []
-    for system in systems:
-        node = _price_in_units(catalog, system.node)
-        network, servers = system.switches * switch, system.nodes * node
-        rows = (
-            ("switches", float(system.switches), system.note),
-            ("network", network, f"{system.switches:,} switches x {switch:g}, all links included"),
-            ("servers", servers, f"{system.nodes:,} nodes x {node:g}"),
-            ("total", network + servers, "network + servers"),
-        )
-        cells += _cells("III", system.name, rows, printed)
-    return cells
-
-
-def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], printed: Published) -> list[Cell]:
-    """Set computed figures beside the printed ones."""
-    return [Cell(table, system, name, value, printed.value(table, system, name), note) for name, value, note in rows]
-
-
-def _price_in_units(catalog: Catalog, model: str) -> float:
-    price = _times(1, model, catalog)
-    if price is None:
-        raise SpecError([Finding("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")])
-    return price
-
-
-def _known(node: NodeModel, figure: str) -> float:
-    value = getattr(node, figure)
-    if value is None:
-        raise SpecError([Finding("catalog", f"no {figure} of {node.name}", "a figure, to compare with")])
-    return float(value)
-
-
-@dataclass(frozen=True)
-class System:
-    """One of the systems that are set side by side; None is unknown."""
-
-    name: str
-    switches: int | None
-    """None where three levels of that switch cannot hold so many ports."""
-    network: float | None
-    """In units."""
-    servers: float | None
-    """GPU nodes, in units."""
-    gpus: int
-    node_power_w: float | None
-    """Of all GPU nodes while they train."""
-    gpu_performance: float | None
-    """Of a GPU: mean of its measured TF32 and FP16 GEMM rates over those of DGX A100."""
-
-    @property
-    def total(self) -> float | None:
-        """Network and servers, in units."""
-        return None if self.network is None or self.servers is None else self.network + self.servers
-
-    @property
-    def performance_per_unit(self) -> float | None:
-        """Relative GPU performance that a unit buys."""
-        if self.total is None or self.gpu_performance is None:
-            return None
-        return self.gpus * self.gpu_performance / self.total
+        return {
+            "name": self.name,
+            "counts": self.counts.to_dict(),
+            "ports": self.ports.to_dict(),
+            "cost": self.cost.to_dict(),
+            "power": self.power.to_dict(),
+            "bisection": self.bisection,
+            "largest_failure": self.largest and str(self.largest),
+        }
 
 
 @dataclass(frozen=True)
 class Comparison(Shown):
-    """A design, its nodes on one tree of three levels, and DGX A100 on one, GPU for GPU."""
+    """Clusters beside one another, in one currency."""
 
-    name: str
-    systems: tuple[System, ...]
+    systems: tuple[Compared, ...]
+
+    def _brief(self) -> str:
+        return " beside ".join(system.name for system in self.systems)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return the systems as plain values."""
-        return [asdict(system) | {"total": system.total} for system in self.systems]
+        """Return the clusters as plain values."""
+        return [system.to_dict() for system in self.systems]
 
     @property
     def table(self) -> Table:
-        """The systems as a table."""
-        names = ("name", "gpus", "switches", "network", "servers", "total", "node_power_w", "gpu_performance")
-        headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
-        units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
-        rows = ([getattr(system, name) for name in names] for system in self.systems)
-        digits = {**dict.fromkeys(headings[3:7], ",.0f"), headings[7]: ".3f"}
-        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units, digits)))
+        """The figures, a row each, with a column for each cluster."""
+        headings = [f"{n}: {system.name}" for n, system in enumerate(self.systems, start=1)]
+        cells = zip(*(_figures(system) for system in self.systems), strict=True)
+        rows = [(same[0][0], *(text for _, text in same)) for same in cells]
+        return Table("beside one another", tuple(columns(["figure", *headings], rows)))
 
 
-def compare(cluster: Cluster) -> Comparison:
-    """Set a cluster beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU.
-
-    Prices are in the units of the Fire-Flyer paper.
+def compare(*clusters: Cluster, currency: str = UNITS) -> Comparison:
+    """Set clusters beside one another.
 
     Parameters
     ----------
-    cluster : topo.Cluster
-        The cluster.
+    *clusters : topo.Cluster
+        Two or more.
+    currency : str
+        ``USD``, ``EUR``, ..., or ``units``.
+
+    Raises
+    ------
+    topo.HeddleError
+        When there are not two.
 
     Examples
     --------
     >>> import costmodel, topo
-    >>> ours, one_tree, dgx = costmodel.compare(topo.preset("fire-flyer-2")).systems
-    >>> ours.switches, one_tree.switches, dgx.switches
-    (122, 198, 1200)
-    >>> round(ours.total / dgx.total, 3)
-    0.511
+    >>> two = costmodel.compare(topo.preset("fire-flyer-2"), topo.preset("pcie-three-level"))
+    >>> [str(system.cost.network) for system in two.systems]
+    ['366', '600']
     """
-    return Comparison(Cluster.given(cluster).name, compare_fabrics(cluster.fabrics, cluster.catalog))
+    if len(clusters) < 2:
+        raise HeddleError(f"found {len(clusters)} cluster to compare; expected two or more")
+    return Comparison(tuple(_compared(Cluster.given(cluster), currency) for cluster in clusters))
 
 
-def compare_fabrics(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System, ...]:
-    """Set compiled subnets beside the two alternatives; see `compare`."""
-    counts = count(fabrics, catalog)
-    bill = make_bill(fabrics, catalog)
-    nodes = replace(bill, lines=tuple(line for line in bill.of("node").lines if line.place == "compute"))
-    network, servers, power = bill.of("switch").price(UNITS), nodes.price(UNITS), nodes.power
-    if counts.gpus is None:
-        raise DesignError("the model of a server is unknown, and so the number of GPUs to compare")
-    mine = System(
-        name="this design",
-        switches=counts.switches,
-        network=network.network.middle,
-        servers=servers.servers.middle,
-        gpus=counts.gpus,
-        node_power_w=power.servers_w.middle,
-        gpu_performance=_performance({line.item: line.count for line in nodes.lines}, catalog),
+def _compared(cluster: Cluster, currency: str) -> Compared:
+    parts = bill(cluster)
+    losses = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
+    return Compared(
+        name=cluster.name,
+        counts=cluster.counts,
+        ports=count_ports(cluster.fabrics),
+        cost=parts.price(currency),
+        power=parts.power,
+        bisection=bisection(cluster.fabrics),
+        largest=losses.largest,
     )
-    on_one_tree = _on_three_levels(counts.host_ports, catalog)
-    dgx = catalog.node(DGX)
-    dgx_nodes = -(-counts.gpus // dgx.gpus)
-    dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
-    one_tree = replace(
-        mine,
-        name=f"its nodes on one tree of three levels of {SWITCH}",
-        switches=on_one_tree,
-        network=_times(on_one_tree, SWITCH, catalog),
-    )
-    on_dgx = System(
-        name=f"DGX A100 on one tree of three levels of {SWITCH}",
-        switches=dgx_switches,
-        network=_times(dgx_switches, SWITCH, catalog),
-        servers=_times(dgx_nodes, DGX, catalog),
-        gpus=dgx_nodes * dgx.gpus,
-        node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
-        gpu_performance=1.0,
-    )
-    return mine, one_tree, on_dgx
 
 
-def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
-    try:
-        return FatTree(switch=SWITCH, levels=3).size(ports, catalog).switches
-    except DesignError:
-        return None
-
-
-def _times(number: int | None, model: str, catalog: Catalog) -> float | None:
-    price = catalog.price(model, UNITS)
-    return None if price is None or number is None else number * (price.low + price.high) / 2
-
-
-def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
-    """Mean over all GPUs of servers by model; None when any was not measured."""
-    dgx = catalog.node(DGX)
-    total = gpus = 0.0
-    for model, servers in nodes.items():
-        node = catalog.nodes.get(model)
-        if node is None or not node.gpus:
-            continue
-        figures = (node.gemm_tf32_tflops, dgx.gemm_tf32_tflops, node.gemm_fp16_tflops, dgx.gemm_fp16_tflops)
-        tf32, dgx_tf32, fp16, dgx_fp16 = figures
-        if tf32 is None or dgx_tf32 is None or fp16 is None or dgx_fp16 is None:
-            return None
-        total += servers * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
-        gpus += servers * node.gpus
-    return total / gpus if gpus else None
+def _figures(system: Compared) -> Iterator[tuple[str, str]]:
+    """Yield each figure with its name."""
+    counts, cost, power = system.counts, system.cost, system.power
+    yield "compute servers", f"{counts.gpu_nodes:,}"
+    yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"
+    yield "switches", f"{counts.switches:,}"
+    yield "cables", "unknown" if counts.cables is None else f"{counts.cables:,}"
+    yield "taper", ", ".join(f"{row.taper:.3g} ({row.role})" for row in system.ports.classes if row.taper) or "none"
+    yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
+    for name in ("network", "servers", "total"):
+        yield f"{name} ({cost.unit})", str(getattr(cost, name))
+    per_gpu = system.network_per_gpu
+    yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
+    yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
+    yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
+    yield "bisection", f"{system.bisection:.1%}"
+    yield "largest failure", str(system.largest or "none")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
-from costmodel.comparison import FIRE_FLYER, Published, published
 from costmodel.parts import columns
 from costmodel.power import Power
 from costmodel.price import UNITS, Cost

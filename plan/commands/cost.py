@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,29 @@ from topo import Finding, HeddleError, SpecError, Verdict, plural
 
 if TYPE_CHECKING:
     from costmodel import Search
+    from topo import Cluster
 
 SHOWN = 12
 """Designs that lost and are shown to a person; ``--json`` has all."""
 
 
+currency_option = click.option(
+    "--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units."
+)
+
+
+def check_currency(currency: str, clusters: Iterable[Cluster]) -> None:
+    """Refuse a currency in which nothing has a price."""
+    known = sorted({name for cluster in clusters for prices in cluster.catalog.prices.values() for name in prices})
+    if currency not in known:
+        raise HeddleError(
+            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
+        )
+
+
 @click.command()
 @spec_argument
-@click.option("--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units.")
+@currency_option
 @as_json
 def cost(spec: Path, currency: str, as_json: bool) -> None:
     """Price a cluster part by part, without routing it.
@@ -31,11 +47,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
     from costmodel import quote
 
     cluster = topo.read(spec)
-    known = sorted({name for prices in cluster.catalog.prices.values() for name in prices})
-    if currency not in known:
-        raise HeddleError(
-            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
-        )
+    check_currency(currency, [cluster])
     quoted = quote(cluster, currency)
     priced, owning = quoted.cost, quoted.owning
     if as_json:
@@ -63,29 +75,42 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 
 
 @click.command()
-@spec_argument
+@click.argument("specs", type=FILE, nargs=-1, required=True)
+@currency_option
 @as_json
-def compare(spec: Path, as_json: bool) -> None:
-    """Set a cluster beside three levels, DGX A100 and the paper.
+def compare(specs: tuple[Path, ...], currency: str, as_json: bool) -> None:
+    """Set specs beside one another.
 
-    The three levels hold the same nodes.
+    Parts, cost, power, bisection and failures. SPECS are two or more. One alone must be of the clusters of the
+    Fire-Flyer paper: it is set beside three levels for the same nodes and beside DGX A100, as the paper does, and the
+    paper's tables are computed again.
     """
     import costmodel
-    import topo
-
-    cluster = topo.read(spec)
-    comparison, baselines = costmodel.compare(cluster), costmodel.baselines(cluster.catalog)
-    if as_json:
-        print_json({"systems": comparison.to_dict(), "published": baselines.to_dict()})
-        return
+    from plan.inputs import read_cluster
     from plan.render.tables import show_table
 
-    show_table(comparison.table)
-    own, dgx = comparison.systems[0].total, comparison.systems[-1].total
-    if own is not None and dgx:
-        click.echo(f"{comparison.systems[0].name} costs {own / dgx:.1%} of DGX A100, GPU for GPU")
-    click.echo("prices in the units of Table III; storage, which has none, is left out")
-    show_table(baselines.table)
+    clusters = [read_cluster(spec) for spec in specs]
+    published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
+    if len(clusters) < 2 and not published:
+        raise HeddleError(f"{specs[0]}: found one spec, which is none of the paper's; expected another to compare with")
+    check_currency(currency, clusters)
+    beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
+    alone = costmodel.alternatives(clusters[0]) if beside is None else None
+    baselines = costmodel.baselines(published[0].catalog) if published else None
+    if as_json:
+        systems = beside.to_dict() if beside else alone and alone.to_dict()
+        print_json({"systems": systems, "published": baselines and baselines.to_dict()})
+        return
+    if beside is not None:
+        show_table(beside.table)
+    if alone is not None:
+        show_table(alone.table)
+        own, dgx = alone.systems[0].total, alone.systems[-1].total
+        if own is not None and dgx:
+            click.echo(f"{alone.systems[0].name} costs {own / dgx:.1%} of DGX A100, GPU for GPU")
+        click.echo("prices in the units of Table III; storage, which has none, is left out")
+    if baselines is not None:
+        show_table(baselines.table)
 
 
 @click.command()

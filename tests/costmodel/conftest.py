@@ -1,7 +1,7 @@
 import pytest
 
-from costmodel.comparison import Published
-from costmodel.comparison import published as read_published
+from costmodel.baselines import Published
+from costmodel.baselines import published as read_published
 from topo.hardware.catalog import Catalog, load_catalog
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from costmodel.comparison import (
+from costmodel.baselines import (
     Published,
     parse_published,
     published_systems,

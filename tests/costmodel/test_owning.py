@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.baselines import Published
 from costmodel.bills import Bill, make_bill
-from costmodel.comparison import Published
 from costmodel.owning import CostOfOwning, expected_failures
 from costmodel.parts import SPARE, Line
 from helpers.clusters import tree, zoned

@@ -90,3 +90,25 @@ def test_bad_input_is_one_message_and_status_2(
 def test_a_currency_without_any_price_is_no_bill_of_zero(currency: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cost", SPEC, "--currency", currency]) == 2
     assert "expected one with prices in the catalog: EUR, USD, units" in capsys.readouterr().err
+
+
+def test_compare_sets_any_specs_beside_one_another(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("dgx-b200-superpod", "dgx-a100-superpod", "lab-20")
+    specs = [str(config_root() / f"{name}.yaml") for name in names]
+    assert run(["compare", *specs, "--currency", "USD", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [system["name"] for system in document["systems"]] == list(names)
+    assert document["published"] is None
+    for spec, system in zip(specs, document["systems"], strict=True):
+        assert run(["cost", spec, "--currency", "USD", "--json"]) == 0
+        alone = json.loads(capsys.readouterr().out)
+        assert (system["cost"], system["power"]) == (alone["cost"], alone["power"])
+    assert run(["compare", *specs[:2]]) == 0
+    shown = capsys.readouterr().out
+    assert "Tables II and III" not in shown
+    assert "unknown" in shown
+
+
+def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", str(config_root() / "lab-20.yaml")]) == 2
+    assert "expected another to compare with" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 import pytest
 
-from costmodel.comparison import compare_fabrics
+from costmodel.baselines import alternatives_of
 from helpers.clusters import tree, zoned
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
@@ -10,7 +10,7 @@ from topo.shapes.fat_tree import FatTree
 
 
 def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:
-    ours, three, dgx = compare_fabrics([zoned()], catalog)
+    ours, three, dgx = alternatives_of([zoned()], catalog)
     assert ours.total == 366 + 10_800
     assert three.total == 594 + 10_800
     assert (dgx.switches, dgx.total) == (1_200, pytest.approx(3_600 + 1_200 * 15.2))
@@ -25,13 +25,13 @@ def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:
 def test_dgx_on_itself_is_one(catalog: Catalog) -> None:
     group = HostGroup("dgx", 100, "dgx-a100", Role.COMPUTE, 8, "MCX653105A-HDAT", LinkSpeed(4, "HDR"))
     (fabric,) = FatTree(switch="QM8700", levels=3).compile([group], catalog, "dgx")
-    ours, three, dgx = compare_fabrics([fabric], catalog)
+    ours, three, dgx = alternatives_of([fabric], catalog)
     assert ours.total == three.total == dgx.total
     assert ours.gpu_performance == 1.0
 
 
 def test_a_frame_without_a_price_leaves_a_gap(catalog: Catalog) -> None:
-    ours, three, _ = compare_fabrics([tree(700, switch="CS8500")], catalog)
+    ours, three, _ = alternatives_of([tree(700, switch="CS8500")], catalog)
     assert (ours.network, ours.total) == (None, None)
     assert three.network is not None
 
@@ -39,5 +39,5 @@ def test_a_frame_without_a_price_leaves_a_gap(catalog: Catalog) -> None:
 def test_more_ports_than_three_levels_hold_do_not_fit(catalog: Catalog) -> None:
     plane = tree(800)
     planes = [plane] * 21  # 16,800 ports on 20 x 20 x 40 = 16,000
-    _, three, _ = compare_fabrics(planes, catalog)
+    _, three, _ = alternatives_of(planes, catalog)
     assert (three.switches, three.network) == (None, None)
