@@ -2,8 +2,11 @@
 
 Run from the repository, with opensm, ibsim-utils and the rest installed (scripts/install-test-tools):
 
-    python benchmarks/compare_engines.py > docs/routing-compared.md     half an hour
-    python benchmarks/compare_engines.py Lassen torus                   some of them
+    python benchmarks/tournament.py --save games.jsonl
+    python benchmarks/compare_engines.py --save opensm.json --games games.jsonl > docs/routing-compared.md
+
+Each takes an hour where OpenSM is asked, and minutes where it was: `tournament.py --again` routes the saved fabrics
+anew by us alone.
 
 Real fabrics are read from HEDDLE_FABRICS, or from shared/fabrics beside the checkout.
 """
@@ -11,23 +14,24 @@ Real fabrics are read from HEDDLE_FABRICS, or from shared/fabrics beside the che
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
+from tournament import EQUAL, FIGURES, Result, report, worth
 
 import routing
 from plan.opensm_lab.comparison import Contender, compare_with_opensm
 from routing.lanes.classes import DATA_LANES
-from routing.lanes.fit import fit_lanes
-from routing.proof import prove
-from routing.routed import Routed
 from topo.cluster import parse, read
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric
 from topo.formats.fabric_file import read_fabric
 
 REPOSITORY = Path(__file__).parents[1]
@@ -43,34 +47,34 @@ REAL = {
     "Tartu, 2014": "tartu_fdr10_2014/ibnetdiscover.gz",
 }
 
-HEAD = """# Our routing beside OpenSM's
+HEAD = """# Our routing beside OpenSM's, and beside what no routing can beat
 
-`benchmarks/compare_engines.py` writes this page. ibsim simulates every fabric, and a real OpenSM routes it with each of
-its engines. OpenSM's tables are judged exactly as ours are: the endpoints are HCAs, and all traffic is on one
-virtual lane.
+`benchmarks/compare_engines.py` writes this page. ibsim simulates every fabric, and a real OpenSM routes it with minhop,
+updn, ftree, dfsssp and nue; their tables are judged exactly as ours are, between HCAs. Ours are those of `--engine
+auto`, which are complete and without credit loops on one lane on every fabric here; where more lanes give shorter
+paths, a second row gives `--lanes 8`.
 
-- *missing*: ordered pairs that do not arrive. *loops*: channels in credit loops on one lane. *lanes*: the number of
-  lanes that the engine needs to have none.
-- *max load*: pairs over the most loaded channel between switches.
-- *bisection*: effective bisection bandwidth, the mean over random bisections of 1 / (flows on the fullest channel of a
-  flow's path).
-- *shift*: flows on the fullest channel in the median shift permutation and in the worst one, ranks numbered along the
-  tree.
-- *switches*: the number of switches on the longest path. *s*: seconds of routing, for OpenSM according to its log.
-- Where one lane excludes shortest paths, a second row of ours gives the result of `--lanes 8`.
-- In the verdicts, an engine is *complete* if no pair is missing, whether or not its tables have credit loops. The last
-  section summarises the verdicts.
+- *fullest link*: ordered pairs of hosts over the most loaded channel between switches. *bisection*: effective bisection
+  bandwidth, the mean over random halves of 1 / (flows on the fullest channel of a flow's path). *worst shift*: flows on
+  the fullest channel in the worst shift permutation, ranks numbered along the tree.
+- *bound*: what no routing by destination can beat on the same cables (`routing.bound`), computed from cuts, from whole
+  destinations at a leaf, and from the lengths of paths.
+- *safe*: the best engine of OpenSM that connects every pair without a credit loop on one lane. *any*: the best that
+  connects every pair, if it needs more lanes than one to be free of loops and is better than the safe ones.
+- Bold: OpenSM is ahead by more than .5 %.
 """
 
+RANDOM = """## Random fabrics
 
-SUMMARY = """## All at a glance
+`benchmarks/tournament.py` draws 300 fabrics by seed: joined zones, trees of two and three levels, BiGraphs, HyperX,
+tori, random regular graphs, dragonflies and real machines, whole and damaged. `helpers.random_fabrics.draw(seed)` makes
+one again: the number behind its family is the seed. A figure within .5 % is equal.
+"""
 
-Each row compares ours with the complete engine of OpenSM that is best in the respective column, whether or not its
-tables have loops. The last column lists the engines of OpenSM that connect every pair without a loop on one lane, as
-all of ours on one lane do.
-
-| fabric | lanes | max load | best of OpenSM | | bisection | best of OpenSM | | loop-free there |
-|---|--:|--:|--:|---|--:|--:|---|---|"""
+TITLES = (
+    "| fabric | switches | hosts | engine | lanes | fullest link: bound | ours | safe | any | bisection: bound | ours "
+    "| safe | any | worst shift: ours | safe | any |"
+)
 
 
 def from_spec(name: str) -> Fabric:
@@ -126,101 +130,82 @@ OWN: dict[str, Callable[[], Fabric]] = {
 }
 
 
-def table(rows: list[Contender]) -> list[str]:
-    lines = [
-        "| engine | missing | loops | lanes | switches | max load | bisection | shift | s |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for row in rows:
-        if row.proof is None or row.quality is None:
-            why = re.sub(r"0x[0-9a-f]+ ?", "", row.failure.splitlines()[0].split(" / ")[0])
-            lines.append(f"| {row.engine} | {why} ||||||||")
-            continue
-        shift = row.quality.shift
-        cells = (
-            row.engine,
-            f"{row.proof.missing:,}",
-            f"{row.proof.credit_loops:,}",
-            str(row.lanes),
-            str(row.proof.max_hops),
-            f"{row.quality.max_load:,}",
-            f"{row.quality.ebb:.3f}",
-            f"{shift.max_load_median:g} / {shift.max_load_worst}",
-            "" if row.seconds is None else f"{row.seconds:.2f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def on_lanes(fabric: Fabric) -> list[Contender]:
-    """Return what we make of a fabric with all lanes, where that takes several; judged on one, as the others are."""
-    wide = routing.route(fabric, fabric.engine, lanes=DATA_LANES)
-    lanes = prove(wide).lanes
-    if lanes == 1:
+def on_lanes(fabric: Fabric) -> list[dict[str, Any]]:
+    """Return what we make of a fabric with all lanes, where that takes several."""
+    wide = routing.route(fabric, "auto", lanes=DATA_LANES)
+    proof = routing.prove(wide)
+    if proof.lanes == 1:
         return []
-    on_one = prove(Routed(fabric, fit_lanes(fabric, wide.tables, 1)))
-    quality = routing.measure(wide)
-    return [Contender(f"{wide.tables.engine}, ours, --lanes", None, lanes, on_one, quality)]
+    found = worth(Contender(f"{wide.tables.engine}, ours", None, proof.lanes, proof, routing.measure(wide)))
+    return [found | {"lanes": proof.lanes}]
 
 
-def verdict(ours: Contender, others: list[Contender]) -> tuple[str, str]:
-    """Say how ours compares with the best of the complete ones in each respect: in words, and as cells of a table."""
-    complete = [row for row in others if row.proof and row.quality and row.proof.missing == 0]
-    if not complete:
-        return "No engine of OpenSM connects every pair.", "| none is complete | | | | | "
-    load = min(complete, key=lambda row: row.quality.max_load if row.quality else 0)
-    ebb = max(complete, key=lambda row: row.quality.ebb if row.quality else 0)
-    assert ours.quality and load.quality and ebb.quality
-    ratio = ours.quality.max_load / load.quality.max_load
-    less = _compared(-round(100 * (ratio - 1), 1))
-    more = _compared(round(100 * (ours.quality.ebb / ebb.quality.ebb - 1), 1))
-    free = [row.engine for row in complete if row.proof and row.proof.credit_loops == 0]
-    return (
-        f"most loaded link {less} {_than(less)} `{load.engine}`; "
-        f"effective bisection {more} {_than(more)} `{ebb.engine}`. "
-        f"Free of loops on one lane: {', '.join(f'`{name}`' for name in free) or 'none of them'}.",
-        f"{ours.quality.max_load:,} | {load.quality.max_load:,}, `{load.engine}` | {less} "
-        f"| {ours.quality.ebb:.3f} | {ebb.quality.ebb:.3f}, `{ebb.engine}` | {more} "
-        f"| {', '.join(f'`{name}`' for name in free) or 'none'}",
-    )
+def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """Return what our tables and those of OpenSM are worth, and the bounds; theirs may be known already."""
+    routed = routing.route(fabric, "auto")
+    proof, quality = routing.prove(routed), routing.measure(routed)
+    ours = worth(Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, quality)) | {"lanes": proof.lanes}
+    rows = [ours, *(on_lanes(fabric) if proof.stretch else [])]
+    if theirs is None:
+        theirs = [worth(row) for row in compare_with_opensm(routed, proof, quality)[1:]]
+    bounds = routing.bound(fabric, reached=quality.max_load, exact=True)
+    return {
+        "switches": fabric.n_switches,
+        "hosts": len(fabric.ends()),
+        "bounds": [bounds.max_load, bounds.ebb],
+        "ours": rows,
+        "opensm": theirs,
+    }
 
 
-def _compared(gain: float) -> str:
-    return f"{gain:.1f}% better" if gain > 0 else f"**{-gain:.1f}% worse**" if gain < 0 else "equal"
+def rows(name: str, game: dict[str, Any]) -> Iterator[str]:
+    """Yield the rows of a fabric: one for each number of lanes."""
+    for ours in game["ours"]:
+        cells = [name, f"{game['switches']:,}", f"{game['hosts']:,}", ours["engine"].removesuffix(", ours")]
+        cells.append(str(ours["lanes"]))
+        for figure, digits, bound in (
+            ("fullest link", ",.0f", game["bounds"][0]),
+            ("bisection", ".3f", game["bounds"][1]),
+            ("worst shift", ",.0f", None),
+        ):
+            cells += [] if bound is None else [f"{bound:{digits}}"]
+            cells += [f"{ours[figure]:{digits}}", *rivals(figure, digits, ours, game["opensm"])]
+        yield f"| {' | '.join(cells)} |"
 
 
-def _than(words: str) -> str:
-    return "to" if words == "equal" else "than"
+def rivals(figure: str, digits: str, ours: dict[str, Any], theirs: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return the best safe one of OpenSM's engines as text, and the best of all where it is better."""
+    sign = FIGURES[figure]
+    complete = sorted((row for row in theirs if row.get("missing") == 0), key=lambda row: -sign * row[figure])
+    safe = next((row for row in complete if row["loops"] == 0), None)
+    texts = []
+    for row in (safe, complete[0] if complete and complete[0]["loops"] else None):
+        lost = row is not None and Result("", figure, True, ours[figure], row[figure], "").lead < -EQUAL
+        mark = "**" if lost else ""
+        texts.append(f"{mark}{row[figure]:{digits}} {row['engine']}{mark}" if row else "")
+    if safe and complete[0]["loops"] and safe[figure] == complete[0][figure]:
+        texts[1] = ""
+    return texts[0], texts[1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs="*", help="of the names of the fabrics to compare; all when left out")
-    wanted = parser.parse_args().words
-    summary: list[str] = []
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--save", type=Path, help="file for what OpenSM makes: it is not asked again")
+    parser.add_argument("--games", type=Path, help="what benchmarks/tournament.py saved, for the last section")
+    wish = parser.parse_args()
+    known = json.loads(wish.save.read_text()) if wish.save and wish.save.exists() else {}
     real = {name: lambda path=path: read_fabric(FOLDER / path) for name, path in REAL.items()}
-    print(HEAD)
+    print(f"{HEAD}\n{TITLES}\n|---|--:|--:|---|--:|--:|--:|---|---|--:|--:|---|---|--:|---|---|")
     for name, make in ((real if FOLDER.is_dir() else {}) | OWN).items():
-        if wanted and not any(word in name for word in wanted):
-            continue
         print(name, file=sys.stderr, flush=True)
-        fabric = make()
-        routed = routing.route(fabric, fabric.engine)
-        proof, quality = prove(routed), routing.measure(routed)
-        ours, *theirs = compare_with_opensm(routed, proof, quality, step=lambda text: print(" ", text, file=sys.stderr))
-        laned = on_lanes(fabric) if proof.stretch else []
-        hosts = int(np.count_nonzero(fabric.kind == Kind.HCA))
-        print(f"## {name}\n\n{fabric.n_switches} switches, {hosts:,} HCAs. Chosen: {routed.why}.\n")
-        print("\n".join(table([ours, *laned, *theirs])))
-        words, cells = verdict(ours, theirs)
-        print(f"\nCompared with the best complete engine in each respect: {words}\n")
-        summary.append(f"| {name} | {ours.lanes} | {cells} |")
-        for row in laned:
-            words, cells = verdict(row, theirs)
-            print(f"On {row.lanes} lanes: {words}\n")
-            summary.append(f"| {name} | {row.lanes} | {cells} |")
-        sys.stdout.flush()
-    print(SUMMARY, *summary, sep="\n")
+        game = play(make(), known.get(name))
+        known[name] = game["opensm"]
+        print(*rows(name, game), sep="\n", flush=True)
+        if wish.save:
+            wish.save.write_text(json.dumps(known))
+    if wish.games:
+        print(f"\n{RANDOM}")
+        print(*report([json.loads(line) for line in wish.games.read_text().splitlines()]), sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Run from the repository, with opensm, ibsim-utils and the rest installed (script
     python benchmarks/tournament.py                         seeds 0 to 299: an hour or two on two cores
     python benchmarks/tournament.py --first 60 --count 30   others
     python benchmarks/tournament.py --save found.jsonl      keep what is found; seeds that it holds are not played again
+    python benchmarks/tournament.py --save found.jsonl --again    route those by us once more, beside what OpenSM made
 
 ``helpers.random_fabrics.draw(seed)`` draws the fabric of a seed.
 """
@@ -66,6 +67,18 @@ def play(seed: int, limit_s: float = 120.0) -> dict[str, Any]:
     proof, quality = routing.prove(routed), routing.measure(routed)
     rows = compare_with_opensm(routed, proof, quality, limit_s=limit_s)
     return found | {"why": routed.why, "engines": [worth(row) for row in rows]}
+
+
+def play_again(game: dict[str, Any]) -> dict[str, Any]:
+    """Return a game with what we make of its fabric now."""
+    fabric = draw(game["seed"])
+    try:
+        routed = routing.route(fabric, "auto")
+    except HeddleError as error:
+        return game | {"failure": str(error), "engines": []}
+    proof = routing.prove(routed)
+    ours = Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, routing.measure(routed))
+    return game | {"why": routed.why, "engines": [worth(ours), *game["engines"][1:]]}
 
 
 def worth(row: Contender) -> dict[str, Any]:
@@ -135,12 +148,19 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="seeds")
     parser.add_argument("--workers", type=int, default=2, help="fabrics at one time")
     parser.add_argument("--save", type=Path, help="file for what is found, a line a fabric")
+    parser.add_argument(
+        "--again", action="store_true", help="route the saved fabrics anew by us, and by OpenSM no more"
+    )
     wish = parser.parse_args()
     games = (
         [json.loads(line) for line in wish.save.read_text().splitlines()] if wish.save and wish.save.exists() else []
     )
     seeds = set(range(wish.first, wish.first + wish.count)) - {game["seed"] for game in games}
     with ProcessPoolExecutor(wish.workers) as pool:
+        if wish.again:
+            games = list(pool.map(play_again, games))
+            wish.save.write_text("".join(json.dumps(game) + "\n" for game in games))
+            seeds = set()
         for done in as_completed([pool.submit(play, seed) for seed in sorted(seeds)]):
             games.append(done.result())
             print(games[-1]["fabric"], file=sys.stderr, flush=True)
