@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +21,14 @@ from routing.quality import Quality, measure
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric, Kind, frozen
 from topo.table import Column, Table
 
 ENTRANTS = ("balanced", "fat-tree", "zoned", "minhop", "dfsssp")
-"""Engines that are tried, in order of preference where they do equally well."""
+"""Engines that are tried, in order of preference where they do equally well; the first takes any fabric."""
 
 PLAIN = ("minhop", "dfsssp")
-"""Engines that promise no safety: what they make is proven for switches as destinations, too."""
+"""Engines that promise no safety: they get another's paths to switches, and are proven for those, too."""
 
 EQUAL = 0.005
 """Part of a figure by which another engine must be better to be named."""
@@ -145,6 +145,7 @@ def choose(
     """
     with ThreadPoolExecutor(2) as pool:
         tried = list(pool.map(lambda name: _try(fabric, lid, name, lanes or 1), ENTRANTS))
+        tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
     made = [(tables, row) for tables, row in tried if tables is not None]
     if not made:
         raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
@@ -163,10 +164,7 @@ def _try(fabric: Fabric, lid: NDArray[np.uint16], name: str, lanes: int) -> tupl
     routed = Routed(fabric, tables)
     proof = prove(routed)
     missing, loops = proof.missing - proof.disconnected, proof.credit_loops
-    if name in PLAIN and not missing and not loops:
-        wider = prove(routed, "all")
-        missing, loops = wider.missing - wider.disconnected, wider.credit_loops
-    elif (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
+    if name not in PLAIN and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
         wider = prove(routed, "adapters")
         missing, loops = wider.missing - wider.disconnected, wider.credit_loops
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
@@ -186,6 +184,20 @@ def _try(fabric: Fabric, lid: NDArray[np.uint16], name: str, lanes: int) -> tupl
         shift=quality.shift.bandwidth,
         worst_shift=quality.shift.max_load_worst,
     )
+
+
+def _with_safe_switches(
+    fabric: Fabric, tables: RoutingTables | None, row: Candidate, safe: RoutingTables | None
+) -> tuple[RoutingTables | None, Candidate]:
+    """Return plain tables that are safe between hosts with the paths of others to switches, proven for all."""
+    if row.engine not in PLAIN or tables is None or row.missing or row.credit_loops:
+        return tables, row
+    if safe is not None and tables.path_sl is None:
+        lft, switches = tables.lft.copy(), tables.lid[: fabric.n_switches]
+        lft[:, switches] = safe.lft[:, switches]
+        tables = replace(tables, lft=frozen(lft))
+    proof = prove(Routed(fabric, tables), "all")
+    return tables, replace(row, missing=proof.missing - proof.disconnected, credit_loops=proof.credit_loops)
 
 
 def _role_load(quality: Quality) -> float:
