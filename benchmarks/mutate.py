@@ -47,7 +47,7 @@ SUBJECTS = {
             M("a transceiver for each port of a cage", 'counted.add(("cage", cage))', "pass"),
             M("a frame that is not full is left out", '"frame"] = -(-count //', '"frame"] = (count //'),
             M("one power distribution unit a rack", "= feeds * layout.n_racks", "= layout.n_racks"),
-            M("spare parts draw power", "if line.place != SPARE)", ")"),
+            M("spare parts draw power", "if line.place != SPARE]", "]"),
             M("half a spare part is none", "ceil(round(count * share[kind], 9))", "int(round(count * share[kind], 9))"),
             M(
                 "the faster end names the cable",
@@ -66,7 +66,7 @@ SUBJECTS = {
         "costmodel/price.py",
         ("tests/costmodel/test_price.py",),
         (
-            M("the high bound adds the low one", "self.high + other.high)", "self.high + other.low)"),
+            M("what comes with others is a gap", "in of_them if not row.included)", "in of_them)"),
             M("the price of one piece for all", "self.unit_price * self.line.count", "self.unit_price"),
             M("adapters are paid twice", "included = unit == UNITS or catalog", "included = unit == UNITS and catalog"),
             M("what comes with a switch is a gap", "is None and not self.included", "is None"),
@@ -77,11 +77,11 @@ SUBJECTS = {
         "costmodel/capacity.py",
         ("tests/costmodel/test_capacity.py",),
         (
-            M("the faster end of a link decides", "rate = np.minimum(", "rate = np.maximum("),
+            M("the faster end of a link decides", "fabric.links].min(axis=1)", "fabric.links].max(axis=1)"),
             M("the odd node of a job receives", "hosts[(len(hosts) + 1) // 2 :]", "hosts[len(hosts) // 2 :]"),
             M("the last job is left out", "len(hosts) - job + 1, job)", "len(hosts) - job, job)"),
             M("the best of the jobs counts", "return min(_halves(", "return max(_halves("),
-            M("rates in whole Gb/s", "STEPS_PER_GBPS = 50", "STEPS_PER_GBPS = 1"),
+            M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
             M(
                 "ports without a cable could send",
                 "nodes[fabric.port_node] & (fabric.peer >= 0)",
