@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import numpy as np
 from plan.render.tables import print_text, show_table
 from plan.workshop import Content
 from simulate import Outcome, Simulation, draw_ports
-from topo import Column, Table, format_seconds, plural
+from topo import Column, Table, format_csv, format_seconds, plural
 
 SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
@@ -48,11 +47,8 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any]) -> dic
 
 def _format_links(outcome: Outcome) -> str:
     """Return the load of each channel that carried anything, lane by lane, the hottest first."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation"])
-    writer.writerows(outcome.channels.rows())
-    return out.getvalue()
+    head = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
+    return format_csv(head, outcome.channels.rows())
 
 
 def _format_timeline(outcome: Outcome) -> bytes:

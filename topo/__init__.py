@@ -56,7 +56,11 @@ Names and files
     ``switch_device``  device ID of a switch
     ``adapter_device``  device ID of an adapter
     ``did_you_mean``  a hint with the nearest of some names
-    ``read_text``  the text of a file, of bounded size
+    ``read_text``  the text of a file, within its budget
+    ``format_csv``  a table as CSV that spreadsheets do not compute
+    ``plain_text``  what stood in a cell of it
+    ``budgets``  the most that files and jobs may take of the machine, by name
+    ``Budget``  one of them
     ``format_seconds``  a time in the unit that suits it
     ``plural``  a number with its noun: ``1 zone``, ``2 zones``
 

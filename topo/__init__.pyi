@@ -1,4 +1,6 @@
 from . import palette as palette
+from .budget import Budget as Budget
+from .budget import budgets as budgets
 from .cluster import Cluster as Cluster
 from .cluster import compile as compile
 from .cluster import parse as parse
@@ -21,6 +23,8 @@ from .errors import plural as plural
 from .fabric import Fabric as Fabric
 from .fabric import Kind as Kind
 from .fabric import Role as Role
+from .formats.csv import format_csv as format_csv
+from .formats.csv import plain_text as plain_text
 from .formats.fabric_file import read_fabric as read_fabric
 from .formats.fabric_json import format_fabric as format_fabric
 from .formats.fabric_json import write_fabric as write_fabric

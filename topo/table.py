@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from topo.errors import HeddleError, plural
+from topo.formats.csv import format_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,11 +141,7 @@ class Table(Brief):
 
     def to_csv(self) -> str:
         """Return the table as CSV, with values in full precision and one header line."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
-        writer.writerows(zip(*self.to_dict().values(), strict=True))
-        return out.getvalue()
+        return format_csv([column.heading for column in self.columns], zip(*self.to_dict().values(), strict=True))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas data frame, which the extra ``pandas`` installs."""

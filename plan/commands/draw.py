@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from routing import Routed
     from topo import Fabric
 
-MAX_LINKS_BYTES = 100_000_000
-"""Of a simulation's links.csv: twelve times what the largest subnet has."""
-
 
 @click.command()
 @spec_argument
@@ -113,15 +110,15 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
 
     import numpy as np
 
-    from topo import read_text
+    from topo import budgets, plain_text, read_text
 
     path = folder / "links.csv"
     ports = {fabric.channel_label(port): (number, port) for number, fabric in enumerate(fabrics)
              for port in np.flatnonzero(fabric.peer >= 0).tolist()}  # fmt: skip
     loads = [np.zeros(fabric.n_ports, np.int64) for fabric in fabrics]
     try:
-        for row in csv.DictReader(io.StringIO(read_text(path, MAX_LINKS_BYTES))):
-            number, port = ports[row["channel"]]
+        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
+            number, port = ports[plain_text(row["channel"])]
             loads[number][port] += int(row["bytes"])
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise FormatError(f"found {error}; expected channels of this cluster and their bytes", str(path)) from None

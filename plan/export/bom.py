@@ -8,7 +8,6 @@ a line of it has a gap, and "unknown" while all have. The same plan gives the sa
 
 from __future__ import annotations
 
-import csv
 import datetime
 import io
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
 from plan.render.tables import Formula, add_sheet
-from topo import Column, Layout, Sum, Table
+from topo import Column, Layout, Sum, Table, format_csv
 
 CSV = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
@@ -34,17 +33,15 @@ DIGITS = ("", "", "", ",", ",.2f", ",.2f", ",.2f", ",.2f", "")
 
 def format_bom_csv(cost: Cost) -> str:
     """Return the bill as CSV. What has no price has none here: an empty cell is a gap, never a zero."""
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    write(CSV)
+    rows = []
     for priced in cost.lines:
         line, price, amount = priced.line, priced.unit_price, priced.amount
         source = priced.source or (f"comes with the {priced.included}" if priced.included else "no price known")
         prices = (
             ("", "", "", "") if price is None or amount is None else (price.low, price.high, amount.low, amount.high)
         )
-        write((line.kind, line.item, line.place, line.count, cost.unit, *prices, source))
-    return out.getvalue()
+        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *prices, source))
+    return format_csv(CSV, rows)
 
 
 def format_bom_xlsx(cost: Cost, power: Power, layout: Layout | None = None) -> bytes:

@@ -8,14 +8,12 @@ there are no racks, units, bundles and lengths, and each link is a cable.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from topo import Cabling, Catalog, Fabric, Layout, Panel, Role, backplane, panels
+from topo import Cabling, Catalog, Fabric, Layout, Panel, Role, backplane, format_csv, panels
 
 HEADER = (
     "cable_id", "a_rack", "a_u", "a_device", "a_port", "b_rack", "b_u", "b_device", "b_port", "type", "part_number",
@@ -81,13 +79,11 @@ def format_cable_schedule(
     cables.sort(key=lambda cable: (cable.a.device, cable.a.adapter, cable.a.number))
     pairs = sorted({_racks(cable) for cable in cables if cable.a.rack != cable.b.rack})
     bundle = {pair: f"B{number:0{len(str(len(pairs)))}d}" for number, pair in enumerate(pairs, start=1)}
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    write(HEADER)
+    rows = []
     numbers = {number: index for index, number in enumerate(dict.fromkeys(cable.number for cable in cables), start=1)}
     for cable in cables:
         a, b = cable.a, cable.b
-        write(
+        rows.append(
             (
                 f"C{numbers[cable.number]:0{len(str(len(numbers)))}d}",
                 *(a.rack_name, a.unit or "", a.device, a.port),
@@ -97,7 +93,7 @@ def format_cable_schedule(
                 *(cable.role, a.optic, b.optic),
             )
         )
-    return out.getvalue()
+    return format_csv(HEADER, rows)
 
 
 def _cables(

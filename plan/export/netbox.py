@@ -7,12 +7,11 @@ same name in another site.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
+from plan.export.text import yaml_text
 from topo import (
     SPEEDS,
     Cabling,
@@ -23,6 +22,7 @@ from topo import (
     Panel,
     Role,
     backplane,
+    format_csv,
     panels,
 )
 
@@ -45,8 +45,8 @@ def netbox_files(
     devices = [host_devices(fabric) for fabric in fabrics]
     fronts = panels(fabrics, catalog)
     files = {
-        "manufacturers.csv": _csv(("name", "slug"), [(name, _slug(name)) for name in (MANUFACTURER, SERVERS)]),
-        "sites.csv": _csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
+        "manufacturers.csv": format_csv(("name", "slug"), [(name, _slug(name)) for name in (MANUFACTURER, SERVERS)]),
+        "sites.csv": format_csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
     }
     types: dict[str, str] = {}
     roles: dict[Role, None] = {}
@@ -69,18 +69,18 @@ def netbox_files(
                 unit = "" if layout.devices[device].name != name else str(layout.unit[device])
             rows[name] = (name, role.name.title(), maker, kind, "planned", site, rack, unit, "front" if unit else "")
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
-    files["roles.csv"] = _csv(
+    files["roles.csv"] = format_csv(
         ("name", "slug", "color", "vm_role"),
         [(role.name.title(), role.name.lower(), COLOURS.get(role, "607d8b"), "false") for role in roles],
     )
     if layout is not None:
         racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
         height = str(layout.floor.rack_units)
-        files["racks.csv"] = _csv(
+        files["racks.csv"] = format_csv(
             ("site", "name", "status", "u_height", "width"), [(site, rack, "planned", height, "19") for rack in racks]
         )
     head = ("name", "role", "manufacturer", "device_type", "status", "site", "rack", "position", "face")
-    files["devices.csv"] = _csv(head, [rows[name] for name in sorted(rows)])
+    files["devices.csv"] = format_csv(head, [rows[name] for name in sorted(rows)])
     files["cables.csv"] = _cables(fabrics, catalog, fronts, site, cablings)
     return files
 
@@ -118,11 +118,11 @@ def _device_type(
             found |= {f"mlx5_{number}": catalog.hca(adapter).speed.index for number, adapter in enumerate(own)}
         interfaces = sorted(found.items())
     height = 0 if switch and switch.chips > 1 else (hardware and hardware.rack_units) or 1
-    lines = [f"manufacturer: {maker}", f"model: {kind}", f"slug: {_slug(kind)}"]
-    lines += [f"part_number: {hardware.part_number}"] if hardware and hardware.part_number else []
+    lines = [f"manufacturer: {yaml_text(maker)}", f"model: {yaml_text(kind)}", f"slug: {yaml_text(_slug(kind))}"]
+    lines += [f"part_number: {yaml_text(hardware.part_number)}"] if hardware and hardware.part_number else []
     lines += [f"u_height: {height}", "is_full_depth: true", "interfaces:"]
     for name, speed in interfaces:
-        lines += [f'  - name: "{name}"', f"    type: infiniband-{SPEEDS[speed].lower()}"]
+        lines += [f"  - name: {yaml_text(name)}", f"    type: infiniband-{SPEEDS[speed].lower()}"]
     return "\n".join(lines) + "\n"
 
 
@@ -157,7 +157,7 @@ def _cables(
             ends = [_side(fabric, port, fronts[subnet]) for port in (a, b)]
             label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[:100]
             rows.append((site, *ends[0], site, *ends[1], kind, "planned", label, length, "m" if length else ""))
-    return _csv(head, sorted(rows))
+    return format_csv(head, sorted(rows))
 
 
 def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
@@ -169,11 +169,3 @@ def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _csv(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return out.getvalue()

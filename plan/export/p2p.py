@@ -6,7 +6,6 @@ the number of its adapter, 1 for ``mlx5_0``, which the mapping file says in word
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from xlsxwriter import Workbook
 
 from plan.export.systems import adapter_parts, system_name
 from plan.render.tables import add_sheet
-from topo import Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, panels
+from topo import Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, format_csv, panels
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
@@ -50,12 +49,7 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
         },
         key=_number,
     )
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    write(("port", "hca-name"))
-    for device in devices:
-        write((_number(device), device))
-    return out.getvalue()
+    return format_csv(("port", "hca-name"), [(_number(device), device) for device in devices])
 
 
 def _rows(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plan.export.text import yaml_text
 from topo import Fabric, Role, compress
 
 ROOT = "fabric"
@@ -42,11 +43,11 @@ def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
     zones = _zones(leaves)
     lines = ["---", "- topology: default", "  cluster_default: true", "  tree:", "    switches:"]
     if len(zones) > 1:
-        lines += [f"      - switch: {ROOT}", f"        children: {compress(name for name, _ in zones)}"]
+        lines += [f"      - switch: {ROOT}", f"        children: {yaml_text(compress(name for name, _ in zones))}"]
     for name, members in zones:
-        lines += [f"      - switch: {name}", f"        children: {compress(members)}"]
+        lines += [f"      - switch: {yaml_text(name)}", f"        children: {yaml_text(compress(members))}"]
     for leaf in leaves:
-        lines += [f"      - switch: {leaf.name}", f"        nodes: {compress(leaf.nodes)}"]
+        lines += [f"      - switch: {yaml_text(leaf.name)}", f"        nodes: {yaml_text(compress(leaf.nodes))}"]
     smallest = min((len(leaf.nodes) for leaf in leaves), default=0)
     if smallest:
         sizes = [smallest]
@@ -56,7 +57,7 @@ def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
         lines += [f"      - {size}" for size in sizes]
         lines.append("    blocks:")
         for leaf in leaves:
-            lines += [f"      - block: {leaf.name}", f"        nodes: {compress(leaf.nodes)}"]
+            lines += [f"      - block: {yaml_text(leaf.name)}", f"        nodes: {yaml_text(compress(leaf.nodes))}"]
     return "\n".join(lines) + "\n"
 
 

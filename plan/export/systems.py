@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from topo import Fabric, Kind
@@ -40,16 +41,20 @@ def host_devices(fabric: Fabric) -> dict[str, list[str]]:
 
 def system_name(fabric: Fabric, node: int) -> str:
     """Name of a switch or server, without blanks or slashes, which a ``.topo`` file cannot hold."""
-    name = fabric.label(node) if fabric.kind[node] == Kind.SWITCH else adapter_parts(fabric, node)[0]
-    return name.replace(" ", "-").replace("/", "-")
+    return _word(fabric.label(node) if fabric.kind[node] == Kind.SWITCH else adapter_parts(fabric, node)[0])
 
 
 def system_type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str:
     """Type of a system: a switch's model with NVIDIA's leading M, or a server by its last adapter."""
     if fabric.kind[node] == Kind.SWITCH:
         model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "switch"
-        return f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model
-    return f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}"
+        return _word(f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model)
+    return _word(f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}")
+
+
+def _word(name: str) -> str:
+    """Return a name without what a ``.topo`` file and the name of a file cannot hold, or take for their own."""
+    return re.sub(r"[\s/#\\]", "-", name).lstrip(".") or "-"
 
 
 def system_port(fabric: Fabric, port: int, devices: dict[str, list[str]]) -> SystemPort:

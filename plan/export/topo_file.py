@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plan.export.systems import host_devices, system_name, system_port, system_type
+from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type
 from topo import SPEEDS, Fabric, Kind, adapter_device, switch_device
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
@@ -64,7 +64,7 @@ def ibnl_files(fabric: Fabric) -> dict[str, str]:
             lines.append(f"NODE SW {ports} MT{switch_device(model, speed)} U1")
             lines.extend(f"    {number} -> P{number}" for number in range(1, ports + 1))
         else:
-            last = devices[system_name(fabric, node)][-1]
+            last = devices[adapter_parts(fabric, node)[0]][-1]
             stem, _, count = last.rpartition("_")
             for number in range(int(count) + 1 if count.isdigit() else 1):
                 device = f"{stem}_{number}" if count.isdigit() else last

@@ -62,6 +62,14 @@ def read_guid2lid(path: str | Path) -> dict[int, range]:
     return _entries(read_lines(path), str(path))
 
 
+def _number(text: str) -> int | None:
+    """Return a LID as OpenSM takes it (``strtoul`` with base 0), None for what is none, such as ``08``."""
+    try:
+        return int(text, 8 if text.startswith("0") and not text.startswith("0x") else 0)
+    except ValueError:
+        return None
+
+
 def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
     entries: dict[int, range] = {}
     taken: set[int] = set()
@@ -71,7 +79,8 @@ def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
             separated = separated or not line
             continue
         match = ENTRY.fullmatch(line)
-        if match is None:
+        low, high = (_number(match[2]), _number(match[3])) if match else (None, None)
+        if match is None or low is None or high is None:
             raise FormatError(
                 f"found {line[:60]!r}; expected '0x<16 digits of a port GUID> <lowest LID> <highest LID>', in small "
                 "letters and from the first column on",
@@ -83,7 +92,7 @@ def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
                 "no empty line before this entry; OpenSM would take it for part of the last one", path, number
             )
         separated = False
-        guid, low, high = int(match[1], 16), int(match[2], 0), int(match[3], 0)
+        guid = int(match[1], 16)
         if not 1 <= low <= high <= min(MAX_UNICAST_LID, low + 127):
             raise FormatError(
                 f"found LIDs {low:#06x} to {high:#06x}; expected 1 to 128 of 0x0001 to 0xbfff", path, number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from simulate.workload.place import Workload
 from topo.errors import HeddleError
+from topo.formats.csv import format_cell
 
 COLUMNS = ("job", "step", "src", "dst", "bytes", "sl", "lane", "start_s", "finish_s", "bottleneck")
 """Job; step in a collective or tag in a trace; names of the end ports; size; service level; virtual lane; begin and
@@ -37,17 +37,18 @@ def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
     flows,0,gpu00 mlx5_0,gpu01 mlx5_0,1000000.0,0,0,0.5,0.50004,gpu00 mlx5_0:1 -> leaf0:1
     """
     jobs, ends, channels = _names(workload, outcome)
+    jobs = [format_cell(name) for name in jobs]
+    ends = {end: format_cell(name) for end, name in ends.items()}
+    limits = {channel: format_cell(name) for channel, name in channels.items()}
     yield (",".join(COLUMNS) + "\n").encode()
     for first in range(0, len(workload.flows), ROWS):
         part = slice(first, first + ROWS)
         values = [column.tolist() for column in _numbers(workload, outcome, part)]
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        for job, step, src, dst, size, sl, lane, start, finish, limit in zip(*values, strict=True):
-            writer.writerow(
-                [jobs[job], step, ends[src], ends[dst], size, sl, lane, start, finish, channels.get(limit, "")]
-            )
-        yield out.getvalue().encode()
+        rows = (
+            f"{jobs[job]},{step},{ends[src]},{ends[dst]},{size},{sl},{lane},{start},{finish},{limits.get(limit, '')}\n"
+            for job, step, src, dst, size, sl, lane, start, finish, limit in zip(*values, strict=True)
+        )
+        yield "".join(rows).encode()
 
 
 def check_parquet() -> None:

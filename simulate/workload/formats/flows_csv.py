@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,16 +16,16 @@ from numpy.typing import ArrayLike
 from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
+from topo.budget import FLOWS
 from topo.errors import Finding, SpecError, refusal
 from topo.fabric import Fabric
+from topo.formats.csv import format_csv, plain_text
 from topo.formats.text import read_lines
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 LEVELS = {str(level): level for level in range(16)} | {"": ASK}
-MAX_FLOWS = 10_000_000
-"""Flows of one file; an allreduce around 800 hosts has 1.28 million."""
 MAX_NUMBER = 1e18
 """Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
 MAX_FINDINGS = 20
@@ -65,7 +65,8 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     names = EndPortNames(fabric)
     known: dict[str, int] = {}
     findings: list[Finding] = []
-    rows: list[tuple[float, int, int, float, int]] = []
+    rows = array("d")  # five numbers a flow
+    n_rows = 0
 
     def refuse(found: str, expected: str, hint: str = "") -> int:
         findings.append(Finding(where, found, expected, hint))
@@ -99,14 +100,15 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
             refuse(found, f"{len(columns)} values with commas between")
         else:
             cell = dict(zip(columns, cells, strict=True))
-            rows.append((amount("start_s"), end("src"), end("dst"), amount("bytes"), level()))
-        if len(rows) > MAX_FLOWS:
-            refuse(f"more than {MAX_FLOWS:,} flows", "a smaller file", "Play it in parts.")
-        if findings and (len(findings) >= MAX_FINDINGS or len(rows) > MAX_FLOWS):
+            rows.extend((amount("start_s"), end("src"), end("dst"), amount("bytes"), level()))
+            n_rows += 1
+        if n_rows > FLOWS.limit:
+            refuse(f"more than {FLOWS.limit:,} flows", str(FLOWS), "Play it in parts.")
+        if findings and (len(findings) >= MAX_FINDINGS or n_rows > FLOWS.limit):
             break
     if findings:
         raise SpecError(findings[:MAX_FINDINGS])
-    table = np.array(rows, np.float64).reshape(-1, 5)
+    table = np.frombuffer(rows, np.float64).reshape(-1, 5)
     return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.int8))
 
 
@@ -133,12 +135,12 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
     columns.append(["" if sl == ASK else sl for sl in flows.sl.tolist()])
     if finish_s is not None:
         columns.append(np.asarray(finish_s, np.float64).tolist())
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*REQUIRED, *OPTIONAL[: len(columns) - len(REQUIRED)]])
-    for start, src, dst, size, *rest in zip(*columns, strict=True):
-        writer.writerow([start, text[src], text[dst], int(size) if size.is_integer() else size, *rest])
-    return out.getvalue()
+    head = [*REQUIRED, *OPTIONAL[: len(columns) - len(REQUIRED)]]
+    rows = (
+        (start, text[src], text[dst], int(size) if size.is_integer() else size, *rest)
+        for start, src, dst, size, *rest in zip(*columns, strict=True)
+    )
+    return format_csv(head, rows)
 
 
 def line_of_flow(path: str | Path, flow: int) -> int:
@@ -158,7 +160,7 @@ def _cells(line: str) -> list[str] | None:
         cells = next(csv.reader([line], strict=True)) if '"' in line else line.split(",")
     except csv.Error:
         return None
-    return [cell.strip() for cell in cells]
+    return [plain_text(cell.strip()) for cell in cells]
 
 
 def _header(line: str, where: str) -> list[str]:
