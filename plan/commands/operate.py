@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ import click
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options, seed_option
 from plan.render.progress import progress
 from plan.signals import asked
+from topo import HeddleError
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
@@ -63,14 +66,16 @@ def operate(
             jobs = jobs.under(cross_zone_jobs=None)
         routed = read_routed_argument(fabric, given, step)
         saved = read_saved_run(state) if state is not None and state.exists() else None
-        run = ClusterRun(Network.of(routed), jobs, saved)
+        network = Network.of(routed)
+        with naming(state):
+            run = ClusterRun(network, jobs, saved)
         until_s = hours * 3600.0
 
         def progress_of(now_s: float) -> None:
             replaying = run.env.replaying
             step("catching up" if replaying else "playing", run.env.replayed if replaying else now_s / until_s)
 
-        with asked() as stopped:
+        with asked() as stopped, naming(state):
             finished = run.play(until_s, progress=progress_of, stop=lambda: bool(stopped))
         all_ended = all(job.end_s is not None for job in run.records)
         now_s = until_s if finished and not all_ended else run.env.now
@@ -88,3 +93,14 @@ def operate(
         where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
         click.echo(f"plan: stopped after {now_s / 3600:.2f} h; {where}", err=True)
     return 0 if finished else 128 + stopped[0]
+
+
+@contextmanager
+def naming(state: Path | None) -> Iterator[None]:
+    """Let what is wrong with a saved run begin with the name of its file."""
+    try:
+        yield
+    except HeddleError as error:
+        if state is None or not str(error).startswith("a saved"):
+            raise
+        raise HeddleError(f"{state}: {error}") from None

@@ -9,6 +9,7 @@ and are told the ends; then the network takes over.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -23,6 +24,8 @@ from simulate.engines.fluid import Fluid
 from simulate.network import Network
 from topo.errors import HeddleError
 
+UNFIT = "a saved run does not fit its processes; go on with those that it was saved from"
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -35,13 +38,13 @@ class ResumableEnvironment(NetworkEnvironment):
     Parameters
     ----------
     saved
-        A snapshot of a run of the same processes on the same network. It is trusted: what it says of the network goes
-        into kernels as it is.
+        A snapshot of a run of the same processes on the same network. It may come from anywhere: it is checked before
+        kernels see it.
 
     Raises
     ------
     HeddleError
-        When it was saved of another network, or by another version.
+        When it was saved of another network, by another version, or holds what no run leaves behind.
     """
 
     engine: Fluid
@@ -58,11 +61,15 @@ class ResumableEnvironment(NetworkEnvironment):
             if not np.array_equal(saved.get("run.network", np.zeros(0)), _digest(network)):
                 raise HeddleError("a saved run is of another fabric, or of other tables; go on with its own")
             try:
-                whole, real = saved["run.whole"].tolist(), saved["run.real"].tolist()
+                whole, real = saved["run.whole"], saved["run.real"]
                 self._resume_at = int(saved["run.steps"][0])
+                _check_run(saved, self._resume_at)
             except KeyError as error:
                 raise HeddleError(f"a saved run has no {error}; it was saved by another version") from None
-            self._ends = [(a, b, c, x, y, d) for (a, b, c, d), (x, y) in zip(whole, real, strict=True)]
+            except (TypeError, ValueError, IndexError, OverflowError):
+                raise HeddleError("a saved run has arrays of other shapes; begin anew without it") from None
+            ends = zip(whole.tolist(), real.tolist(), strict=True)
+            self._ends = [(a, b, c, x, y, d) for (a, b, c, d), (x, y) in ends]
 
     @property
     def replaying(self) -> bool:
@@ -112,6 +119,8 @@ class ResumableEnvironment(NetworkEnvironment):
         self._catch_up()
         if self._saved is None:
             super()._advance()
+        elif not self._queue:
+            raise HeddleError(UNFIT)
 
     def _catch_up(self) -> None:
         """Announce the transfers that ended before this step; let the network take over after the last."""
@@ -120,6 +129,8 @@ class ResumableEnvironment(NetworkEnvironment):
         done: list[tuple[int, Finished]] = []
         while self._announced < len(self._ends) and self._ends[self._announced][0] == self._n_steps:
             _, number, flow, start_s, finish_s, bottleneck = self._ends[self._announced]
+            if number >= len(self._arrival) or self._arrival[number] is None:
+                raise HeddleError(UNFIT)
             if done and done[0][1].finish_s != finish_s:  # another instant
                 super()._announce(done)
                 done = []
@@ -141,8 +152,30 @@ class ResumableEnvironment(NetworkEnvironment):
         self._transfer = dict(saved["run.transfer"].tolist())
         self._left = dict(saved["run.left"].tolist())
         self._saved = None
-        if any(number >= len(self._arrival) or self._arrival[number] is None for number in self._left):
-            raise HeddleError("a saved run does not fit its processes; go on with those that it was saved from")
+        under_way = {number for number, arrival in enumerate(self._arrival) if arrival is not None}
+        flows = Counter(self._transfer.values())
+        if self._left != flows or not set(flows) <= under_way or sorted(self._transfer) != self.engine.numbers:
+            raise HeddleError(UNFIT)
+
+
+def _check_run(saved: Arrays, steps: int) -> None:
+    """Refuse ends of transfers that no run leaves behind, whatever else they may be."""
+    whole, real, upcoming = saved["run.whole"], saved["run.real"], float(saved["run.next"][0])
+    pairs = saved["run.transfer"], saved["run.left"]
+    if (
+        any(array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2 for array in pairs)
+        or whole.dtype != np.int64
+        or whole.shape[1:] != (4,)
+        or real.dtype != np.float64
+        or real.shape[1:] != (2,)
+        or (whole[:, 1:3] < 0).any()
+        or (np.diff(whole[:, 0], prepend=0, append=steps) < 0).any()
+        or not np.isfinite(real).all()
+        or (np.diff(real, prepend=0.0) < 0).any()
+        or (np.diff(real[:, 1], prepend=0.0) < 0).any()
+        or np.isnan(upcoming)
+    ):
+        raise HeddleError("a saved run has transfers that no run leaves behind; begin anew without it")
 
 
 def _digest(network: Network) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """A stopped run as a file: a line that says what it is, a digest of the rest, and NumPy's ``.npz``.
 
-A changed byte is found by the digest. Beyond the bounds on what is read, nothing protects from a file that somebody
-forged with a digest of its own: a run goes on from what stands there, as a program goes on from its memory.
+A changed byte is found by the digest. Somebody may forge a file with a digest of its own: what it says is checked where
+it is used, by `simulate.engines.restored` before a kernel sees it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.budget import SAVED_RUN_ARRAYS, SAVED_RUN_BYTES
 from topo.errors import HeddleError
+from topo.formats.text import read_file
 
 MAGIC = b"Heddle, saved run 1\n"
-MAX_BYTES = 2**31
-"""Of the file, and of the arrays in it; a day of Fire-Flyer 2 has some 200 MB, and a tenth of that as a file."""
-MAX_ARRAYS = 200
 NPY_VERSION = (1, 0)
 
 
@@ -59,7 +58,8 @@ def parse_saved_run(data: bytes, path: str) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(io.BytesIO(rest)) as archive:
             members = archive.infolist()
             # No member is unpacked further than it says here.
-            if len(members) > MAX_ARRAYS or sum(member.file_size for member in members) > MAX_BYTES:
+            unpacked = sum(member.file_size for member in members)
+            if len(members) > SAVED_RUN_ARRAYS.limit or unpacked > SAVED_RUN_BYTES.limit:
                 raise ValueError("found more than a saved run has")
             return {member.filename.removesuffix(".npy"): _parse_array(archive.read(member)) for member in members}
     except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
@@ -80,16 +80,9 @@ def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:
     >>> from pathlib import Path
     >>> simulate.read_saved_run(Path("no-such-file"))
     Traceback (most recent call last):
-    topo.errors.HeddleError: no-such-file: found no regular file; expected one that `plan operate --state` wrote
+    topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
     """
-    try:
-        if not path.is_file():
-            raise HeddleError(f"{path}: found no regular file; expected one that `plan operate --state` wrote")
-        if path.stat().st_size > MAX_BYTES:
-            raise HeddleError(f"{path}: found more than {MAX_BYTES:,} bytes; expected a saved run")
-        return parse_saved_run(path.read_bytes(), str(path))
-    except OSError as error:
-        raise HeddleError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return parse_saved_run(read_file(path, SAVED_RUN_BYTES), str(path))
 
 
 def _parse_array(data: bytes) -> NDArray[Any]:

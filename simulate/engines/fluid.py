@@ -20,6 +20,7 @@ from simulate.engines.base import Finished, Progress
 from simulate.engines.kernels import events
 from simulate.engines.kernels.state import Room, State, aligned_copy, allocate, enlarge
 from simulate.engines.outcome import Outcome, Timeline
+from simulate.engines.restored import check_state
 from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
@@ -227,7 +228,7 @@ class Fluid:
         Raises
         ------
         HeddleError
-            When arrays are missing, or belong to another network.
+            When arrays are missing, belong to another network, or are none that a run leaves behind.
         """
         result = cls(network)
         shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
@@ -239,11 +240,41 @@ class Fluid:
                 setattr(result, f"_{name}", arrays[f"own.{name}"].copy())
             result._routes = dict(arrays["own.routes"].tolist())
             counts = arrays["own.counts"].tolist()
+            result._n_routes, result._n_links, result._n_followers, result._n_begun, result._n_unused, *room = counts
+            result._room, result._state = Room(*room), State(**state, **shared)
+            used = result._n_routes, result._n_links, result._n_followers
+            result._check_own(check_state(result._state, result._room, network, used))
         except KeyError as error:
             raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
-        result._n_routes, result._n_links, result._n_followers, result._n_begun, result._n_unused, *room = counts
-        result._room, result._state = Room(*room), State(**state, **shared)
+        except (TypeError, ValueError, IndexError, OverflowError):
+            raise HeddleError("a saved network has arrays of other shapes; begin anew without it") from None
         return result
+
+    def _check_own(self, in_use: NDArray[np.bool_]) -> None:
+        """Refuse numbers of flows and keys of routes, out of a file, that contradict the places in use."""
+        number, unused, n = self._number, self._unused, len(self._state.size)
+        n_keys = 17 * self.network.n_ends**2
+        if (
+            not number.shape == unused.shape == (n,)
+            or not number.dtype == unused.dtype == np.int64
+            or not 0 <= self._n_unused <= n
+            or not 0 <= self._n_begun < 2**62
+            or len(np.unique(free := unused[: self._n_unused])) < len(free)
+            or ((free < 0) | (free >= n)).any()
+            or len(free) + np.count_nonzero(in_use) != n
+            or in_use[free].any()
+            or ((number < 0) | (number > self._n_begun)).any()
+            or any(not (0 <= key < n_keys and 0 <= route < self._n_routes) for key, route in self._routes.items())
+            or self._sent.shape != self.network.capacity_bytes_s.shape
+            or not np.isfinite(self._sent).all()
+        ):
+            raise HeddleError("a saved network has numbers of flows that no run leaves behind; begin anew without it")
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the flows under way, in order."""
+        places = np.setdiff1d(np.arange(len(self._number)), self._unused[: self._n_unused])
+        return sorted(self._number[places].tolist())
 
     def _checked(self, at_s: float | None) -> float:
         """Return the time at which flows are to begin."""

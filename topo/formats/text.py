@@ -1,6 +1,7 @@
-"""Text files from outside, which may be hostile: never more bytes than stated, never a device or folder.
+"""Files from outside, which may be hostile: never more bytes than their budget, never a device, folder or idle pipe.
 
-`read_lines` streams dumps, which may be large, packed or a pipe; `read_text` returns a regular file whole.
+`open_input` opens any of them; `read_lines` streams dumps, which may be large, packed or a pipe; `read_text` and
+`read_file` return a regular file whole.
 """
 
 from __future__ import annotations
@@ -8,20 +9,22 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import select
 import stat
+import time
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
+from topo.budget import PIPE_OPEN, PIPE_WAIT, TEXT_BYTES, TEXT_LINE, TEXT_LINES, TEXT_RATIO, Budget, Stopwatch
 from topo.errors import FormatError, refusal
 
-MAX_TEXT = 512 * 2**20
-"""Characters of unpacked text that are read at most: a dump of the largest subnet has some 30 MB."""
-
-MAX_LINE = 4096
-"""Characters of one line; the tools whose output is read here stop at 1,023."""
-
+FREE_OF_RATIO = 16_000_000
+"""Bytes that may be unpacked from however few."""
+LINES_A_LOOK = 1 << 16
+"""Lines between two looks at the CPU seconds."""
 
 KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -32,24 +35,121 @@ KINDS = (
 )
 
 
+@contextmanager
+def open_input(path: str | Path, *, pipes: bool = True) -> Iterator[BinaryIO]:
+    """Open a regular file, or a pipe that somebody writes, to be read once.
+
+    Raises
+    ------
+    FormatError
+        When it cannot be opened or read, or is something else; while it is read, when nobody writes to the pipe for
+        longer than `PIPE_OPEN` or `PIPE_WAIT`.
+    """
+    shown = str(path)
+    try:
+        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", shown) from None
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
+        os.close(descriptor)
+        kind = next((name for test, name in KINDS if test(mode)), "something else")
+        raise FormatError(
+            f"cannot be read: found {kind}; expected a regular file{' or a pipe' if pipes else ''}", shown
+        )
+    raw: io.RawIOBase = io.FileIO(descriptor) if stat.S_ISREG(mode) else _Pipe(descriptor, shown)
+    with cast(BinaryIO, io.BufferedReader(raw)) as file:
+        try:
+            yield file
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror or error}", shown) from None
+
+
+class _Pipe(io.RawIOBase):
+    """The reading end of a pipe, which waits for those who write, but not for ever."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.written = False
+        """Whether somebody has the other end, or had it."""
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, and wait for it if need be; 0 is the end."""
+        begin = time.monotonic()
+        while True:
+            try:
+                found = os.read(self.descriptor, len(buffer))
+            except BlockingIOError:
+                self.written = True
+                found = b""
+            else:
+                self.written |= bool(found)
+                if found or self.written:
+                    buffer[: len(found)] = found
+                    return len(found)
+            budget = PIPE_WAIT if self.written else PIPE_OPEN
+            if time.monotonic() - begin > budget.limit:
+                raise budget.exceeded(self.path)
+            if self.written:
+                select.select([self.descriptor], [], [], 1)
+            else:
+                time.sleep(0.02)  # a pipe without a writer looks like one at its end
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self.descriptor)
+        super().close()
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text file (UTF-8, ``.gz`` unpacked on the way) without their ends and byte-order mark.
 
     Raises
     ------
     FormatError
-        When the file cannot be opened or unpacked, or exceeds `MAX_TEXT` or `MAX_LINE`.
+        When the file cannot be opened or unpacked, or exceeds a budget of texts.
     """
     try:
         # Opened once, so that a pipe can be read too.
-        with Path(path).open("rb") as raw, gzip.open(raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw as file:
-            # Only a line feed ends a line: a lone carriage return would shift every line number of a message.
-            text = io.TextIOWrapper(cast(BinaryIO, file), encoding="utf-8", errors="replace", newline="\n")
-            yield from bounded_lines(text, str(path))
+        with open_input(path) as raw:
+            packed = cast(io.BufferedReader, raw).peek(2)[:2] == b"\x1f\x8b"
+            counted = _Counted(raw, str(path)) if packed else None
+            with gzip.open(cast(BinaryIO, counted)) if counted else raw as file:
+                # Only a line feed ends a line: a lone carriage return would shift every line number of a message.
+                text = io.TextIOWrapper(cast(BinaryIO, file), encoding="utf-8", errors="replace", newline="\n")
+                yield from bounded_lines(text, str(path), counted)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(f"cannot be unpacked: {error}; is the download whole?", str(path)) from None
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+
+
+class _Counted(io.RawIOBase):
+    """A packed file that counts its bytes: nothing comes out of one that is made of empty parts."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self.file = file
+        self.path = path
+        self.n_bytes = 0
+        self.watch = Stopwatch(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.file.read(len(buffer))
+        buffer[: len(found)] = found
+        self.n_bytes += len(found)
+        if self.n_bytes > TEXT_BYTES.limit:
+            raise TEXT_BYTES.exceeded(self.path)
+        self.watch.look()
+        return len(found)
 
 
 def lines_of(text: str | Iterable[str], path: str = "") -> Iterable[str]:
@@ -57,23 +157,50 @@ def lines_of(text: str | Iterable[str], path: str = "") -> Iterable[str]:
     return bounded_lines(io.StringIO(text, newline="\n"), path) if isinstance(text, str) else text
 
 
-def bounded_lines(text: TextIO, path: str = "") -> Iterator[str]:
+def bounded_lines(text: TextIO, path: str = "", packed: _Counted | None = None) -> Iterator[str]:
     """Yield the lines of a text stream as `read_lines` does."""
     total = number = 0
-    while line := text.readline(MAX_LINE + 1):
+    watch = Stopwatch(path)
+    longest, most, most_lines = TEXT_LINE.limit, TEXT_BYTES.limit, TEXT_LINES.limit
+    while line := text.readline(longest + 1):
         number += 1
         total += len(line)
-        if len(line) > MAX_LINE:
-            raise FormatError(f"line of more than {MAX_LINE:,} characters; expected short lines of text", path, number)
-        if total > MAX_TEXT:
-            raise FormatError(f"more than {MAX_TEXT // 2**20} MB of text; a dump of the largest subnet has 30", path)
+        if len(line) > longest:
+            raise TEXT_LINE.exceeded(path, number)
+        if total > most:
+            raise TEXT_BYTES.exceeded(path, number)
+        if number > most_lines:
+            raise TEXT_LINES.exceeded(path, number)
+        if number % LINES_A_LOOK == 0:
+            watch.look()
+            if packed is not None and total > FREE_OF_RATIO + TEXT_RATIO.limit * packed.n_bytes:
+                raise TEXT_RATIO.exceeded(path, number)
         yield (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
 
 
-def read_text(path: Path, max_bytes: int) -> str:
-    """Return the text of a regular UTF-8 file of at most ``max_bytes`` bytes.
+def read_file(path: Path, budget: Budget) -> bytes:
+    """Return the bytes of a regular file.
 
-    A larger file is refused after a look at its size; what has no true size (``/proc``) after ``max_bytes + 1`` bytes.
+    A larger file is refused after a look at its size; what has no true size (``/proc``) once it is beyond the budget.
+
+    Raises
+    ------
+    FormatError
+        When it cannot be opened, is something else, or exceeds its budget.
+    """
+    with open_input(path, pipes=False) as file:
+        if os.fstat(file.fileno()).st_size > budget.limit or len(data := file.read(budget.limit + 1)) > budget.limit:
+            raise budget.exceeded(str(path))
+    return data
+
+
+def read_text(path: Path, budget: Budget) -> str:
+    """Return the text of a regular UTF-8 file.
+
+    Parameters
+    ----------
+    budget
+        The most bytes that it may have.
 
     Raises
     ------
@@ -83,7 +210,7 @@ def read_text(path: Path, max_bytes: int) -> str:
     Examples
     --------
     >>> import topo
-    >>> topo.read_text(topo.config_root() / "lab-20.yaml", 100_000)[:3]
+    >>> topo.read_text(topo.config_root() / "lab-20.yaml", topo.budgets()["yaml-bytes"])[:3]
     '# A'
     """
     try:
@@ -99,16 +226,16 @@ def read_text(path: Path, max_bytes: int) -> str:
         if not stat.S_ISREG(status.st_mode):
             kind = next((name for test, name in KINDS if test(status.st_mode)), "something else")
             raise refusal(path, kind, "a regular file")
-        if status.st_size > max_bytes:
-            raise refusal(path, f"a file of {status.st_size:,} bytes", f"at most {max_bytes:,} bytes")
+        if status.st_size > budget.limit:
+            raise refusal(path, f"a file of {status.st_size:,} bytes", str(budget))
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(max_bytes + 1)
+            data = stream.read(budget.limit + 1)
     except OSError as error:
         raise refusal(path, f"a file that cannot be read ({error.strerror})", "a readable file") from None
     finally:
         os.close(descriptor)
-    if len(data) > max_bytes:
-        raise refusal(path, f"a file of more than {max_bytes:,} bytes", f"at most {max_bytes:,} bytes")
+    if len(data) > budget.limit:
+        raise refusal(path, f"a file of more than {budget.limit:,} bytes", str(budget))
     try:
         text = data.decode("utf-8-sig")  # spreadsheets begin their CSV files with a byte order mark
     except UnicodeDecodeError as error:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulate.cluster.saved_run import MAGIC, MAX_ARRAYS, MAX_BYTES, format_saved_run, parse_saved_run, read_saved_run
+from simulate.cluster.saved_run import MAGIC, format_saved_run, parse_saved_run, read_saved_run
+from topo.budget import SAVED_RUN_ARRAYS, SAVED_RUN_BYTES
 from topo.errors import HeddleError
 
 ARRAYS = {
@@ -66,7 +67,7 @@ def test_nothing_grows_as_it_is_read() -> None:
     far = npy(np.zeros(2)).replace(b"(2,)", b"(2e9,)").replace(b"(2,)", b"(9,)")
     huge = npy(np.zeros(1, np.uint8)).replace(b"'shape': (1,), }          ", b"'shape': (10000000000,), }")
     assert huge != npy(np.zeros(1, np.uint8))
-    members = {f"{number}.npy": npy(np.zeros(0)) for number in range(MAX_ARRAYS + 1)}
+    members = {f"{number}.npy": npy(np.zeros(0)) for number in range(SAVED_RUN_ARRAYS.limit + 1)}
     pickled = npy(np.array([{}], object), allow_pickle=True)
     for data in (forged(a=far), forged(a=huge), forged(a=b"junk"), forged(**members), forged(a=pickled)):
         with pytest.raises(HeddleError, match="holds something else"):
@@ -77,7 +78,7 @@ def test_refuses_a_bomb_unread() -> None:
     """Zeros that say they are more than may be, in a few bytes: refused by what the archive says of them."""
     bomb = bytearray(forged(a=bytes(2**16)))
     central = bomb.rindex(b"PK\x01\x02")
-    bomb[central + 24 : central + 28] = (MAX_BYTES + 1).to_bytes(4, "little")
+    bomb[central + 24 : central + 28] = (SAVED_RUN_BYTES.limit + 1).to_bytes(4, "little")
     start = len(MAGIC) + 32
     bomb[len(MAGIC) : start] = hashlib.sha256(bomb[start:]).digest()
     with pytest.raises(HeddleError, match="holds something else"):
@@ -89,12 +90,12 @@ def test_reads_files_only(tmp_path: Path) -> None:
     assert list(read_saved_run(tmp_path / "run")) == list(ARRAYS)
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "sparse").open("wb") as stream:
-        stream.truncate(MAX_BYTES + 1)
+        stream.truncate(SAVED_RUN_BYTES.limit + 1)
     for name, says in (
-        ("pipe", "no regular file"),
-        ("", "no regular file"),
-        ("sparse", "more than"),
-        ("no", "regular"),
+        ("pipe", "found a pipe; expected a regular file"),
+        ("", "found a folder; expected a regular file"),
+        ("sparse", "budget saved-run-bytes"),
+        ("no", "No such file"),
     ):
         with pytest.raises(HeddleError, match=says):
             read_saved_run(tmp_path / name)
