@@ -7,7 +7,7 @@ OUT := out/fire-flyer-2
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly lint bench notebooks tools clean
+.PHONY: help plan check test nightly fuzz lint bench notebooks lock sbom tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -26,6 +26,10 @@ nightly: tools lint ## as make test, with ten times the random examples, from a 
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; \
 	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" tests $(wildcard notebooks)
 
+fuzz: .venv/installed-dev ## 200,000 spoilt inputs for every reader and command, from a seed that is new each time and is shown
+	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== seed $$seed"; \
+	  PYTHONPATH=tests $(BIN)/python -m fuzz.run --seed "$$seed" --inputs 200000 --keep out/fuzz
+
 lint: .venv/installed-dev ## lint, format, types, import contracts: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,6 +41,19 @@ bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fai
 
 notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
 	$(BIN)/python scripts/render_notebooks.py
+
+lock: .venv/bin/python ## write requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
+	$(PIP) install uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --extra dev pyproject.toml --upgrade --output-file requirements-dev.lock
+
+sbom: .venv/installed-dev ## write the software bill of materials of what a user installs: out/heddle.cdx.json
+	scripts/make-venv out/sbom-env $(PYTHON)
+	out/sbom-env/bin/python -m pip --quiet --disable-pip-version-check install .
+	out/sbom-env/bin/python -m pip --quiet --disable-pip-version-check uninstall --yes pip setuptools
+	$(BIN)/cyclonedx-py environment out/sbom-env/bin/python --pyproject pyproject.toml --output-reproducible \
+	  --of JSON --output-file out/heddle.cdx.json
+	@rm -rf out/sbom-env; echo "The bill of materials is in out/heddle.cdx.json (CycloneDX)."
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools
@@ -51,6 +68,6 @@ clean: ## remove .venv, results and caches
 	$(PIP) install -e .
 	@touch $@
 
-.venv/installed-dev: .venv/bin/python pyproject.toml
-	$(PIP) install -e '.[dev]'
+.venv/installed-dev: .venv/bin/python pyproject.toml requirements-dev.lock
+	$(if $(CI),scripts/install-locked .venv,$(PIP) install -e '.[dev]')
 	@touch .venv/installed $@

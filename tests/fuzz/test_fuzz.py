@@ -1,0 +1,37 @@
+"""Two thousand spoilt inputs, the same each time; `make fuzz` tries 200,000 others."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fuzz.targets import CORPUS
+
+INPUTS = 2000
+SHARES = 2
+"""Processes that the inputs are shared among, so that workers of the tests can take one each."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+def test_nothing_is_found(share, repository):
+    count = INPUTS // SHARES
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz.run", "--seed", str(1 + share * count), "--inputs", str(count)],
+        cwd=repository / "tests",
+        env=os.environ | {"PYTHONPATH": f"{repository}{os.pathsep}{repository / 'tests'}"},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+
+
+def test_each_file_of_the_corpus_has_a_reason():
+    reasons = (CORPUS / "README.md").read_text()
+    files = [path for path in CORPUS.rglob("*") if path.is_file() and path.name != "README.md"]
+    assert files
+    for path in files:
+        assert f"| `{path.relative_to(CORPUS)}` |" in reasons, path
+        assert path.stat().st_size < 20_000
