@@ -22,6 +22,7 @@ from typing import NoReturn, TextIO
 
 import click
 
+from plan.limits import impose
 from plan.render.terminal import printable, spelled
 from plan.signals import UNDIVIDED, watching
 from topo import DesignError, FormatError, HeddleError, SpecError, did_you_mean
@@ -85,8 +86,11 @@ class CommandGroup(click.Group):
 
 @click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("heddle-fabric"), prog_name="heddle")
-def plan() -> None:
+@click.option("--cpu", type=click.IntRange(min=1), help="Seconds of CPU that the command may take.")
+@click.option("--memory", type=click.FloatRange(min=0.25, max=1e6), help="GiB of memory that it may take.")
+def plan(cpu: int | None, memory: float | None) -> None:
     """Plan, route, prove and price the network of an AI cluster."""
+    impose(cpu, memory)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -126,6 +130,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error came of a lack of memory, which libraries turn into errors of their own as they clean up."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def refuse(error: Exception, as_json: bool) -> int:
     """Tell why the command does not do what is asked, on a stream that may be gone, and return the exit status."""
     if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read our output has gone
@@ -134,8 +145,11 @@ def refuse(error: Exception, as_json: bool) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         drop(sys.stdout)
         error = HeddleError(f"{error.filename or 'output'}: no space left on the device")
-    elif isinstance(error, MemoryError):
-        error = HeddleError("plan: not enough memory for this; take a smaller cluster or a larger machine")
+    elif out_of_memory(error):
+        error = HeddleError(
+            "plan: not enough memory for this (budget command-memory, or what the machine has); take a smaller "
+            "cluster, a larger machine, or more with `plan --memory`"
+        )
     status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one
     with printing(sys.stderr):
         if status == BUG:

@@ -19,8 +19,14 @@ from contextlib import contextmanager, suppress
 from threading import RLock, Thread
 from time import monotonic
 
+from topo import HeddleError
+
 GRACE_S = 0.9
 """How long a command may take to leave off by itself after a signal, where it asks for that, or to end a whole step."""
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+
+BEYOND = "took more CPU than it may (budget command-cpu); give more with `plan --cpu`"
 
 UNDIVIDED = RLock()
 """Held during steps that a signal must not divide. Who asks for it while the command ends waits for ever."""
@@ -31,13 +37,15 @@ _asking: list[Callable[[int], None]] = []
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP end the process, with 128 + their number; in the main thread only.
+    """Let the signals of `ENDING` end the process, with 128 + their number; in the main thread only.
+
+    SIGXCPU says that the budget of CPU seconds is used up, which is a refusal: status 2.
 
     A signal that whoever started us has ignored, as ``nohup`` does, stays ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    found = {number: signal.getsignal(number) for number in ENDING}
     before = {number: handler for number, handler in found.items() if handler not in (signal.SIG_IGN, None)}
     listener = Thread(target=_listen, args=(reading,), daemon=True)
     listener.start()
@@ -99,9 +107,11 @@ def _end(number: int) -> None:
             if monotonic() < limit:
                 with suppress(Exception):
                     tidy()
-    shown = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    shown = {signal.SIGINT: "interrupted", signal.SIGXCPU: BEYOND}.get(
+        number, f"ended by {signal.Signals(number).name}"
+    )
     with suppress(Exception):
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
         os.write(2, f"plan: {shown}\n".encode())
-    os._exit(128 + number)
+    os._exit(HeddleError.exit_code if number == signal.SIGXCPU else 128 + number)

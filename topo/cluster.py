@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from topo.budget import YAML_BYTES
 from topo.counts import Counts, count
 from topo.errors import DesignError, Faults, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role
 from topo.formats.fabric_file import is_fabric
 from topo.formats.text import read_text
-from topo.formats.yaml import MAX_BYTES, Document, describe, given_document, read_yaml
+from topo.formats.yaml import Document, describe, given_document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.names import distinct_names
 from topo.room.cables import Cabling, choose_cables
@@ -271,7 +272,7 @@ def presets() -> dict[str, str]:
     'A small lab: 20 servers on one fat-tree of two levels, without oversubscription.'
     """
     files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
-    return {file.stem: read_text(file, MAX_BYTES).partition("\n")[0].lstrip("# ") for file in files}
+    return {file.stem: read_text(file, YAML_BYTES).partition("\n")[0].lstrip("# ") for file in files}
 
 
 def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:

@@ -14,18 +14,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.hardware.devices import AGGREGATION_DEVICE, CHIPS
 from topo.hardware.speeds import LinkSpeed, parse_link_speed
-
-MAX_NODES = 100_000
-"""Nodes of one dump: a subnet has 49,151 unicast LIDs, and a node needs at least one."""
-
-MAX_TOTAL_PORTS = 4_000_000
-MAX_CABLE_ENDS = 2_000_000
-MAX_SKIPPED = 10_000
-"""What a dump may hold of each, several times what the largest subnet has; a hostile one could hold far more."""
 
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
@@ -120,8 +113,8 @@ class Records:
     def skip(self, line: int, reason: str) -> None:
         """Count something that is left out."""
         self.skipped.append((line, reason))
-        if len(self.skipped) > MAX_SKIPPED:
-            raise self.refuse(f"more than {MAX_SKIPPED:,} lines of no use; expected a dump of one fabric", line)
+        if len(self.skipped) > DUMP_SKIPPED.limit:
+            raise DUMP_SKIPPED.exceeded(self.path, line)
 
     def node(self, node: FoundNode) -> bool:
         """Add a node; return whether it is new.
@@ -139,8 +132,8 @@ class Records:
         if known.ports != node.ports:
             found = f"found {node.ports} ports of a node that has {known.ports} in line {known.line}"
             raise self.refuse(f"{found}; expected one number", node.line)
-        if len(self.nodes) > MAX_NODES:
-            raise self.refuse(f"more than {MAX_NODES:,} nodes; a subnet has 49,151 LIDs", node.line)
+        if len(self.nodes) > DUMP_NODES.limit:
+            raise DUMP_NODES.exceeded(self.path, node.line)
         return known is node
 
     def rate(self, text: str, line: int) -> tuple[int, int]:
@@ -153,8 +146,8 @@ class Records:
     def cable(self, cable: CableEnd) -> None:
         """Add one end of a cable."""
         self.cables.append(cable)
-        if len(self.cables) > MAX_CABLE_ENDS:
-            raise self.refuse(f"more than {MAX_CABLE_ENDS:,} cable ends; a subnet has 49,151 LIDs", cable.line)
+        if len(self.cables) > DUMP_CABLE_ENDS.limit:
+            raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
     def assemble(self, name: str) -> Discovery:
         """Build the fabric: switches first, otherwise in the order of the records.
@@ -166,8 +159,8 @@ class Records:
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
-        if sum(node.ports for node in self.nodes.values()) > MAX_TOTAL_PORTS:
-            raise self.refuse(f"more than {MAX_TOTAL_PORTS:,} ports; a subnet has 49,151 LIDs")
+        if sum(node.ports for node in self.nodes.values()) > DUMP_PORTS.limit:
+            raise DUMP_PORTS.exceeded(self.path)
         return _assemble(name, self)
 
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from topo.budget import ROLE_PATTERN, ROLE_RULES
 from topo.errors import FormatError, did_you_mean
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
 from topo.formats.text import lines_of, read_lines
-
-MAX_RULES = 1000
-MAX_PATTERN = 128
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,10 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
             hint = did_you_mean(word, HOST_ROLES)
             message = f"found the role {word[:40]!r}; expected one of {', '.join(HOST_ROLES)}. {hint}"
             raise FormatError(message.rstrip(), path, number)
-        if not 1 <= len(pattern) <= MAX_PATTERN:
-            message = f"found a pattern of {len(pattern)} characters; expected 1 to {MAX_PATTERN}, such as st*"
+        if not 1 <= len(pattern) <= ROLE_PATTERN.limit:
+            message = f"found a pattern of {len(pattern)} characters; expected 1 to {ROLE_PATTERN.limit}, such as st*"
             raise FormatError(message, path, number)
         rules.append(RoleRule(pattern, HOST_ROLES[word]))
-        if len(rules) > MAX_RULES:
-            raise FormatError(f"more than {MAX_RULES:,} rules", path, number)
+        if len(rules) > ROLE_RULES.limit:
+            raise ROLE_RULES.exceeded(path, number)
     return tuple(rules)

@@ -25,15 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, lid_owners
+from topo.budget import LFT_BYTES, LFT_PIPE
 from topo.errors import FormatError, RoutingError
 from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
 from topo.formats.ibnetdiscover import clean_description
-
-MAX_BYTES = 8 << 30
-"""Largest file that is read: 49,151 LIDs on 3,000 switches with long names take less."""
-
-MAX_PIPE = 1 << 30
-"""Bytes that are read of what has no size; they have to fit in memory."""
+from topo.formats.text import open_input
 
 ENTRY = b"0x0000 000 # portguid 0x0000000000000000:\n"
 LID_AT, PORT_AT, GUID_AT = slice(2, 6), slice(7, 10), slice(24, 40)
@@ -152,25 +148,19 @@ def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
     >>> bool((found.tables.lft == routed.tables.lft).all())
     True
     """
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISCHR(status.st_mode):
-                raise FormatError("is a device; expected a file of forwarding tables, or a pipe", str(path))
-            if not stat.S_ISREG(status.st_mode):
-                text = file.read(MAX_PIPE + 1)
-                if len(text) > MAX_PIPE:
-                    raise FormatError(f"more than {MAX_PIPE:,} bytes from a pipe; write them to a file", str(path))
-                return parse_lfts(text, fabric, str(path))
-            if status.st_size > MAX_BYTES:
-                found = f"{status.st_size:,} bytes"
-                raise FormatError(f"{found}; tables of one subnet are at most {MAX_BYTES:,}", str(path))
-            if status.st_size == 0:
-                return parse_lfts(b"", fabric, str(path))
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-                return parse_lfts(pages, fabric, str(path))
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from None
+    with open_input(path) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            text = file.read(LFT_PIPE.limit + 1)
+            if len(text) > LFT_PIPE.limit:
+                raise LFT_PIPE.exceeded(str(path))
+            return parse_lfts(text, fabric, str(path))
+        if status.st_size > LFT_BYTES.limit:
+            raise LFT_BYTES.exceeded(str(path))
+        if status.st_size == 0:
+            return parse_lfts(b"", fabric, str(path))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+            return parse_lfts(pages, fabric, str(path))
 
 
 def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsRead:
@@ -240,7 +230,10 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
         notes.append(f"{len(silent):,} switches of the fabric have no table ({shown})")
     lid = _lids(fabric, scan.owner, notes, path)
     top = max(int(scan.top), int(lid.max(initial=0)))
-    return LftsRead(RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file"), tuple(notes))
+    return LftsRead(
+        RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file"),
+        tuple(f"{path}: {note}" if path else note for note in notes),
+    )
 
 
 def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str) -> NDArray[np.uint16]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
+from topo.budget import POLICY_MEMBERS
 from topo.errors import FormatError
 from topo.formats.text import bounded_lines, read_lines
 
@@ -20,9 +21,6 @@ GUIDS_A_LINE = 8
 """OpenSM's scanner keeps one line of at most 10 KiB."""
 
 NAMES_A_LINE = 40
-
-MAX_MEMBERS = 5_000_000
-"""Members of all lists together that are read; the largest subnet has 49,151 LIDs, and rules may name each often."""
 
 SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
 
@@ -152,8 +150,8 @@ def _items(lines: Iterable[str], path: str) -> dict[str, list[Item]]:
                 found[section].append((number, {}))
         elif item and colon:
             members += value.count(",") + 1
-            if members > MAX_MEMBERS:
-                raise FormatError(f"more than {MAX_MEMBERS:,} members of lists", path, number)
+            if members > POLICY_MEMBERS.limit:
+                raise POLICY_MEMBERS.exceeded(path, number)
             values = found[section][-1][1]
             values[key] = f"{values[key]}, {value}" if key in values else value
         else:

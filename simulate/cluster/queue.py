@@ -9,15 +9,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from topo.budget import QUEUE_JOBS
 from topo.errors import Finding, SpecError, plural
 from topo.formats.yaml import Document, given_document, read_yaml
 from topo.schema.base import Name, SpecModel, mismatch
 from topo.schema.units import Bytes, Seconds
 from topo.schema.validation import validate
 from topo.table import Brief
-
-MAX_JOBS = 10_000
-"""Jobs of a queue, copies counted."""
 
 FAILURES_A_NODE_DAY = 292 / 1250 / 183
 """Table VII of An et al., SC'24, arXiv 2408.14158: 292 failures of main memory, network and GPUs from October 2023 to
@@ -148,8 +146,8 @@ class Queue(Brief):
                 own = {"name": name, "submit": entry.submit + number * entry.apart, "copies": 1}
                 jobs[name] = entry.model_copy(update=own)
                 located.append(at)
-            if len(jobs) > MAX_JOBS:
-                raise SpecError([Finding(at, f"{len(jobs):,} jobs up to here", f"at most {MAX_JOBS:,}")])
+            if len(jobs) > QUEUE_JOBS.limit:
+                raise SpecError([Finding(at, f"{len(jobs):,} jobs up to here", str(QUEUE_JOBS))])
         return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(located))
 
     def _brief(self) -> str:

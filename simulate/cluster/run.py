@@ -15,6 +15,7 @@ from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.network import Network
 from simulate.workload.storage import BulkStorage
+from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
 from topo.table import Column, Shown, Table
@@ -64,6 +65,11 @@ class ClusterRun(Shown):
             Finding(where, plural(job.nodes, "node"), f"at most {most:,}, as many as a job can have")
             for job, where in zip(queue.jobs, queue.where, strict=True)
             if job.nodes > most
+        ]
+        findings += [
+            Finding(where, f"{flows:,} flows of a step", str(QUEUE_FLOWS))
+            for job, where in zip(queue.jobs, queue.where, strict=True)
+            if (flows := job.nodes * (job.expert_nodes + 3 + rules.storage_streams)) > QUEUE_FLOWS.limit
         ]
         if findings:
             raise SpecError(list(dict.fromkeys(findings)))
@@ -122,7 +128,13 @@ class ClusterRun(Shown):
         stop
             Called now and then; the run stops when it returns true. `play` may be called again, and `save` unless the
             run is still replaying what was saved.
+
+        Raises
+        ------
+        HeddleError
+            When there may be more rounds of computation until then than `topo.budget.QUEUE_ROUNDS`.
         """
+        self._check_rounds(until_s)
         steps = 0
         while not self._ended.processed and self.env.settle() <= until_s:
             self.env.step()
@@ -132,6 +144,21 @@ class ClusterRun(Shown):
                 if stop():
                     return False
         return True
+
+    def _check_rounds(self, until_s: float) -> None:
+        """Refuse what would go on for ever: the jobs have rounds of so many steps, on so many nodes at a time."""
+        rounds, most_a_second = 0.0, 0.0
+        for job in self.queue.jobs:
+            steps = max(1, min(round(self.queue.rules.round / job.compute_s), job.steps))
+            round_s = steps * job.compute_s
+            rounds += min(job.steps / steps, max(0.0, until_s - job.submit) / round_s)
+            most_a_second = max(most_a_second, 1 / (round_s * job.nodes))
+        most = min(rounds, most_a_second * until_s * len(self.scheduler.ends))
+        if most > QUEUE_ROUNDS.limit:
+            raise HeddleError(
+                f"found {most:,.0f} rounds of computation in {until_s / 3600:g} h; expected {QUEUE_ROUNDS}: play fewer "
+                "hours, or more steps in a `round`"
+            )
 
     def save(self) -> Arrays:
         """Return all that is needed to resume from here, as arrays."""

@@ -26,12 +26,10 @@ from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_al
 from simulate.traffic.flows import Flows
 from simulate.traffic.nccl import CHUNK_BYTES
 from simulate.traffic.node import Servers
+from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.hardware.models import NodeModel
-
-MAX_FLOWS = 2**26
-"""Flows of one allreduce; some 4 GB of arrays."""
 
 
 class Stage(IntEnum):
@@ -136,10 +134,10 @@ class HFReduce:
         trees = double_binary_tree(len(servers)) if trees is None else trees
         in_turn = ceil(size_bytes / self.chunk_bytes / len(trees))
         most = in_turn * len(trees) * len(servers) * (2 * servers.gpus * servers.bridged + 3)
-        if most > MAX_FLOWS:
+        if most > FLOWS.limit:
             raise HeddleError(
                 f"{size_bytes:.3g} bytes in chunks of {self.chunk_bytes:.3g} on {plural(len(servers), 'server')} are "
-                f"some {most:,} flows; expected at most {MAX_FLOWS:,}: take larger chunks"
+                f"some {most:,} flows; expected {FLOWS}: take larger chunks"
             )
         return _Schedule(operations, servers, size_bytes, trees, in_turn).flows()
 

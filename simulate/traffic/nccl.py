@@ -16,11 +16,11 @@ from math import ceil
 
 import numpy as np
 
-from simulate.traffic.collectives.algorithms import MAX_MESSAGES
 from simulate.traffic.collectives.steps import ring_allreduce
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
 from simulate.traffic.flows import Flows, concatenate
 from simulate.traffic.node import Servers
+from topo.budget import FLOWS
 from topo.errors import HeddleError
 
 CHUNK_BYTES = 2.0**19
@@ -132,8 +132,7 @@ def _positive(size_bytes: float) -> float:
 
 def _check(messages: int) -> None:
     """Refuse what would not fit into memory."""
-    if messages > MAX_MESSAGES:
+    if messages > FLOWS.limit:
         raise HeddleError(
-            f"the collective has {messages:,} messages; expected at most {MAX_MESSAGES:,}: take larger chunks, or "
-            f"fewer servers"
+            f"the collective has {messages:,} messages; expected {FLOWS}: take larger chunks, or fewer servers"
         )

@@ -14,6 +14,7 @@ from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
+from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 
 COLLECTIVES = {
@@ -28,8 +29,6 @@ COLLECTIVES = {
 }
 """Our name of each ``CollectiveCommType``; gather (3) and scatter (4) are not played."""
 
-MAX_FLOWS = 2**26
-
 
 class NodeType(IntEnum):
     """What a node of the trace is; other kinds (memory, storage, metadata) count as computation."""
@@ -40,7 +39,11 @@ class NodeType(IntEnum):
     COMM_COLL = 7
 
 
-@dataclass(frozen=True)
+ATTRIBUTES = frozenset({"comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name"})
+"""Attributes of nodes that are played; a trace has many more, which are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChakraNode:
     """One node of a trace."""
 
@@ -52,10 +55,12 @@ class ChakraNode:
     """Ids of the nodes that it waits for, by data or by control."""
     duration_us: int
     attributes: dict[str, int | float | bool | str]
-    """Attributes with one value: ``comm_type``, ``comm_size``, ``pg_name``, ..."""
+    """Those of `ATTRIBUTES` that have one value."""
 
 
-def flows_of_chakra(traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[str, str] | None = None) -> Flows:
+def flows_of_chakra(
+    traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[str, str] | None = None, path: str = ""
+) -> Flows:
     """Return what all ranks of a run did, as flows between ranks.
 
     A node of computation, and any other that is no traffic, takes its duration at its rank; a send and a receive match
@@ -66,13 +71,18 @@ def flows_of_chakra(traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[
     taken as the largest buffer that a rank holds (the schema does not say which, for all-gather and reduce-scatter).
     Flows of collectives have their step as tag, others 0.
 
+    Parameters
+    ----------
+    path
+        What the names of the files begin with, for messages.
+
     Raises
     ------
     FormatError
-        Naming rank and node, when a node waits for one that is not there or for itself in a circle, a message has no
-        other side, members of a group disagree, or a collective is not known.
+        Naming file, rank and node, when a node waits for one that is not there or for itself in a circle, a message
+        has no other side, members of a group disagree, or a collective is not known.
     """
-    builder = _Builder(traces, dict(algorithms or {}))
+    builder = _Builder(traces, dict(algorithms or {}), path)
     for rank, trace in enumerate(traces):
         for node in trace:
             builder.add(rank, node)
@@ -85,8 +95,9 @@ def flows_of_chakra(traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[
 class _Builder:
     """Flows so far. Each node has a flow that begins when it may (its gate), and one whose end is its own."""
 
-    def __init__(self, traces: Sequence[Sequence[ChakraNode]], algorithms: dict[str, str]) -> None:
+    def __init__(self, traces: Sequence[Sequence[ChakraNode]], algorithms: dict[str, str], path: str) -> None:
         self.traces = traces
+        self.path = path
         self.algorithms = algorithms
         self.src: list[int] = []
         self.dst: list[int] = []
@@ -181,8 +192,8 @@ class _Builder:
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
         base = self.n_expanded
         self.n_expanded += len(plan)
-        if self.n_expanded + len(self.src) > MAX_FLOWS:
-            raise self.refusal(ranks[0], nodes[0].id, f"more than {MAX_FLOWS:,} flows", "a shorter trace")
+        if self.n_expanded + len(self.src) > FLOWS.limit:
+            raise self.refusal(ranks[0], nodes[0].id, f"more than {FLOWS.limit:,} flows", str(FLOWS))
         # A rank takes part when its node may begin: its first messages out wait for its gate, and messages that wait
         # for no other are also held back until they are expected. Numbers below 0 stand for messages, from -1 down.
         repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
@@ -239,4 +250,5 @@ class _Builder:
         return value
 
     def refusal(self, rank: int, node: int, found: str, expected: str) -> FormatError:
-        return FormatError(f"rank {rank}, node {node}: found {found}; expected {expected}")
+        where = f"{self.path}.{rank}.et" if self.path else ""
+        return FormatError(f"rank {rank}, node {node}: found {found}; expected {expected}", where)

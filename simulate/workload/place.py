@@ -33,17 +33,12 @@ from simulate.workload.spec import (
 )
 from simulate.workload.storage import storage_adapters
 from simulate.workload.training import flows_of_training
+from topo.budget import FLOWS, STORAGE_ACTS
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role, frozen
 from topo.formats.yaml import Document, describe
 from topo.hardware.models import NodeModel
 from topo.table import Brief
-
-MAX_FLOWS = 2**26
-"""Flows of a workload, repetitions counted; some 4 GB of arrays."""
-
-MAX_ACTS = 10_000_000
-"""Reads and writes of the storage jobs of a workload, each remembered; hours of work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +156,8 @@ def place_workload(
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
         jobs.append(RunningJob(job, place, frozen(ends), seed, gpus))
         parts.append(flows.delayed(job.start))
-        if sum(map(len, parts)) > MAX_FLOWS:
-            raise entry.refusal((), f"more than {MAX_FLOWS:,} flows", "fewer, or smaller, jobs")
+        if sum(map(len, parts)) > FLOWS.limit:
+            raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
     _check_zones(spec, entries, fabric, jobs)
     storage_server = _check_storage(spec.storage, entries, fabric, jobs, models)
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), [len(part) for part in parts]))
@@ -417,9 +412,9 @@ def _flows(
 
 def _check_repeat(entry: _Entry, job: CollectiveJob | GpuCollectiveJob, messages: int) -> None:
     """Refuse more flows than there may be."""
-    if messages * job.repeat > MAX_FLOWS:
+    if messages * job.repeat > FLOWS.limit:
         found = f"{messages:,} messages, {job.repeat:,} times"
-        raise entry.refusal(("repeat",), found, f"at most {MAX_FLOWS:,} flows")
+        raise entry.refusal(("repeat",), found, str(FLOWS))
 
 
 def _check_zones(spec: WorkloadSpec, entries: Sequence[_Entry], fabric: Fabric, jobs: Sequence[RunningJob]) -> None:
@@ -462,7 +457,7 @@ def _check_storage(
             raise entry.refusal((), "nothing to do", "`batches` to read, or a `checkpoint`")
         chunks = -(-spec.checkpoint // setup.chunk) * setup.replicas * spec.checkpoints
         acts += len(job.ends) * (spec.loaders * spec.batches * spec.batch + chunks)
-        if acts > MAX_ACTS:
-            expected = f"at most {MAX_ACTS:,}: fewer batches, or larger samples and chunks"
+        if acts > STORAGE_ACTS.limit:
+            expected = f"{STORAGE_ACTS}: fewer batches, or larger samples and chunks"
             raise entry.refusal((), f"{acts:,} reads and writes up to here", expected)
     return server

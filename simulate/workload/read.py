@@ -151,7 +151,7 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
         if isinstance(job, GoalJob):
             traces[job.name] = flows_of_goal(read_goal(folder / job.file))
         elif isinstance(job, ChakraJob):
-            traces[job.name] = flows_of_chakra(read_chakra(folder / job.file), job.algorithms)
+            traces[job.name] = flows_of_chakra(read_chakra(folder / job.file), job.algorithms, str(folder / job.file))
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric)
     models = (catalog or load_catalog()).nodes

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulate.network import GBPS
-from simulate.traffic.collectives.algorithms import MAX_MESSAGES, schedule
+from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows, chain
 from simulate.traffic.training import (
     Collective,
@@ -21,6 +21,7 @@ from simulate.traffic.training import (
     vgg16,
 )
 from simulate.workload.spec import TrainingJob
+from topo.budget import FLOWS
 from topo.errors import HeddleError
 
 
@@ -47,10 +48,8 @@ def _step(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
 
     def check(messages: int) -> None:
         """Refuse steps that would not fit into memory, before they are made."""
-        if messages * job.steps > MAX_MESSAGES:
-            raise HeddleError(
-                f"{messages:,} messages a step, {job.steps:,} times, are too many; expected at most {MAX_MESSAGES:,}"
-            )
+        if messages * job.steps > FLOWS.limit:
+            raise HeddleError(f"{messages:,} messages a step, {job.steps:,} times, are too many; expected {FLOWS}")
 
     def collective(name: str, algorithm: str, times: int) -> Collective:
         """Return a collective that each step has so many times."""

@@ -13,14 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from topo.budget import CATALOG_BYTES, CATALOG_CELL, CATALOG_ROWS
 from topo.errors import Finding, SpecError, did_you_mean
 from topo.formats.text import read_text
 from topo.hardware.models import CONFIDENCE, Source
-
-MAX_BYTES = 2_000_000
-MAX_ROWS = 10_000
-MAX_CELL = 500
-"""Characters of one cell."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Models appear in node descriptions, which hold 63 characters."""
@@ -39,7 +35,7 @@ class Row:
 
 def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:
     """Read a table from a file that messages and sources call ``shown``; see `parse_table`."""
-    return parse_table(read_text(path, MAX_BYTES), shown, columns)
+    return parse_table(read_text(path, CATALOG_BYTES), shown, columns)
 
 
 def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
@@ -62,8 +58,8 @@ def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
             where = f"{path}:{reader.line_num}"
             if not any(value.strip() for value in values):
                 continue
-            if len(rows) == MAX_ROWS:
-                findings.append(Finding(where, f"more than {MAX_ROWS:,} rows", f"at most {MAX_ROWS:,}"))
+            if len(rows) == CATALOG_ROWS.limit:
+                findings.append(Finding(where, f"more than {CATALOG_ROWS.limit:,} rows", str(CATALOG_ROWS)))
                 break
             if len(values) != len(header):
                 expected = f"{len(header)}, as many as the header has"
@@ -100,9 +96,9 @@ def _wrong_header(header: list[str], where: str, columns: Sequence[str]) -> list
 def _wrong_cells(cells: Mapping[str, str], where: str) -> Iterator[Finding]:
     """Yield what is wrong with the cells of a row whatever they mean, and with its model and citation."""
     for name, value in cells.items():
-        if len(value) > MAX_CELL or not value.isprintable():
-            found = f"{len(value):,} characters" if len(value) > MAX_CELL else "control characters"
-            yield Finding(f"{where}, column {name}", found, f"at most {MAX_CELL} printable characters")
+        if len(value) > CATALOG_CELL.limit or not value.isprintable():
+            found = f"{len(value):,} characters" if len(value) > CATALOG_CELL.limit else "control characters"
+            yield Finding(f"{where}, column {name}", found, f"at most {CATALOG_CELL.limit} printable characters")
     model, source, date, confidence = (cells.get(name, "") for name in ("model", *CITATION))
     if not NAME.fullmatch(model):
         found = f'the model "{model[:60]}"' if model else "no model"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from topo.budget import FABRIC_BYTES
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.formats.text import read_text
@@ -24,8 +25,6 @@ from topo.schema.base import TrafficClass
 FORMAT = "heddle-fabric"
 VERSION = 1
 
-MAX_BYTES = 50_000_000
-"""Largest file that is read; a full subnet of 49,151 LIDs takes some 8 MB."""
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
 
@@ -109,7 +108,7 @@ def read_fabric_json(path: str | Path) -> Fabric:
     FormatError
         As `parse_fabric`.
     """
-    return parse_fabric(read_text(Path(path), MAX_BYTES), str(path))
+    return parse_fabric(read_text(Path(path), FABRIC_BYTES), str(path))
 
 
 def parse_fabric(text: str, path: str = "") -> Fabric:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from topo.budget import GUIDS
 from topo.errors import FormatError
 from topo.formats.text import lines_of, read_lines
 
@@ -18,8 +19,6 @@ LINE = re.compile(r"\s*0x([0-9a-f]{1,16})(?:[\s#].*)?", re.IGNORECASE)
 
 MAX_LINE = 255
 """Characters that OpenSM reads of a line; it takes the rest for another (``cl_nodenamemap.c``)."""
-
-MAX_GUIDS = 1_000_000
 
 
 def format_guid_list(guids: Iterable[tuple[int, str]]) -> str:
@@ -66,6 +65,6 @@ def parse_guid_list(text: str | Iterable[str], path: str = "") -> tuple[int, ...
                 number,
             )
         guids.append(int(match.group(1), 16))
-        if len(guids) > MAX_GUIDS:
-            raise FormatError(f"more than {MAX_GUIDS:,} GUIDs; a subnet has 49,151 LIDs", path, number)
+        if len(guids) > GUIDS.limit:
+            raise GUIDS.exceeded(path, number)
     return tuple(guids)

@@ -187,7 +187,9 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
     current: FoundNode | None = None
     facts: dict[str, int] = {}  # what was assigned since the last record
     for number, line in enumerate(lines_of(text, path), 1):
-        if match := PORT.fullmatch(line):
+        if not line.strip():
+            current = None
+        elif match := PORT.fullmatch(line):
             if current is None:
                 raise records.refuse("found a port outside a record; expected Switch, Ca or Rt before it", number)
             _add_cable(records, match, current, number)
@@ -206,8 +208,6 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
                 '[1] "S-0c42a10300cf2b68"[3] # "leaf01" lid 7 4xHDR',
                 number,
             )
-        elif not line.strip():
-            current = None
         elif match := NAME.fullmatch(line):
             name = match.group(1)
         elif not HEADING.match(line):

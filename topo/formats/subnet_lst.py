@@ -40,6 +40,8 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
     """
     records = Records(path)
     for number, line in enumerate(lines_of(text, path), 1):
+        if not line.strip():
+            continue
         match = LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):
@@ -48,7 +50,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
                     "LOG=ACT SPD=50 in one line",
                     number,
                 )
-            if line.strip() and not line.startswith("#"):
+            if not line.startswith("#"):
                 records.skip(number, f"{line.strip()[:60]!r}, which describes no cable")
             continue
         fields = match.groups()

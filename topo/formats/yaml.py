@@ -28,18 +28,9 @@ from ruamel.yaml.events import (
 )
 
 import topo  # what leads to other rooms goes through the front door
+from topo.budget import YAML_BYTES, YAML_DEPTH, YAML_KEY, YAML_LINE, YAML_VALUES
 from topo.errors import SpecError, refusal
 from topo.formats.text import read_text
-
-MAX_BYTES = 1_000_000
-"""A spec of 100 to 300 lines has some 10 kB."""
-MAX_LINE = 10_000
-"""Characters of a line: some scanners of ruamel take time that grows with its square."""
-MAX_DEPTH = 32
-MAX_VALUES = 20_000
-"""Scalars, lists and mappings in one file, those that aliases repeat included."""
-MAX_KEY = 200
-"""Characters of a key, or digits of a number."""
 
 PRESET = "preset "
 """What the name of a file that ships begins with in messages."""
@@ -110,7 +101,7 @@ def read_yaml(path: Path) -> Document:
     Messages name a file that ships as the preset that it is: nobody looks into an installed package.
     """
     shipped = path.is_relative_to(topo.config_root())
-    return parse_yaml(read_text(path, MAX_BYTES), f"{PRESET}{path.stem}" if shipped else str(path))
+    return parse_yaml(read_text(path, YAML_BYTES), f"{PRESET}{path.stem}" if shipped else str(path))
 
 
 def place(path: str, at: Position) -> str:
@@ -168,10 +159,10 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
     def plain(value: Any, *path: str | int) -> Any:
         nonlocal count
         count += 1
-        if len(path) > MAX_DEPTH:
-            raise refusal(document.where(*path), "one more level of nesting", f"at most {MAX_DEPTH} levels")
-        if count > MAX_VALUES:
-            raise refusal(document.where(*path), f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,} values")
+        if len(path) > YAML_DEPTH.limit:
+            raise refusal(document.where(*path), "one more level of nesting", str(YAML_DEPTH))
+        if count > YAML_VALUES.limit:
+            raise refusal(document.where(*path), f"more than {YAML_VALUES.limit:,} values", str(YAML_VALUES))
         if isinstance(value, Mapping):
             if strange := [key for key in value if not isinstance(key, str)]:
                 raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a name as the key")
@@ -201,14 +192,14 @@ class _Composer:
 
     def compose(self) -> Any:
         """Return the value of the one document."""
-        if len(self.text) > MAX_BYTES:
-            raise self.refusal((1, 1), f"{len(self.text):,} characters", f"at most {MAX_BYTES:,}")
+        if len(self.text) > YAML_BYTES.limit:
+            raise self.refusal((1, 1), f"{len(self.text):,} characters", str(YAML_BYTES))
         if (character := FORBIDDEN.search(self.text)) is not None:
             at = line_and_column(self.text, character.start())
             raise self.refusal(at, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it.")
         for line, content in enumerate(self.text.splitlines(), start=1):
-            if len(content) > MAX_LINE:
-                raise self.refusal((line, 1), f"a line of {len(content):,} characters", f"at most {MAX_LINE:,}")
+            if len(content) > YAML_LINE.limit:
+                raise self.refusal((line, 1), f"a line of {len(content):,} characters", str(YAML_LINE))
         value, documents = None, 0
         for event in self.events:
             if isinstance(event, DocumentStartEvent):
@@ -244,8 +235,8 @@ class _Composer:
         if isinstance(event, AliasEvent):
             return self.alias(event.anchor, path, at)
         self.check_tag(event, at)
-        if not isinstance(event, ScalarEvent) and depth > MAX_DEPTH:
-            raise self.refusal(at, "one more level of nesting", f"at most {MAX_DEPTH} levels")
+        if not isinstance(event, ScalarEvent) and depth > YAML_DEPTH.limit:
+            raise self.refusal(at, "one more level of nesting", str(YAML_DEPTH))
         first, before = len(self.trail), self.values
         self.add(1, path, at)
         value: Any
@@ -276,8 +267,8 @@ class _Composer:
             self.values = before
             if not isinstance(key, str):
                 raise self.refusal(at, f"{describe(key)} as a key", "a name", "Quote it if it is meant as a name.")
-            if len(key) > MAX_KEY:
-                raise self.refusal(at, f"a key of {len(key):,} characters", f"at most {MAX_KEY} characters")
+            if len(key) > YAML_KEY.limit:
+                raise self.refusal(at, f"a key of {len(key):,} characters", str(YAML_KEY))
             if key in value:
                 line = next(at[0] for found, at in self.trail if found == (*path, key, KEY))
                 raise self.refusal(
@@ -299,9 +290,9 @@ class _Composer:
             return None
         if BOOL.fullmatch(text):
             return text.lower() == "true"
-        if len(text) > MAX_KEY:
+        if len(text) > YAML_KEY.limit:
             if FLOAT.fullmatch(text) or OTHER_INT.fullmatch(text):
-                raise self.refusal(at, f"a number of {len(text):,} digits", f"at most {MAX_KEY} digits")
+                raise self.refusal(at, f"a number of {len(text):,} digits", str(YAML_KEY))
             return text
         if INT.fullmatch(text):
             return int(text)
@@ -324,9 +315,8 @@ class _Composer:
 
     def add(self, size: int, path: Keys, at: Position) -> None:
         self.values += size
-        if self.values > MAX_VALUES:
-            expected = f"at most {MAX_VALUES:,} values, aliases written out"
-            raise self.refusal(at, f"more than {MAX_VALUES:,} values", expected)
+        if self.values > YAML_VALUES.limit:
+            raise self.refusal(at, f"more than {YAML_VALUES.limit:,} values", str(YAML_VALUES))
         self.trail.append((path, at))
 
     def check_document(self, event: DocumentStartEvent, documents: int) -> None:

@@ -22,6 +22,7 @@ from simulate.traffic.collectives.trees import (
 )
 from simulate.traffic.flows import Flows, repeated
 from simulate.traffic.placement import leaf_of, zone_of
+from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 from topo.schema.units import BYTES, parse_quantity
@@ -62,9 +63,6 @@ ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
 
-MAX_MESSAGES = 2**26
-"""Messages of one schedule; some 4 GB of arrays. A ring of 5,000 ranks has 50 million."""
-
 TREE_CHUNKS = 64
 """Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
 
@@ -97,10 +95,10 @@ def schedule(
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
     most = n_ranks * _most_messages_of_a_rank(collective, algorithm, n_ranks, chunks)
-    if most > MAX_MESSAGES:
+    if most > FLOWS.limit:
         raise HeddleError(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
-            f"expected at most {MAX_MESSAGES:,}"
+            f"expected {FLOWS}"
         )
     return ALGORITHMS[collective][algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
 

@@ -12,13 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simulate.workload.chakra import ChakraNode
+from simulate.workload.chakra import ATTRIBUTES, ChakraNode
+from topo.budget import CHAKRA_BYTES, CHAKRA_DEPENDENCIES, CHAKRA_NODE_BYTES, CHAKRA_NODES
 from topo.errors import FormatError, HeddleError
+from topo.formats.text import read_file
 
-MAX_BYTES = 2**28
-"""Bytes of one rank's file."""
-MAX_NODES = 2_000_000
-"""Nodes of one rank."""
 MAX_RANKS = 49_151
 
 FIELDS = {
@@ -42,16 +40,16 @@ def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
     """
     prefix = Path(prefix)
     traces: list[tuple[ChakraNode, ...]] = []
+    dependencies = 0
     while len(traces) <= MAX_RANKS:
         path = prefix.with_name(f"{prefix.name}.{len(traces)}.et")
         if not path.is_file():
             break
-        try:
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
-        traces.append(parse_chakra(data, str(path)))
+        traces.append(parse_chakra(read_file(path, CHAKRA_BYTES), str(path)))
+        if sum(map(len, traces)) > CHAKRA_NODES.limit:
+            raise CHAKRA_NODES.exceeded(str(path))
+        if (dependencies := dependencies + sum(len(node.deps) for node in traces[-1])) > CHAKRA_DEPENDENCIES.limit:
+            raise CHAKRA_DEPENDENCIES.exceeded(str(path))
     if not traces:
         raise FormatError(
             f"found no {prefix.name}.0.et; expected a file {prefix.name}.<rank>.et for each rank", str(prefix)
@@ -71,10 +69,11 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
     """
     from google.protobuf.message import DecodeError
 
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"found more than {MAX_BYTES:,} bytes; expected the trace of one rank", path)
+    if len(data) > CHAKRA_BYTES.limit:
+        raise CHAKRA_BYTES.exceeded(path)
     types = message_types()
     nodes: dict[int, ChakraNode] = {}
+    dependencies = 0
     for number, (at, payload) in enumerate(_messages(data, path)):
         message = types["Node" if number else "GlobalMetadata"]()
         try:
@@ -86,9 +85,11 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
             continue
         if message.id in nodes:
             raise FormatError(f"found node {message.id} a second time at byte {at}; expected each id once", path)
-        if len(nodes) == MAX_NODES:
-            raise FormatError(f"found more than {MAX_NODES:,} nodes", path)
-        values = ((item.name, item.WhichOneof("value")) for item in message.attr)
+        dependencies += len(message.ctrl_deps) + len(message.data_deps)
+        if len(nodes) == CHAKRA_NODES.limit:
+            raise CHAKRA_NODES.exceeded(path)
+        if dependencies > CHAKRA_DEPENDENCIES.limit:
+            raise CHAKRA_DEPENDENCIES.exceeded(path)
         nodes[message.id] = ChakraNode(
             id=message.id,
             name=message.name,
@@ -96,7 +97,9 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
             deps=tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
             duration_us=message.duration_micros,
             attributes={
-                name: getattr(item, field) for (name, field), item in zip(values, message.attr, strict=True) if field
+                item.name: getattr(item, field)
+                for item in message.attr
+                if item.name in ATTRIBUTES and (field := item.WhichOneof("value"))
             },
         )
     return tuple(nodes.values())
@@ -118,6 +121,8 @@ def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
             at += 1
             if data[at - 1] < 0x80:
                 break
+        if length > CHAKRA_NODE_BYTES.limit:
+            raise CHAKRA_NODE_BYTES.exceeded(f"{path}, byte {start}")
         if length > len(data) - at:
             raise FormatError(
                 f"found a message of {length:,} bytes at byte {start}, and {len(data) - at:,} bytes left; "

@@ -24,13 +24,11 @@ import numpy as np
 from simulate.traffic.placement import EndPortNames
 from simulate.workload.goal import ANY, Goal, Op, goal_of_flows
 from simulate.workload.place import Workload, ends_of
+from topo.budget import GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError, HeddleError, did_you_mean
 from topo.fabric import Fabric
 from topo.formats.text import read_lines
 
-MAX_OPS = 20_000_000
-"""Operations, and dependencies, of one schedule; a ring allreduce of 800 ranks has 2.6 million of each."""
-MAX_RANKS = 1_000_000
 MAX_SIZE = 2**53
 """Bytes or units of time of one operation: what a float64 holds exactly."""
 MAX_NUMBER = 2**32 - 1
@@ -170,7 +168,7 @@ class _Parser:
             match = COUNT.fullmatch(text)
             if match is None:
                 raise self.refusal(text, "num_ranks and how many there are", number)
-            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, MAX_RANKS, number)
+            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, GOAL_RANKS.limit, number)
         elif self.rank < 0:
             match = OPENING.fullmatch(text)
             if match is None:
@@ -189,8 +187,8 @@ class _Parser:
         elif match := DEPENDENCY.fullmatch(text):
             waiter, word, awaited = match.groups()
             self.pairs[word].extend((self.label(waiter, number), self.label(awaited, number)))
-            if len(self.pairs[word]) > 2 * MAX_OPS:
-                raise FormatError(f"found more than {MAX_OPS:,} dependencies", self.path, number)
+            if len(self.pairs[word]) > 2 * GOAL_OPERATIONS.limit:
+                raise GOAL_OPERATIONS.exceeded(self.path, number)
         else:
             raise self.refusal(text, "send, recv, calc, a dependency between labels, or }", number)
 
@@ -219,8 +217,8 @@ class _Parser:
         self.op.append(Op[message.upper()] if message else Op.CALC)
         for column, value in row.items():
             self.columns[column].append(value)
-        if len(self.op) > MAX_OPS:
-            raise FormatError(f"found more than {MAX_OPS:,} operations", self.path, number)
+        if len(self.op) > GOAL_OPERATIONS.limit:
+            raise GOAL_OPERATIONS.exceeded(self.path, number)
 
     def label(self, name: str, number: int) -> int:
         if name not in self.labels:

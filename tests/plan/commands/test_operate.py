@@ -265,7 +265,7 @@ def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
     notes = written(tmp_path / "notes", "mine")
     assert "no saved run" in refused(capsys, LAB, "-q", queue, "--state", notes)
     assert notes.read_text() == "mine"
-    assert "no regular file" in refused(capsys, LAB, "-q", queue, "--state", tmp_path)
+    assert "found a folder" in refused(capsys, LAB, "-q", queue, "--state", tmp_path)
     assert "nothing can be written" in refused(capsys, LAB, "-q", queue, "--state", tmp_path / "no" / "state")
 
 

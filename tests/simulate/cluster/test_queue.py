@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simulate.cluster.queue import FAILURES_A_NODE_DAY, MAX_JOBS, Queue, parse_queue, read_queue
+from simulate.cluster.queue import FAILURES_A_NODE_DAY, Queue, parse_queue, read_queue
+from topo.budget import QUEUE_JOBS
 from topo.errors import SpecError
 
 JOB = "name: a, nodes: 4, steps: 3, forward: 1 s, backward: 2 s"
@@ -85,7 +86,7 @@ def test_refuses(text: str, says: str) -> None:
 
 def test_copies_are_counted() -> None:
     entry = "- {name: job%d, nodes: 1, steps: 1, forward: 1 s, backward: 0 s, copies: 1000}\n"
-    lines = "".join(entry % number for number in range(MAX_JOBS // 1000))
-    assert len(planned(f"jobs:\n{lines}").jobs) == MAX_JOBS
+    lines = "".join(entry % number for number in range(QUEUE_JOBS.limit // 1000))
+    assert len(planned(f"jobs:\n{lines}").jobs) == QUEUE_JOBS.limit
     with pytest.raises(SpecError, match=r"queue:12:3: found 11,000 jobs up to here; expected at most 10,000"):
         planned(f"jobs:\n{lines}{entry % 99}{entry % 100}")

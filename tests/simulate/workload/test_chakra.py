@@ -60,7 +60,7 @@ def finishes(plan: Flows) -> np.ndarray:
 
 
 def test_reads_the_wire_format() -> None:
-    comm = {"comm_type": 0, "comm_size": 1 << 40, "pg_name": "dp", "is_cpu_op": False}
+    comm = {"comm_type": 0, "comm_size": 1 << 40, "pg_name": "dp"}
     nodes = parse_chakra(trace(node(7, 4, us=12), node(8, 7, (7, 7), **comm)))
 
     assert nodes[0] == ChakraNode(7, "n7", NodeType.COMP, (), 12, {})

@@ -413,7 +413,7 @@ def test_more_text_than_any_subnet_needs_is_refused(tmp_path: Path) -> None:
     with gzip.open(bomb, "wb", compresslevel=1) as file:
         for _ in range(520):
             file.write((b"#" + b" " * 1022 + b"\n") * 1024)
-    with pytest.raises(FormatError, match="more than 512 MB"):
+    with pytest.raises(FormatError, match="budget text-"):
         read_ibnetdiscover(bomb)
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from topo.budget import YAML_BYTES, YAML_DEPTH, YAML_VALUES
 from topo.errors import SpecError
-from topo.formats.yaml import KEY, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Document, parse_yaml, read_yaml
+from topo.formats.yaml import KEY, Document, parse_yaml, read_yaml
 
 
 def size(document: Document) -> int:
@@ -117,8 +118,8 @@ def test_depth_is_bounded_before_it_recurses(opening: str) -> None:
 
 
 def test_a_list_of_exactly_the_depth_is_read() -> None:
-    assert size(parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "f")) == MAX_DEPTH
-    assert "levels" in refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
+    assert size(parse_yaml("[" * YAML_DEPTH.limit + "]" * YAML_DEPTH.limit, "f")) == YAML_DEPTH.limit
+    assert "levels" in refusal("[" * (YAML_DEPTH.limit + 1) + "]" * (YAML_DEPTH.limit + 1))
 
 
 def test_aliases_count_as_what_they_stand_for() -> None:
@@ -129,9 +130,9 @@ def test_aliases_count_as_what_they_stand_for() -> None:
 
 @pytest.mark.slow
 def test_values_are_bounded() -> None:
-    exactly = "[" + ",\n".join(["1"] * (MAX_VALUES - 1)) + "]"
-    assert size(parse_yaml(exactly, "f")) == MAX_VALUES
-    assert "more than 20,000 values" in refusal("[" + ",\n".join(["1"] * MAX_VALUES) + "]")
+    exactly = "[" + ",\n".join(["1"] * (YAML_VALUES.limit - 1)) + "]"
+    assert size(parse_yaml(exactly, "f")) == YAML_VALUES.limit
+    assert "more than 20,000 values" in refusal("[" + ",\n".join(["1"] * YAML_VALUES.limit) + "]")
 
 
 def plain_values() -> st.SearchStrategy[object]:
@@ -153,7 +154,7 @@ def test_junk_is_read_or_refused(text: str) -> None:
         assert len(error.findings) == 1
         assert error.findings[0].where.startswith("f:")
     else:
-        assert size(document) <= MAX_VALUES
+        assert size(document) <= YAML_VALUES.limit
 
 
 @given(st.binary(max_size=200))
@@ -201,7 +202,7 @@ def test_large_files_are_refused_unread(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{path}: found a file of 100,000,000 bytes; expected at most {MAX_BYTES:,} bytes\n"
+    assert done.stdout == f"{path}: found a file of 100,000,000 bytes; expected {YAML_BYTES}\n"
 
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The budget of a command: it ends with one message and its name, whatever it does."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+
+def plan(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "plan", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.mark.slow
+def test_cpu_seconds_of_a_command(repository, tmp_path):
+    done = plan("--cpu", 2, "build", repository / "configs" / "four-planes-32k.yaml", "-o", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("(budget command-cpu); give more with `plan --cpu`\n")
+    assert "Traceback" not in done.stderr and not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_memory_of_a_command(repository, tmp_path):
+    done = plan("--memory", 0.4, "build", repository / "configs" / "four-planes-32k.yaml", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "budget command-memory" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_lower_limit_of_the_shell_stays():
+    code = "import resource, plan.limits as l; l.impose(1000, 8); print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (77, 77)),
+    )
+    assert done.stdout == "77\n"
