@@ -107,9 +107,8 @@ def _end(number: int) -> None:
             if monotonic() < limit:
                 with suppress(Exception):
                     tidy()
-    shown = {signal.SIGINT: "interrupted", signal.SIGXCPU: BEYOND}.get(
-        number, f"ended by {signal.Signals(number).name}"
-    )
+    name = signal.Signals(number).name
+    shown = {"SIGINT": "interrupted", "SIGXCPU": BEYOND}.get(name, f"ended by {name}")
     with suppress(Exception):
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
