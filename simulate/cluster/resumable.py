@@ -160,10 +160,11 @@ class ResumableEnvironment(NetworkEnvironment):
 
 def _check_run(saved: Arrays, steps: int) -> None:
     """Refuse ends of transfers that no run leaves behind, whatever else they may be."""
-    whole, real, upcoming = saved["run.whole"], saved["run.real"], float(saved["run.next"][0])
+    whole, real, upcoming = saved["run.whole"], saved["run.real"], saved["run.next"][0]
     pairs = saved["run.transfer"], saved["run.left"]
     if (
         any(array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2 for array in pairs)
+        or (saved["run.steps"].dtype, saved["run.next"].dtype) != (np.dtype(np.int64), np.dtype(np.float64))
         or whole.dtype != np.int64
         or whole.shape[1:] != (4,)
         or real.dtype != np.float64
