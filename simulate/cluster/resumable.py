@@ -62,8 +62,8 @@ class ResumableEnvironment(NetworkEnvironment):
                 raise HeddleError("a saved run is of another fabric, or of other tables; go on with its own")
             try:
                 whole, real = saved["run.whole"], saved["run.real"]
+                _check_run(saved)
                 self._resume_at = int(saved["run.steps"][0])
-                _check_run(saved, self._resume_at)
             except KeyError as error:
                 raise HeddleError(f"a saved run has no {error}; it was saved by another version") from None
             except (TypeError, ValueError, IndexError, OverflowError):
@@ -158,23 +158,24 @@ class ResumableEnvironment(NetworkEnvironment):
             raise HeddleError(UNFIT)
 
 
-def _check_run(saved: Arrays, steps: int) -> None:
+def _check_run(saved: Arrays) -> None:
     """Refuse ends of transfers that no run leaves behind, whatever else they may be."""
-    whole, real, upcoming = saved["run.whole"], saved["run.real"], saved["run.next"][0]
+    whole, real, steps, upcoming = (saved[f"run.{name}"] for name in ("whole", "real", "steps", "next"))
     pairs = saved["run.transfer"], saved["run.left"]
     if (
         any(array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2 for array in pairs)
-        or (saved["run.steps"].dtype, saved["run.next"].dtype) != (np.dtype(np.int64), np.dtype(np.float64))
+        or (steps.shape, upcoming.shape) != ((1,), (1,))
+        or (steps.dtype, upcoming.dtype) != (np.dtype(np.int64), np.dtype(np.float64))
         or whole.dtype != np.int64
         or whole.shape[1:] != (4,)
         or real.dtype != np.float64
         or real.shape[1:] != (2,)
         or (whole[:, 1:3] < 0).any()
-        or (np.diff(whole[:, 0], prepend=0, append=steps) < 0).any()
+        or (np.diff(whole[:, 0], prepend=0, append=steps[0]) < 0).any()
         or not np.isfinite(real).all()
         or (np.diff(real, prepend=0.0) < 0).any()
         or (np.diff(real[:, 1], prepend=0.0) < 0).any()
-        or np.isnan(upcoming)
+        or np.isnan(upcoming[0])
     ):
         raise HeddleError("a saved run has transfers that no run leaves behind; begin anew without it")
 
