@@ -49,8 +49,8 @@ off what the closed form did for shifts. Where there is no tree it did little, a
 Destinations times channels bound the time: beyond the first bound (2 s) there is one round, beyond the second
 (half a minute) every second destination is left where it is."""
 
-MOVES, MOVE_EFFORT = 100, 5_000_000_000
-"""Moves that wear off peaks, four times as many where there is no tree, and likewise what bounds them."""
+RELIEF_EFFORT = 400_000_000
+"""What bounds the time for peaks: trees that are looked at, times channels."""
 
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
@@ -59,7 +59,7 @@ ROLE_WEIGHT = 1.0
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
 evens out what compute left uneven."""
 
-SHIFT_WEIGHT = 0.05
+SHIFT_WEIGHT = 0.1
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
 
 
@@ -137,28 +137,29 @@ def _place(
         closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
     )
     weighted = _dests(dests, hosts, receiving, AGGREGATION)
-    results: list[tuple[int, float, int, Net, ChannelOrder, NDArray[np.uint8]]] = []
     # What crosses from zone to zone is no choice of a climb within one.
     climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
-    joined = None if tree else order_joined_zones(fabric, order, level, hosts)
+    joined = None
+    if len(np.unique(fabric.zone[: fabric.n_switches])) > 1:
+        joined = order_joined_zones(fabric, order, level, hosts)
+    effort = RELIEF_EFFORT // len(order.sender)
+    results: list[tuple[int, float, int, ChannelOrder, NDArray[np.uint8]]] = []
     for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
-        if not tree:
-            next_hop = np.full(shape, NO_PATH, np.uint8)
-            closed_form(one, dests, climbs, own, next_hop)
+        next_hop = np.full(shape, NO_PATH, np.uint8)
+        closed_form(one, dests, level if tree and one is order else climbs, own, next_hop)
         net = _net(one, sending, nodes, AGGREGATION)
         rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
         stride = 1 + work // MOST_EFFORT
         squares = reroute(net, weighted, rounds, stride, next_hop)
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
-        results.append((lost, squares, len(results), net, one, next_hop))
-        if lost == 0 and one is joined:
+        if nodes.any():  # also as if they were hosts, though the hosts have the last word
+            relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), effort, next_hop)
+        relieve_peaks(net, weighted, effort, next_hop)
+        peak = relieve_peaks(*_hosts_only(net, weighted, hosts), effort, next_hop)
+        results.append((lost, squares * peak, len(results), one, next_hop))
+        if lost == 0 and one is joined and not tree:
             break
-    _, _, _, net, one, next_hop = min(results)
-    moves = min(MOVES if tree else 4 * MOVES, MOVE_EFFORT // work)
-    if nodes.any():  # also as if they were hosts, though the hosts have the last word
-        relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), moves, next_hop)
-    relieve_peaks(net, weighted, moves, next_hop)
-    return one, next_hop
+    return min(results)[-2:]
 
 
 def _orders(
@@ -207,6 +208,12 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
         sources=frozen(hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
     )
+
+
+def _hosts_only(net: Net, dests: Dests, hosts: NDArray[np.int64]) -> tuple[Net, Dests]:
+    """Return both with each host counted once, whatever the speed of links."""
+    each = frozen((dests.weight > AGGREGATION).astype(np.float64))
+    return net._replace(sources=frozen(hosts.astype(np.float64)), scale=frozen(np.ones_like(net.scale))), dests._replace(weight=each)
 
 
 def _dests(dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Dests:

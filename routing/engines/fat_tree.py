@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import ChannelOrder
 from routing.kernels.modulo import fill_modulo
@@ -74,8 +76,9 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
 
 def climb_limit(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return (S,) for leaves with hosts: hops of a path that climbs to the top and descends; -1 for other switches."""
-    housed = np.bincount(fabric.end_switch[fabric.ends()], minlength=len(level)) > 0
-    return np.where(housed & (level == 1), 2 * (level.max(initial=1) - 1), -1)
+    hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=len(level))
+    leaves = np.bincount(level, hosts).argmax()
+    return np.where((hosts > 0) & (level == leaves), 2 * (level.max(initial=1) - leaves), -1)
 
 
 def closed_form(
@@ -112,9 +115,28 @@ def closed_form(
         dests.indptr,
         dests.lid,
         frozen(_quotients(order, dests, level)),
+        *_planes(order, level),
         frozen((np.full(len(level), -1) if limit is None else limit).astype(np.int32)),
         next_hop,
     )
+
+
+def _planes(order: ChannelOrder, level: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return (S,) the number of each switch's plane among those that a switch below may see; and how many see above."""
+    n = len(level)
+    plane, planes = np.zeros(n, np.int32), np.zeros(n, np.int32)
+    below = np.zeros(n, np.int64)
+    for height in range(1, int(level.max(initial=1)) + 1):
+        inside = (level[order.sender] >= height) & (level[order.receiver] >= height)
+        graph = csr_matrix((np.ones(inside.sum(), np.int8), (order.sender[inside], order.receiver[inside])), (n, n))
+        part = connected_components(graph, directed=False)[1]
+        here = np.flatnonzero(level == height)
+        for group in np.unique(below[here]).tolist() if height > 1 else []:
+            members = here[below[here] == group]
+            names, plane[members] = np.unique(part[members], return_inverse=True)
+            planes[(level == height - 1) & (below == group)] = len(names)
+        below = part
+    return frozen(plane), frozen(planes)
 
 
 def _quotients(order: ChannelOrder, dests: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
 from routing.kernels.machine_code import kernel
+from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -25,6 +25,8 @@ def fill_modulo(
     indptr: Int32s,
     lid: Int32s,
     quotient: NDArray[np.uint32],
+    plane: Int32s,
+    planes: Int32s,
     limit: Int32s,
     next_hop: NDArray[np.uint8],
 ) -> tuple[int, int]:
@@ -41,6 +43,8 @@ def fill_modulo(
         `group`, `indptr` and `lid` of `routing.order.destinations.Destinations`.
     quotient : (L + 1, D) uint32
         Row k: index of each destination, divided by the product of the up choices of the levels up to k.
+    plane, planes : (S,) int32
+        Number of each switch among those that a switch of the level below may see, and how many it may see above it.
     limit : (S,) int32
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
     next_hop : (T, S) uint8, out
@@ -57,6 +61,7 @@ def fill_modulo(
     hops, choice, n_choices = paths.hops, paths.choice, paths.n_choices
     bundle = np.empty(len(receiver) + 1, np.uint32)
     turn = np.empty(quotient.shape[1], np.uint32)
+    bundle_of = np.empty(planes.max(), np.int32)
     # Seen as unsigned, what is an index needs no look whether it counts from the end.
     start, after_channel, chosen = first.view(np.uint32), receiver.view(np.uint32), choice.view(np.uint32)
     g = 0
@@ -99,7 +104,11 @@ def fill_modulo(
                     upper = max(upper, level[there])
             bundle[bundles] = end
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
-            if row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
+            if bundles < planes[here] and _find_planes(here, bundle[:bundles], choice, receiver, level, plane, bundle_of):
+                known_row = -1
+                for d in range(indptr[g], indptr[after]):
+                    turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)
+            elif row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
                 known_row, known_bundles = row, bundles
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
@@ -115,6 +124,27 @@ def fill_modulo(
                 _hand_over(group[twin], order, number, level, lid[dests], quotient[:, dests], next_hop)
         g = after
     return -1, -1
+
+
+@kernel
+def _find_planes(
+    here: int, bundle: Int32s, choice: Int32s, receiver: Int32s, level: Int32s, plane: Int32s, bundle_of: Int32s
+) -> bool:
+    """Find the bundle to each plane, -1 where none leads; return whether all lead up, each to another plane."""
+    bundle_of[:] = -1
+    for b in range(len(bundle)):
+        there = receiver[choice[bundle[b]]]
+        if level[there] != level[here] + 1 or bundle_of[plane[there]] >= 0:
+            return False
+        bundle_of[plane[there]] = b
+    return True
+
+
+@kernel
+def _turn(index: int, planes: int, bundles: int, bundle_of: Int32s) -> int:
+    """Return the bundle to the plane of a destination; where none leads there, that of its next digit."""
+    found = bundle_of[index % planes]
+    return found if found >= 0 else index // planes % bundles
 
 
 @kernel

@@ -1,118 +1,178 @@
-"""Takes flows off the most loaded channels."""
+"""Takes flows off the most loaded channels, over detours where nothing else helps."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.machine_code import kernel
-from routing.kernels.traffic import (
-    Dests,
-    Net,
-    Traffic,
-    Tree,
-    add_flows,
-    empty_tree,
-    recall_tree,
-    sum_traffic,
-)
+from routing.kernels.legal import breadth_first
+from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree
 
+Floats = NDArray[np.float64]
+Int32s = NDArray[np.int32]
 NextHops = NDArray[np.uint8]
+
+DETOUR = 2
+"""Switches that a path may pass beyond those of the shortest one."""
+
+FIRST_STEP, LAST_STEP = 0.08, 0.0002
+"""Share by which the peak is to sink at once; it is halved each time that cannot be done, down to the last."""
+
+
+class Tries(NamedTuple):
+    """What the search for a lower peak works on."""
+
+    load: Floats
+    """(C,) flows over each channel, slow channels scaled up."""
+    target: Int32s
+    """(1,) switch to which those lead."""
+    hops: Int32s
+    """(S,) fewest channels to it."""
+    over: NDArray[np.bool_]
+    """(S,) whether a switch sends over the channel in question."""
+    entered: Int32s
+    """(S,) the highest rank of a channel over which each is entered."""
+    spare: Int32s
+    """(S,) channels by which the path of each may grow, for the sake of those that send over it."""
 
 
 @kernel
-def relieve_peaks(net: Net, dests: Dests, moves: int, next_hop: NextHops) -> int:
-    """Move one switch's flows to one destination at a time off the most loaded channel.
+def relieve_peaks(net: Net, dests: Dests, effort: int, next_hop: NextHops) -> float:
+    """Move one switch's flows to one destination at a time off channels that carry more than others need to.
 
     Parameters
     ----------
     net, dests
-    moves : int
-        Most moves.
+    effort : int
+        Most trees that are looked at.
     next_hop : (T, S) uint8, in and out
-        By LID and switch: which of its channels a switch takes. Legal paths, and no longer afterwards.
+        By LID and switch: which of its channels a switch takes. Legal paths, before and afterwards.
 
     Returns
     -------
-    int
-        Moves that were made; fewer when the peak cannot be lowered.
+    float
+        Flows over the most loaded channel, in the end.
     """
+    n = len(net.sources)
     tree = empty_tree(net)
-    traffic = sum_traffic(net, dests, tree, next_hop)
-    for move in range(moves):
-        if not _relieve(net, dests, tree, traffic, next_hop):
-            return move
-    return moves
+    tries = Tries(
+        np.zeros(len(net.order.receiver)),
+        np.full(1, -1, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.bool_),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+    )
+    load = tries.load
+    for dest in range(len(dests.lid)):
+        if dests.weight[dest] > 0.0:
+            recall_tree(net, dests, tree, next_hop, dest)
+            for i in range(1, tree.size[0]):
+                channel = tree.onward[tree.nearest[i]]
+                load[channel] += tree.flow[tree.nearest[i]] * dests.weight[dest] * net.scale[channel]
+    step = FIRST_STEP
+    while step > LAST_STEP and effort > 0:
+        target = load.max() * (1 - step)
+        full = np.flatnonzero(load > target)
+        for channel in full[np.argsort(-load[full])]:
+            effort -= _relieve(net, dests, tree, tries, channel, target, next_hop)
+            if load[channel] > target:
+                step /= 2
+                break
+    return float(load.max())
 
 
 @kernel
-def _relieve(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops) -> bool:
-    """Take one switch's flows to one destination off the most loaded channel; return whether that was possible.
+def _relieve(
+    net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, next_hop: NextHops
+) -> int:
+    """Take flows off a channel until no more than the target is left, without filling another beyond it.
 
-    Of all such moves it makes the one that leaves the least peak on the channels concerned.
+    Returns how many trees were looked at.
     """
-    indptr, sender, receiver, reverse, rank = (
-        net.order.indptr,
-        net.order.sender,
-        net.order.receiver,
-        net.order.reverse,
-        net.order.rank,
-    )
-    n = len(net.sources)
-    full = int(np.argmax(traffic.load))
-    channel = reverse[full]
-    here, peak = sender[channel], traffic.load[full]
-    over = np.empty(n, np.bool_)
-    entered = np.empty(n, np.int32)
-    best, best_dest, best_switch, best_channel = peak, -1, -1, -1
+    order, load = net.order, tries.load
+    here, looked = order.sender[channel], 0
     for dest in range(len(dests.lid)):
-        if next_hop[dests.lid[dest], here] != channel - indptr[here]:
+        if load[channel] <= target:
+            break
+        lid, weight = dests.lid[dest], dests.weight[dest]
+        if weight == 0.0 or next_hop[lid, here] != channel - order.indptr[here]:
             continue
+        looked += 1
         recall_tree(net, dests, tree, next_hop, dest)
-        # Switches that send over it, and the highest rank of a channel over which each is entered.
-        over[:] = False
-        over[here] = True
-        entered[:] = -1
+        _look_behind(net, tree, tries, channel)
+        best, best_switch, best_channel = target, -1, -1
         for i in range(1, tree.size[0]):
             switch = tree.nearest[i]
-            after = receiver[tree.onward[switch]]
-            over[switch] |= over[after]
-            entered[after] = max(entered[after], rank[tree.onward[switch]])
-        for i in range(1, tree.size[0]):
-            switch = tree.nearest[i]
-            flows = tree.flow[switch] * dests.weight[dest]
-            if not over[switch] or flows == 0.0:
+            flows = tree.flow[switch] * weight
+            if not tries.over[switch] or flows == 0.0:
                 continue
-            for channel_out in range(indptr[switch], indptr[switch + 1]):
-                after = receiver[channel_out]
+            _add(net, tree, load, tree.onward[switch], -flows)
+            for out in range(order.indptr[switch], order.indptr[switch + 1]):
+                after = order.receiver[out]
                 if (
                     tree.depth[after] < 0
-                    or tree.depth[after] >= tree.depth[switch]
-                    or over[after]
-                    or channel_out == channel
-                    or rank[channel_out] <= entered[switch]
-                    or (tree.onward[after] >= 0 and rank[channel_out] >= rank[tree.onward[after]])
+                    or tree.depth[after] + 1 > tree.depth[switch] + tries.spare[switch]
+                    or tries.over[after]
+                    or out == channel
+                    or order.rank[out] <= tries.entered[switch]
+                    or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
                 ):
                     continue
-                left = max(_peak(net, tree, traffic, channel_out, flows), peak - flows * net.scale[channel])
-                if left < best:
-                    best, best_dest, best_switch, best_channel = left, dest, switch, channel_out
-    if best_dest < 0:
-        return False
-    recall_tree(net, dests, tree, next_hop, best_dest)
-    add_flows(net, tree, traffic, -dests.weight[best_dest], 0.0)
-    next_hop[dests.lid[best_dest], best_switch] = best_channel - indptr[best_switch]
-    recall_tree(net, dests, tree, next_hop, best_dest)
-    add_flows(net, tree, traffic, dests.weight[best_dest], 0.0)
-    return True
+                peak = _peak(net, tree, load, out, flows)
+                if peak <= best:
+                    best, best_switch, best_channel = peak, switch, out
+            _add(net, tree, load, tree.onward[switch], flows)
+        if best_switch >= 0:
+            flows = tree.flow[best_switch] * weight
+            _add(net, tree, load, tree.onward[best_switch], -flows)
+            _add(net, tree, load, best_channel, flows)
+            next_hop[lid, best_switch] = best_channel - order.indptr[best_switch]
+            tree.size[0] = 0
+    return looked
 
 
 @kernel
-def _peak(net: Net, tree: Tree, traffic: Traffic, channel: int, flows: float) -> float:
+def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int) -> None:
+    """Find who sends over a channel, the ranks with which switches are entered, and how much longer paths may be."""
+    order = net.order
+    here = order.sender[channel]
+    if tries.target[0] != tree.nearest[0]:
+        tries.target[0] = tree.nearest[0]
+        breadth_first(tree.nearest[0], order.indptr, order.receiver, tries.hops, tree.slot)
+    tries.over[:] = False
+    tries.over[here] = True
+    tries.entered[:] = -1
+    tries.spare[:] = 1 << 30
+    for i in range(1, tree.size[0]):
+        switch = tree.nearest[i]
+        after = order.receiver[tree.onward[switch]]
+        tries.over[switch] |= tries.over[after]
+        tries.entered[after] = max(tries.entered[after], order.rank[tree.onward[switch]])
+    for i in range(tree.size[0] - 1, 0, -1):
+        switch = tree.nearest[i]
+        after = order.receiver[tree.onward[switch]]
+        own = max(tries.hops[switch] + DETOUR - tree.depth[switch], 0)
+        tries.spare[switch] = min(tries.spare[switch], own)
+        tries.spare[after] = min(tries.spare[after], tries.spare[switch])
+
+
+@kernel
+def _peak(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> float:
     """Highest load on the path from a channel to the target once more flows take it."""
-    receiver, reverse = net.order.receiver, net.order.reverse
     peak = 0.0
     while channel >= 0:
-        peak = max(peak, traffic.load[reverse[channel]] + flows * net.scale[channel])
-        channel = tree.onward[receiver[channel]]
+        peak = max(peak, load[channel] + flows * net.scale[channel])
+        channel = tree.onward[net.order.receiver[channel]]
     return peak
+
+
+@kernel
+def _add(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> None:
+    """Add flows to the path from a channel to the target."""
+    while channel >= 0:
+        load[channel] += flows * net.scale[channel]
+        channel = tree.onward[net.order.receiver[channel]]

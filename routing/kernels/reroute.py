@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import LegalPaths, empty_paths, legal_choices
 from routing.kernels.machine_code import kernel
+from routing.kernels.legal import LegalPaths, empty_paths, legal_choices
 from routing.kernels.traffic import (
     Dests,
     Net,
@@ -155,13 +155,10 @@ def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int)
 
 
 @kernel
-def _weigh_neighbour(net: Net, dests: Dests, next_hop: NextHops, load: Floats, dest: int, sign: float) -> None:
+def _weigh_neighbour(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, dest: int, sign: float) -> None:
     """Add the extra weight of a neighbour, or take it away."""
-    indptr, reverse = net.order.indptr, net.order.reverse
-    lid, extra = dests.lid[dest], sign * dests.weight[dest] * dests.shift_weight
-    for here in net.leaves:
-        if next_hop[lid, here] != NO_PATH:
-            load[reverse[indptr[here] + next_hop[lid, here]]] += net.sources[here] * extra
+    recall_tree(net, dests, tree, next_hop, dest)
+    add_flows(net, tree, traffic, 0.0, sign * dests.weight[dest] * dests.shift_weight)
 
 
 @kernel
@@ -213,25 +210,25 @@ def _reroute_role(
     if dests.role_weight > 0.0:
         _weigh_role(net, dests, tree, traffic, next_hop, role, dests.role_weight)
     for dest in range(begin, min(begin + dests.neighbours, end)):
-        _weigh_neighbour(net, dests, next_hop, traffic.load, dest, 1.0)
+        _weigh_neighbour(net, dests, tree, traffic, next_hop, dest, 1.0)
     for dest in range(begin, end):
         weight, extra = dests.weight[dest], dests.weight[dest] * dests.role_weight
         if dest + dests.neighbours < end:
-            _weigh_neighbour(net, dests, next_hop, traffic.load, dest + dests.neighbours, 1.0)
+            _weigh_neighbour(net, dests, tree, traffic, next_hop, dest + dests.neighbours, 1.0)
         if dest - dests.neighbours > begin:
-            _weigh_neighbour(net, dests, next_hop, traffic.load, dest - dests.neighbours - 1, -1.0)
+            _weigh_neighbour(net, dests, tree, traffic, next_hop, dest - dests.neighbours - 1, -1.0)
         if dest % stride > 0:
             continue
-        _weigh_neighbour(net, dests, next_hop, traffic.load, dest, -1.0)
+        _weigh_neighbour(net, dests, tree, traffic, next_hop, dest, -1.0)
         recall_tree(net, dests, tree, next_hop, dest)
         add_flows(net, tree, traffic, -weight, -extra)
         _find(net, choices, dests.switch[dest])
         if _choose(net, choices, tree, traffic) < _met(net, tree, traffic):
             _adopt(net, choices, tree, next_hop, dests.lid[dest])
         add_flows(net, tree, traffic, weight, extra)
-        _weigh_neighbour(net, dests, next_hop, traffic.load, dest, 1.0)
+        _weigh_neighbour(net, dests, tree, traffic, next_hop, dest, 1.0)
     for dest in range(max(end - dests.neighbours - 1, begin), end):
-        _weigh_neighbour(net, dests, next_hop, traffic.load, dest, -1.0)
+        _weigh_neighbour(net, dests, tree, traffic, next_hop, dest, -1.0)
     if dests.role_weight > 0.0:
         _weigh_role(net, dests, tree, traffic, next_hop, role, -dests.role_weight)
 

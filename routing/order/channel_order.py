@@ -27,7 +27,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import ChannelOrder, breadth_first
-from topo.fabric import Fabric, frozen
+from topo.fabric import Fabric, Role, frozen
 from topo.levels import find_levels
 
 Ints = NDArray[np.int32]
@@ -38,10 +38,25 @@ some of the lowest."""
 
 
 def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
-    """Return (S,) the level of each switch: those of the fabric, or found from its wiring where some are not known."""
+    """Return (S,) the level of each switch: those of the fabric, or found from its wiring where some are not known.
+
+    A switch that has cables up neither itself nor over another hangs below those of its level that have some, as the
+    switch of a slow subtree does below leaves: it gets a level below theirs, and all others one more.
+    """
     n = fabric.n_switches
     known = fabric if (fabric.level[:n] > 0).all() else find_levels(fabric)
-    return known.level[:n].astype(np.int64)
+    level = known.level[:n].astype(np.int64)
+    joint = known.role[:n] == Role.JOINT
+    a, b = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    rises = np.zeros(n, bool)
+    rises[a[(level[b] > level[a]) & ~joint[b]]] = True
+    hangs = (level[a] == level[b]) & rises[b] & ~rises[a] & ~joint[a]
+    hangs[hangs] &= (level[a[hangs]] == 1)
+    if not hangs.any():
+        return level
+    level += 1
+    level[a[hangs]] -= 1
+    return level
 
 
 def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool = True) -> ChannelOrder:

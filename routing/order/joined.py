@@ -17,6 +17,8 @@ zone,
 Spines of the middle zone reach each other over one leaf, the *pivot*, whose channels rank between climb and descent; it
 costs hosts no path. In the other zones they do so over border leaves. A switch that hangs below a leaf, such as
 the root of a slow subtree, climbs before all others and is reached after all others.
+
+A spine without a cable to any border leaf takes a step back first, down to a leaf, and climbs again.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ Bools = NDArray[np.bool_]
 class Phase(IntEnum):
     """What a channel is for, in the order of a path."""
 
+    STEP_BACK = auto()
     CLIMB_FROM_BELOW = auto()
     CLIMB = auto()
     LEAVE = auto()
@@ -78,9 +81,8 @@ def order_joined_zones(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: 
     inside, border = near == far, np.zeros(n, bool)
     border[order.sender[near != far]] = True
     border &= zone >= 0
-    height = _heights(order, level, inside)
     position = np.empty(n, np.int64)
-    position[np.lexsort((np.arange(n), height))] = np.arange(n)
+    position[np.lexsort((np.arange(n), level))] = np.arange(n)
     up = inside & (position[order.receiver] > position[order.sender])
     down = inside & ~up
     at_border = np.bincount(zone[border], hosts[border], zone.max() + 1)
@@ -97,24 +99,36 @@ def order_joined_zones(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: 
     pivot = int(np.argmax(np.bincount(links // n, minlength=n)))
     phase[up & (order.sender == pivot)] = Phase.FROM_PIVOT
     phase[down & (order.receiver == pivot)] = Phase.TO_PIVOT
-    below = height < level
+    below = level < np.bincount(level[border]).argmax()
     phase[up & below[order.sender]] = Phase.CLIMB_FROM_BELOW
     phase[down & below[order.receiver]] = Phase.DESCEND_BELOW
     cables = np.bincount(order.sender[near != far], minlength=n)
     phase[_leaving(order, phase == Phase.DESCEND, border & (zone != middle), hosts, cables)] = Phase.LEAVE
+    phase[_steps_back(order, phase, border, hosts)] = Phase.STEP_BACK
     step = np.where(up, position[order.sender], 2 * n - position[order.sender])
     key = phase * 4 * n + np.where(inside, step, 0)
     return with_ranks(order, np.searchsorted(np.unique(key), key).astype(np.int32))
 
 
-def _heights(order: ChannelOrder, level: Ints, inside: Bools) -> Ints:
-    """Return (S,) levels, lower for switches without a way up that hang on others of their level."""
-    n, height = len(level), level.copy()
-    rises = np.zeros(n, bool)
-    rises[order.sender[inside & (level[order.receiver] > level[order.sender])]] = True
-    flat = inside & (level[order.receiver] == level[order.sender])
-    height[np.unique(order.sender[flat & rises[order.receiver] & ~rises[order.sender]])] -= 1
-    return height
+def _steps_back(order: ChannelOrder, phase: Ints, border: Bools, hosts: Ints) -> Ints:
+    """Return for each spine that could leave its zone nowhere a channel down to a leaf that can do without it."""
+    n = len(hosts)
+    down = phase == Phase.DESCEND
+    stuck = np.zeros(n, bool)
+    stuck[order.sender[down]] = True
+    stuck[order.sender[(phase == Phase.LEAVE)]] = False
+    leaves = np.zeros(n, bool)  # from which a spine is reached that can leave
+    climb = phase == Phase.CLIMB
+    leaves[order.sender[climb & ~stuck[order.receiver]]] = True
+    free = np.bincount(order.receiver[down], minlength=n) - hosts
+    steps = []
+    for spine in np.flatnonzero(stuck).tolist():
+        channels = np.arange(order.indptr[spine], order.indptr[spine + 1])
+        channels = channels[down[channels] & leaves[order.receiver[channels]] & ~border[order.receiver[channels]]]
+        if len(channels):
+            steps.append(channels[np.argmax(free[order.receiver[channels]])])
+            free[order.receiver[steps[-1]]] -= 1
+    return np.array(steps, np.int64)
 
 
 def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cables: Ints) -> Ints:
