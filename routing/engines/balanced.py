@@ -55,7 +55,7 @@ RELIEF_EFFORT = 400_000_000
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
 
-ROLE_WEIGHT = 1.0
+ROLE_WEIGHT = 0.3
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
 evens out what compute left uneven."""
 
@@ -213,7 +213,9 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
 def _hosts_only(net: Net, dests: Dests, hosts: NDArray[np.int64]) -> tuple[Net, Dests]:
     """Return both with each host counted once, whatever the speed of links."""
     each = frozen((dests.weight > AGGREGATION).astype(np.float64))
-    return net._replace(sources=frozen(hosts.astype(np.float64)), scale=frozen(np.ones_like(net.scale))), dests._replace(weight=each)
+    return net._replace(
+        sources=frozen(hosts.astype(np.float64)), scale=frozen(np.ones_like(net.scale))
+    ), dests._replace(weight=each)
 
 
 def _dests(dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Dests:

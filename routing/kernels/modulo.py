@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
 from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
+from routing.kernels.machine_code import kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -104,7 +104,9 @@ def fill_modulo(
                     upper = max(upper, level[there])
             bundle[bundles] = end
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
-            if bundles < planes[here] and _find_planes(here, bundle[:bundles], choice, receiver, level, plane, bundle_of):
+            if bundles < planes[here] and _find_planes(
+                here, bundle[:bundles], choice, receiver, level, plane, bundle_of
+            ):
                 known_row = -1
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)
@@ -128,7 +130,13 @@ def fill_modulo(
 
 @kernel
 def _find_planes(
-    here: int, bundle: Int32s, choice: Int32s, receiver: Int32s, level: Int32s, plane: Int32s, bundle_of: Int32s
+    here: int,
+    bundle: NDArray[np.uint32],
+    choice: Int32s,
+    receiver: Int32s,
+    level: Int32s,
+    plane: Int32s,
+    bundle_of: Int32s,
 ) -> bool:
     """Find the bundle to each plane, -1 where none leads; return whether all lead up, each to another plane."""
     bundle_of[:] = -1

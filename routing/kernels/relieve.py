@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
 from routing.kernels.legal import breadth_first
+from routing.kernels.machine_code import kernel
 from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree
 
 Floats = NDArray[np.float64]
@@ -86,9 +86,7 @@ def relieve_peaks(net: Net, dests: Dests, effort: int, next_hop: NextHops) -> fl
 
 
 @kernel
-def _relieve(
-    net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, next_hop: NextHops
-) -> int:
+def _relieve(net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, next_hop: NextHops) -> int:
     """Take flows off a channel until no more than the target is left, without filling another beyond it.
 
     Returns how many trees were looked at.

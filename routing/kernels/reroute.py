@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
 from routing.kernels.legal import LegalPaths, empty_paths, legal_choices
+from routing.kernels.machine_code import kernel
 from routing.kernels.traffic import (
     Dests,
     Net,
@@ -39,7 +39,6 @@ from routing.kernels.traffic import (
     sum_flows,
     sum_traffic,
 )
-from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -155,7 +154,9 @@ def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int)
 
 
 @kernel
-def _weigh_neighbour(net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, dest: int, sign: float) -> None:
+def _weigh_neighbour(
+    net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, dest: int, sign: float
+) -> None:
     """Add the extra weight of a neighbour, or take it away."""
     recall_tree(net, dests, tree, next_hop, dest)
     add_flows(net, tree, traffic, 0.0, sign * dests.weight[dest] * dests.shift_weight)

@@ -51,7 +51,7 @@ def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
     rises = np.zeros(n, bool)
     rises[a[(level[b] > level[a]) & ~joint[b]]] = True
     hangs = (level[a] == level[b]) & rises[b] & ~rises[a] & ~joint[a]
-    hangs[hangs] &= (level[a[hangs]] == 1)
+    hangs[hangs] &= level[a[hangs]] == 1
     if not hangs.any():
         return level
     level += 1
