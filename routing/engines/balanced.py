@@ -8,7 +8,7 @@
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
    fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
-4. A final pass reduces the load of the fullest channels (`routing.kernels.relieve`).
+4. The load of the fullest channels is reduced (`routing.kernels.relieve`), over detours if need be and worth it.
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `dfsssp` are taken instead if their
 fullest link is less full.
@@ -54,6 +54,10 @@ RELIEF_EFFORT = 400_000_000
 
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
+
+DETOUR, WORTH = 2, 0.95
+"""Switches that a path may pass beyond the shortest one; and what share of the peak must be left for that to be worth
+it, and on a tree for any move, since shifts meet least with the closed form."""
 
 ROLE_WEIGHT = 0.3
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
@@ -136,7 +140,7 @@ def _place(
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
         closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
     )
-    weighted = _dests(dests, hosts, receiving, AGGREGATION)
+    weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
     # What crosses from zone to zone is no choice of a climb within one.
     climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
     joined = None
@@ -152,14 +156,34 @@ def _place(
         stride = 1 + work // MOST_EFFORT
         squares = reroute(net, weighted, rounds, stride, next_hop)
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
+        anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
+        worth = WORTH if tree else 1.0
         if nodes.any():  # also as if they were hosts, though the hosts have the last word
-            relieve_peaks(_net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST), effort, next_hop)
-        relieve_peaks(net, weighted, effort, next_hop)
-        peak = relieve_peaks(*_hosts_only(net, weighted, hosts), effort, next_hop)
+            as_hosts = _net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
+            _, next_hop = _relieved(*as_hosts, anywhere, 0, effort, worth, next_hop)
+        _, next_hop = _relieved(net, weighted, anywhere, 0, effort, worth, next_hop)
+        pairs = _hosts_only(net, weighted, hosts)
+        _, next_hop = _relieved(*pairs, fast, 0, effort, worth, next_hop)
+        peak, next_hop = _relieved(*pairs, fast, DETOUR, effort, WORTH, next_hop)
         results.append((lost, squares * peak, len(results), one, next_hop))
         if lost == 0 and one is joined and not tree:
             break
     return min(results)[-2:]
+
+
+def _relieved(
+    net: Net,
+    dests: Dests,
+    fullest: NDArray[np.bool_],
+    detour: int,
+    effort: int,
+    worth: float,
+    next_hop: NDArray[np.uint8],
+) -> tuple[float, NDArray[np.uint8]]:
+    """Return the peak and the tables after `relieve_peaks`, or before it where too much of the peak is left."""
+    before, relieved = relieve_peaks(net, dests, fullest, detour, 0, next_hop), next_hop.copy()
+    after = relieve_peaks(net, dests, fullest, detour, effort, relieved)
+    return (after, relieved) if after < worth * before else (before, next_hop)
 
 
 def _orders(
@@ -211,14 +235,14 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
 
 
 def _hosts_only(net: Net, dests: Dests, hosts: NDArray[np.int64]) -> tuple[Net, Dests]:
-    """Return both with each host counted once, whatever the speed of links."""
+    """Return both with each host counted once, whatever its link is."""
     each = frozen((dests.weight > AGGREGATION).astype(np.float64))
-    return net._replace(
-        sources=frozen(hosts.astype(np.float64)), scale=frozen(np.ones_like(net.scale))
-    ), dests._replace(weight=each)
+    return net._replace(sources=frozen(hosts.astype(np.float64))), dests._replace(weight=each)
 
 
-def _dests(dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float) -> Dests:
+def _dests(
+    dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float64], weight: float, everywhere: bool
+) -> Dests:
     """Return what the kernels need of the destinations; hosts have weights of their own, aggregation nodes this one."""
     turn = np.argsort(dests.index)
     role = dests.role[turn]
@@ -231,6 +255,7 @@ def _dests(dests: Destinations, hosts: NDArray[np.int64], own: NDArray[np.float6
         weight=frozen(weights[turn]),
         neighbours=neighbours,
         shift_weight=float(round(SHIFT_WEIGHT * hosts.sum() / neighbours)),
+        shift_everywhere=bool(everywhere),
         segment=frozen(np.append(np.flatnonzero(np.diff(role, prepend=-1)), len(role)).astype(np.int32)),
         role_weight=ROLE_WEIGHT if several else 0.0,
     )

@@ -15,9 +15,6 @@ Floats = NDArray[np.float64]
 Int32s = NDArray[np.int32]
 NextHops = NDArray[np.uint8]
 
-DETOUR = 2
-"""Switches that a path may pass beyond those of the shortest one."""
-
 FIRST_STEP, LAST_STEP = 0.08, 0.0002
 """Share by which the peak is to sink at once; it is halved each time that cannot be done, down to the last."""
 
@@ -40,12 +37,18 @@ class Tries(NamedTuple):
 
 
 @kernel
-def relieve_peaks(net: Net, dests: Dests, effort: int, next_hop: NextHops) -> float:
+def relieve_peaks(
+    net: Net, dests: Dests, fullest: NDArray[np.bool_], detour: int, effort: int, next_hop: NextHops
+) -> float:
     """Move one switch's flows to one destination at a time off channels that carry more than others need to.
 
     Parameters
     ----------
     net, dests
+    fullest : (C,) bool
+        Channels whose flows are moved; others are not filled beyond them.
+    detour : int
+        Switches that a path may pass beyond those of the shortest one.
     effort : int
         Most trees that are looked at.
     next_hop : (T, S) uint8, in and out
@@ -54,7 +57,7 @@ def relieve_peaks(net: Net, dests: Dests, effort: int, next_hop: NextHops) -> fl
     Returns
     -------
     float
-        Flows over the most loaded channel, in the end.
+        Flows over the most loaded of those channels, in the end.
     """
     n = len(net.sources)
     tree = empty_tree(net)
@@ -75,18 +78,20 @@ def relieve_peaks(net: Net, dests: Dests, effort: int, next_hop: NextHops) -> fl
                 load[channel] += tree.flow[tree.nearest[i]] * dests.weight[dest] * net.scale[channel]
     step = FIRST_STEP
     while step > LAST_STEP and effort > 0:
-        target = load.max() * (1 - step)
-        full = np.flatnonzero(load > target)
+        target = load[fullest].max() * (1 - step)
+        full = np.flatnonzero(fullest & (load > target))
         for channel in full[np.argsort(-load[full])]:
-            effort -= _relieve(net, dests, tree, tries, channel, target, next_hop)
+            effort -= _relieve(net, dests, tree, tries, channel, target, detour, next_hop)
             if load[channel] > target:
                 step /= 2
                 break
-    return float(load.max())
+    return float(load[fullest].max())
 
 
 @kernel
-def _relieve(net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, next_hop: NextHops) -> int:
+def _relieve(
+    net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, detour: int, next_hop: NextHops
+) -> int:
     """Take flows off a channel until no more than the target is left, without filling another beyond it.
 
     Returns how many trees were looked at.
@@ -101,14 +106,15 @@ def _relieve(net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, tar
             continue
         looked += 1
         recall_tree(net, dests, tree, next_hop, dest)
-        _look_behind(net, tree, tries, channel)
-        best, best_switch, best_channel = target, -1, -1
+        _look_behind(net, tree, tries, channel, detour)
+        best, best_switch, best_channel = np.inf, -1, -1
         for i in range(1, tree.size[0]):
             switch = tree.nearest[i]
             flows = tree.flow[switch] * weight
             if not tries.over[switch] or flows == 0.0:
                 continue
             _add(net, tree, load, tree.onward[switch], -flows)
+            left = _squares(net, tree, load, tree.onward[switch], flows)
             for out in range(order.indptr[switch], order.indptr[switch + 1]):
                 after = order.receiver[out]
                 if (
@@ -120,9 +126,9 @@ def _relieve(net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, tar
                     or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
                 ):
                     continue
-                peak = _peak(net, tree, load, out, flows)
-                if peak <= best:
-                    best, best_switch, best_channel = peak, switch, out
+                more = _squares(net, tree, load, out, flows) - left
+                if more < best and _peak(net, tree, load, out, flows) <= target:
+                    best, best_switch, best_channel = more, switch, out
             _add(net, tree, load, tree.onward[switch], flows)
         if best_switch >= 0:
             flows = tree.flow[best_switch] * weight
@@ -134,7 +140,7 @@ def _relieve(net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, tar
 
 
 @kernel
-def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int) -> None:
+def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int) -> None:
     """Find who sends over a channel, the ranks with which switches are entered, and how much longer paths may be."""
     order = net.order
     here = order.sender[channel]
@@ -153,7 +159,7 @@ def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int) -> None:
     for i in range(tree.size[0] - 1, 0, -1):
         switch = tree.nearest[i]
         after = order.receiver[tree.onward[switch]]
-        own = max(tries.hops[switch] + DETOUR - tree.depth[switch], 0)
+        own = max(tries.hops[switch] + detour - tree.depth[switch], 0)
         tries.spare[switch] = min(tries.spare[switch], own)
         tries.spare[after] = min(tries.spare[after], tries.spare[switch])
 
@@ -166,6 +172,17 @@ def _peak(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> flo
         peak = max(peak, load[channel] + flows * net.scale[channel])
         channel = tree.onward[net.order.receiver[channel]]
     return peak
+
+
+@kernel
+def _squares(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> float:
+    """By how much the squares of loads grow on the path from a channel to the target once more flows take it."""
+    total = 0.0
+    while channel >= 0:
+        more = flows * net.scale[channel]
+        total += (2 * load[channel] + more) * more
+        channel = tree.onward[net.order.receiver[channel]]
+    return total
 
 
 @kernel

@@ -39,6 +39,7 @@ from routing.kernels.traffic import (
     sum_flows,
     sum_traffic,
 )
+from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -158,8 +159,15 @@ def _weigh_neighbour(
     net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, dest: int, sign: float
 ) -> None:
     """Add the extra weight of a neighbour, or take it away."""
-    recall_tree(net, dests, tree, next_hop, dest)
-    add_flows(net, tree, traffic, 0.0, sign * dests.weight[dest] * dests.shift_weight)
+    extra = sign * dests.weight[dest] * dests.shift_weight
+    if dests.shift_everywhere:
+        recall_tree(net, dests, tree, next_hop, dest)
+        add_flows(net, tree, traffic, 0.0, extra)
+        return
+    indptr, reverse, lid = net.order.indptr, net.order.reverse, dests.lid[dest]
+    for here in net.leaves:
+        if next_hop[lid, here] != NO_PATH:
+            traffic.load[reverse[indptr[here] + next_hop[lid, here]]] += net.sources[here] * extra
 
 
 @kernel

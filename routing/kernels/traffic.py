@@ -38,6 +38,8 @@ class Dests(NamedTuple):
     """Destinations before and after one that shift permutations send to at the same time."""
     shift_weight: float
     """Extra weight of those on the first channel from each leaf."""
+    shift_everywhere: bool
+    """Whether they weigh extra on all channels instead."""
     segment: Int32s
     """(R + 1,) the destinations of role i are ``segment[i]`` to ``segment[i + 1] - 1``."""
     role_weight: float
