@@ -16,7 +16,8 @@ already: SSSP places each destination once, and what comes first cannot know wha
 Shifts
 ------
 Consecutive hosts of a leaf often send to consecutive destinations at the same time. The neighbours of a destination
-in the order of rerouting therefore count extra on the first channel from each leaf.
+in the order of rerouting therefore count extra: in a tree on the first channel from each leaf, elsewhere on all that
+they use.
 """
 
 from __future__ import annotations
