@@ -157,7 +157,7 @@ def test_only_a_folder_has_tables_of_its_own(lab: Path, capsys: pytest.CaptureFi
 def test_a_folder_in_place_of_a_spec(
     command: str, lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["-o", str(tmp_path / "new")] if command == "build" else []
+    more = {"build": ["-o", str(tmp_path / "new")], "compare": ["lab-20"]}.get(command, [])
     assert run([command, str(lab), *more]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"{lab}: found a folder with a plan that was made already; expected the YAML file of a spec")
