@@ -77,7 +77,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
 def climb_limit(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return (S,) for leaves with hosts: hops of a path that climbs to the top and descends; -1 for other switches."""
     hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=len(level))
-    leaves = np.bincount(level, hosts).argmax()
+    leaves = np.bincount(np.maximum(level, 0), hosts).argmax()
     return np.where((hosts > 0) & (level == leaves), 2 * (level.max(initial=1) - leaves), -1)
 
 

@@ -73,6 +73,6 @@ def test_every_command_runs_and_says_what_the_text_says(fabric, tmp_path) -> Non
     assert "holds" in said["Judge the present tables"]
     assert "90 compute, 10 storage" in said["Route"]
     assert "nue" in said["Compare with OpenSM's engines, and simulate link failures"]
-    assert "when 10 links fail" in said["Compare with OpenSM's engines, and simulate link failures"]
+    assert "with 10 links failed" in said["Compare with OpenSM's engines, and simulate link failures"]
     assert "as planned, 0 of" in said["Rehearse"]
     assert "0 entries not as in out/opensm/lfts" in said["Verify what is loaded"]

@@ -23,7 +23,7 @@ def test_cpu_seconds_of_a_command(repository, tmp_path):
 
 @pytest.mark.slow
 def test_memory_of_a_command(repository, tmp_path):
-    done = plan("--memory", 0.4, "build", repository / "configs" / "four-planes-32k.yaml", "-o", tmp_path / "out")
+    done = plan("--memory", 0.25, "build", repository / "configs" / "four-planes-32k.yaml", "-o", tmp_path / "out")
     assert done.returncode == 2
     assert "budget command-memory" in done.stderr and "Traceback" not in done.stderr
 
