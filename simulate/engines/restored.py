@@ -83,8 +83,10 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
     n_channels, n_links = network.fabric.n_ports, len(network.capacity_bytes_s)
     slots = -(-max(min(max(room.flows, 1), room.routes), 1) // BLOCK**2) * BLOCK**2
     _check(slots << max(0, (room.hops - 1).bit_length()) == len(state.hops), "room")
+    _check(state.bins.ndim == 2, "an array `bins`")
+    n_bins = state.bins.shape[1]
     expected = allocate(
-        network.capacity_bytes_s, network.lane_weight, room, n_channels=n_channels, tie_s=0.0, n_bins=0, bin_s=1.0
+        network.capacity_bytes_s, network.lane_weight, room, n_channels=n_channels, tie_s=0.0, n_bins=n_bins, bin_s=1.0
     )
     for name in State._fields:
         array, wanted = getattr(state, name), getattr(expected, name)
