@@ -78,7 +78,11 @@ def relieve_peaks(
                 load[channel] += tree.flow[tree.nearest[i]] * dests.weight[dest] * net.scale[channel]
     step = FIRST_STEP
     while step > LAST_STEP and effort > 0:
-        target = load[fullest].max() * (1 - step)
+        peak = load[fullest].max()
+        if peak == 0.0:
+            break
+        effort -= 1
+        target = peak * (1 - step)
         full = np.flatnonzero(fullest & (load > target))
         for channel in full[np.argsort(-load[full])]:
             effort -= _relieve(net, dests, tree, tries, channel, target, detour, next_hop)

@@ -66,6 +66,17 @@ def test_any_wiring_routes_completely_without_credit_loops_switches_included(fab
     assert nx.is_directed_acyclic_graph(dependencies(fabric, tables))
 
 
+def test_hosts_of_one_switch_leave_nothing_to_relieve() -> None:
+    builder = FabricBuilder("one of two")
+    keys = [builder.switch(f"s{i}", model="s", radix=8, role=Role.LEAF, level=1) for i in range(2)]
+    builder.link(keys[0], 8, keys[1], 8, HDR)
+    for port in (1, 2, 3):
+        adapter = builder.adapter(f"h{port}", "mlx5_0", model="h", host_model="h", role=Role.COMPUTE)
+        builder.link(adapter, 1, keys[0], port, HDR)
+    fabric = builder.build()
+    assert prove(Routed(fabric, balanced.route(fabric)), "all").holds
+
+
 @given(st.integers(3, 20), st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_random_regular_graphs_are_no_trees_and_route_all_the_same(n: int, degree: int, seed: int) -> None:
     degree = min(degree, n - 1)
