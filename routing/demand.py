@@ -74,8 +74,8 @@ def read_demand(path: str | Path, routed: Routed) -> Demand:
 
     Examples
     --------
-    >>> import tempfile, topo, routing
-    >>> path = Path(tempfile.mkdtemp()) / "demand.csv"
+    >>> import pathlib, tempfile, topo, routing
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "demand.csv"
     >>> _ = path.write_text("src,dst,weight\ngpu00,gpu08,10\n")
     >>> routing.read_demand(path, routing.route(topo.preset("lab-20").fabric)).weight
     array([10.])
@@ -133,7 +133,7 @@ def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.floa
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> routing.demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max()
+    >>> bool(routing.demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max())
     True
     """
     net = _net(Routed.given(routed).fabric, routed, demand, np.zeros(0, np.int32))

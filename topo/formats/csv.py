@@ -33,11 +33,25 @@ def format_cell(value: object) -> str:
 
 
 def plain_text(cell: str) -> str:
-    """Return the text of which `format_cell` made a cell, once its quotes are gone."""
+    """Return the text of which `format_cell` made a cell, once its quotes are gone.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.plain_text("'=1+1")
+    '=1+1'
+    """
     return cell[1:] if GUARDED.match(cell) else cell
 
 
 def format_csv(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as CSV."""
+    """Return a table as CSV.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.format_csv(["switch", "links"], [["leaf0", 40], ["=leaf1", 40]])
+    "switch,links\\nleaf0,40\\n'=leaf1,40\\n"
+    """
     lines = [",".join(map(format_cell, row)) for row in (head, *rows)]
     return "\n".join(lines) + "\n"
