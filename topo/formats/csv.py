@@ -45,7 +45,7 @@ def plain_text(cell: str) -> str:
 
 
 def format_csv(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as CSV.
+    r"""Return a table as CSV.
 
     Examples
     --------
