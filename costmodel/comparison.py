@@ -13,7 +13,7 @@ from costmodel.power import Power
 from costmodel.price import UNITS, Cost
 from topo.cluster import Cluster
 from topo.counts import Counts
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.losses import Loss, find_losses
 from topo.ports import PortUse, count_ports
 from topo.sums import Sum
@@ -96,9 +96,10 @@ def compare(*clusters: Cluster, currency: str = UNITS) -> Comparison:
     >>> [str(system.cost.network) for system in two.systems]
     ['366', '600']
     """
-    if len(clusters) < 2:
-        raise HeddleError(f"found {len(clusters)} cluster to compare; expected two or more")
-    return Comparison(tuple(_compared(Cluster.given(cluster), currency) for cluster in clusters))
+    given = [Cluster.given(cluster) for cluster in clusters]
+    if len(given) < 2:
+        raise HeddleError(f"found {plural(len(given), 'cluster')} to compare; expected two or more")
+    return Comparison(tuple(_compared(cluster, currency) for cluster in given))
 
 
 def _compared(cluster: Cluster, currency: str) -> Compared:

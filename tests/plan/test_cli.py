@@ -192,9 +192,10 @@ def test_exit_status(
     ("arguments", "status"),
     [
         (["schema"], 141),
-        (["compare", "lab-20", "lab-20"], 141),  # tables by rich
+        (["compare", *[str(config_root() / "lab-20.yaml")] * 2], 141),  # tables by rich
         (["check", "no-such-file", "--json"], 2),
     ],
+    ids=["text", "table", "refusal"],
 )
 def test_broken_pipe_is_quiet(arguments: list[str], status: int) -> None:
     reader, writer = os.pipe()

@@ -55,7 +55,7 @@ def shown() -> list[object]:
         ),
         *(outcome, outcome.network, outcome.flows, outcome.timeline, outcome.links, outcome.links.columns[0], traffic),
         *(workload, simulate.play(routed, workload), routing.trace(routed, *traffic.hosts[:2].tolist())),
-        *(bill, bill.power, bill.price("USD"), quote, costmodel.published(), costmodel.compare(cluster)),
+        *(bill, bill.power, bill.price("USD"), quote, costmodel.published(), costmodel.compare(cluster, cluster)),
     ]
 
 
@@ -117,7 +117,7 @@ def test_csv_gives_back_every_value(rows: list[tuple[str, float | None]], title:
     )
     heading, *read = csv.reader(io.StringIO(table.to_csv()))
     assert heading == ["name", "rate (Gb/s)"]
-    assert [(name, float(rate) if rate else None) for name, rate in read] == rows
+    assert [(topo.plain_text(name), float(rate) if rate else None) for name, rate in read] == rows
     assert len(table) == len(rows) == len(list(table.rows()))
 
 
