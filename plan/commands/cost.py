@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument
+from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument, specs_argument
 from plan.render.progress import progress
 from topo import Finding, HeddleError, SpecError, Verdict, plural
 
@@ -75,7 +75,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("specs", type=FILE, nargs=-1, required=True)
+@specs_argument
 @currency_option
 @as_json
 def compare(specs: tuple[Path, ...], currency: str, as_json: bool) -> None:

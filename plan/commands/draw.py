@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json, spec_argument
+from plan.commands.options import FILE, as_json, fabric_argument, print_json
 from plan.render.progress import progress
 from topo import FormatError, HeddleError, plural
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@spec_argument
+@fabric_argument
 @click.option("-o", "--output", type=FILE, help="File to write; NAME.svg when left out.")
 @click.option(
     "--tables",
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     help="Folder that `plan simulate -o` wrote: links are coloured by the bytes they carried.",
 )
 @as_json
-def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
+def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
     """Draw a cluster as SVG: switches, links, and how busy they are.
 
-    SPEC is a spec; a real fabric as ibnetdiscover prints it or OpenSM lists it; or a folder that `plan build` or `plan
+    FABRIC is a spec, a real fabric as ibnetdiscover or OpenSM lists it, or a folder that `plan build` or `plan
     route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. Hover over anything
     to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
     simulation.
@@ -52,7 +52,7 @@ def draw(spec: Path, output: Path | None, tables: Path | None, simulation: Path 
 
     with progress(quiet=as_json) as step:
         step("reading")
-        plan = read_plan(spec)
+        plan = read_plan(fabric)
         fabrics = plan.fabrics
         output = output or Path(f"{plan.name}.svg")
         check_suffix(output, ".svg")

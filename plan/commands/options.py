@@ -22,19 +22,24 @@ STATUS = {Verdict.HOLDS: 0, Verdict.EXCEEDED: 1, Verdict.CANNOT_TELL: 3}
 """Exit status of each verdict on a plan."""
 
 
-def refuse_folder(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+def refuse_folder(
+    context: click.Context, parameter: click.Parameter, given: Path | tuple[Path, ...]
+) -> Path | tuple[Path, ...]:
     """Refuse a folder where a spec is expected, and say what takes it."""
-    if path.is_dir():
+    for path in (given,) if isinstance(given, Path) else given:
+        if not path.is_dir():
+            continue
         plan = (path / "plan.json").is_file()
         found, hint = "a folder", "Name the file in it."
         if plan:
             found = "a folder with a plan that was made already"
             hint = "Its cost is in plan.json and bom.csv; `plan verify` proves its tables, `plan export` writes more."
         raise SpecError([Finding(str(path), found, "the YAML file of a spec", hint)])
-    return path
+    return given
 
 
 spec_argument = click.argument("spec", type=FILE, callback=refuse_folder)
+specs_argument = click.argument("specs", type=FILE, nargs=-1, required=True, callback=refuse_folder)
 fabric_argument = click.argument("fabric", type=FILE)
 output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")

@@ -51,7 +51,7 @@ def format_csv(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     --------
     >>> import topo
     >>> topo.format_csv(["switch", "links"], [["leaf0", 40], ["=leaf1", 40]])
-    "switch,links\\nleaf0,40\\n'=leaf1,40\\n"
+    "switch,links\nleaf0,40\n'=leaf1,40\n"
     """
     lines = [",".join(map(format_cell, row)) for row in (head, *rows)]
     return "\n".join(lines) + "\n"
