@@ -136,54 +136,46 @@ def _place(
     np.add.at(sending, fabric.port_node[: fabric.first_adapter_port], at_port[: fabric.first_adapter_port])
     receiving = at_port[fabric.port_offset[dests.switch] + np.maximum(dests.port, 1) - 1]
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
-    next_hop = np.full(shape, NO_PATH, np.uint8)
+    start = np.full(shape, NO_PATH, np.uint8)
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
-        closed_form(order, dests, level, own, next_hop, climb_limit(fabric, level)) == NOWHERE
+        closed_form(order, dests, level, own, start, climb_limit(fabric, level)) == NOWHERE
     )
-    weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
     # What crosses from zone to zone is no choice of a climb within one.
     climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
     joined = None
     if len(np.unique(fabric.zone[: fabric.n_switches])) > 1:
         joined = order_joined_zones(fabric, order, level, hosts)
-    effort = RELIEF_EFFORT // len(order.sender)
+    net = _net(order, sending, nodes, AGGREGATION)
+    weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
+    # What is relieved, with which channels, detour and share of the peak that a move must take off: SHARP aggregation
+    # nodes also as if they were hosts, though the hosts have the last word.
+    anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
+    worth = WORTH if tree else 1.0
+    as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
+    each = _hosts_only(net, weighted, hosts)
+    reliefs = [
+        *([(*as_hosts, anywhere, 0, worth)] if nodes.any() else []),
+        (net, weighted, anywhere, 0, worth),
+        (*each, fast, 0, worth),
+        (*each, fast, DETOUR, WORTH),
+    ]
+    rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
+    stride, effort = 1 + work // MOST_EFFORT, RELIEF_EFFORT // len(order.sender)
     results: list[tuple[int, float, int, ChannelOrder, NDArray[np.uint8]]] = []
     for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
-        next_hop = np.full(shape, NO_PATH, np.uint8)
-        closed_form(one, dests, level if tree and one is order else climbs, own, next_hop)
-        net = _net(one, sending, nodes, AGGREGATION)
-        rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
-        stride = 1 + work // MOST_EFFORT
-        squares = reroute(net, weighted, rounds, stride, next_hop)
+        if tree and one is order:
+            next_hop = start
+        else:
+            next_hop = np.full(shape, NO_PATH, np.uint8)
+            closed_form(one, dests, climbs, own, next_hop)
+        squares = reroute(net._replace(order=one), weighted, rounds, stride, next_hop)
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
-        anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
-        worth = WORTH if tree else 1.0
-        if nodes.any():  # also as if they were hosts, though the hosts have the last word
-            as_hosts = _net(one, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
-            _, next_hop = _relieved(*as_hosts, anywhere, 0, effort, worth, next_hop)
-        _, next_hop = _relieved(net, weighted, anywhere, 0, effort, worth, next_hop)
-        pairs = _hosts_only(net, weighted, hosts)
-        _, next_hop = _relieved(*pairs, fast, 0, effort, worth, next_hop)
-        peak, next_hop = _relieved(*pairs, fast, DETOUR, effort, WORTH, next_hop)
+        for there, these, fullest, detour, least in reliefs:
+            peak = relieve_peaks(there._replace(order=one), these, fullest, detour, effort, least, next_hop)
         results.append((lost, squares * peak, len(results), one, next_hop))
         if lost == 0 and one is joined and not tree:
             break
     return min(results)[-2:]
-
-
-def _relieved(
-    net: Net,
-    dests: Dests,
-    fullest: NDArray[np.bool_],
-    detour: int,
-    effort: int,
-    worth: float,
-    next_hop: NDArray[np.uint8],
-) -> tuple[float, NDArray[np.uint8]]:
-    """Return the peak and the tables after `relieve_peaks`, or before it where too much of the peak is left."""
-    before, relieved = relieve_peaks(net, dests, fullest, detour, 0, next_hop), next_hop.copy()
-    after = relieve_peaks(net, dests, fullest, detour, effort, relieved)
-    return (after, relieved) if after < worth * before else (before, next_hop)
 
 
 def _orders(

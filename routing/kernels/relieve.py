@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from routing.kernels.legal import breadth_first
 from routing.kernels.machine_code import kernel
-from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree
+from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree, sum_loads
 
 Floats = NDArray[np.float64]
 Int32s = NDArray[np.int32]
@@ -38,7 +38,7 @@ class Tries(NamedTuple):
 
 @kernel
 def relieve_peaks(
-    net: Net, dests: Dests, fullest: NDArray[np.bool_], detour: int, effort: int, next_hop: NextHops
+    net: Net, dests: Dests, fullest: NDArray[np.bool_], detour: int, effort: int, worth: float, next_hop: NextHops
 ) -> float:
     """Move one switch's flows to one destination at a time off channels that carry more than others need to.
 
@@ -51,6 +51,8 @@ def relieve_peaks(
         Switches that a path may pass beyond those of the shortest one.
     effort : int
         Most trees that are looked at.
+    worth : float
+        Share of the peak at which nothing is moved after all: only what gets below it is kept.
     next_hop : (T, S) uint8, in and out
         By LID and switch: which of its channels a switch takes. Legal paths, before and afterwards.
 
@@ -62,25 +64,17 @@ def relieve_peaks(
     n = len(net.sources)
     tree = empty_tree(net)
     tries = Tries(
-        np.zeros(len(net.order.receiver)),
+        sum_loads(net, dests, tree, next_hop),
         np.full(1, -1, np.int32),
         np.empty(n, np.int32),
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty(n, np.int32),
     )
-    load = tries.load
-    for dest in range(len(dests.lid)):
-        if dests.weight[dest] > 0.0:
-            recall_tree(net, dests, tree, next_hop, dest)
-            for i in range(1, tree.size[0]):
-                channel = tree.onward[tree.nearest[i]]
-                load[channel] += tree.flow[tree.nearest[i]] * dests.weight[dest] * net.scale[channel]
-    step = FIRST_STEP
-    while step > LAST_STEP and effort > 0:
-        peak = load[fullest].max()
-        if peak == 0.0:
-            break
+    load, start = tries.load, next_hop.copy()
+    before = load[fullest].max()
+    peak, step = before, FIRST_STEP
+    while step > LAST_STEP and effort > 0 and peak > 0.0:
         effort -= 1
         target = peak * (1 - step)
         full = np.flatnonzero(fullest & (load > target))
@@ -89,7 +83,11 @@ def relieve_peaks(
             if load[channel] > target:
                 step /= 2
                 break
-    return float(load[fullest].max())
+        peak = load[fullest].max()
+    if peak < worth * before:
+        return float(peak)
+    next_hop[:] = start
+    return float(before)
 
 
 @kernel

@@ -184,3 +184,16 @@ def sum_traffic(net: Net, dests: Dests, tree: Tree, next_hop: NextHops) -> Traff
         recall_tree(net, dests, tree, next_hop, dest)
         add_flows(net, tree, traffic, dests.weight[dest], 0.0)
     return traffic
+
+
+@kernel
+def sum_loads(net: Net, dests: Dests, tree: Tree, next_hop: NextHops) -> Floats:
+    """Return (C,) the flows over each channel to all destinations of some weight, slow channels scaled up."""
+    load = np.zeros(len(net.order.receiver))
+    for dest in range(len(dests.lid)):
+        if dests.weight[dest] > 0.0:
+            recall_tree(net, dests, tree, next_hop, dest)
+            for i in range(1, tree.size[0]):
+                channel = tree.onward[tree.nearest[i]]
+                load[channel] += tree.flow[tree.nearest[i]] * dests.weight[dest] * net.scale[channel]
+    return load
