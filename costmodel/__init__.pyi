@@ -1,27 +1,18 @@
-from .baselines import Alternatives as Alternatives
-from .baselines import Baselines as Baselines
-from .baselines import Published as Published
-from .baselines import alternatives as alternatives
-from .baselines import baselines as baselines
-from .baselines import is_published as is_published
-from .baselines import published as published
-from .bills import Bill as Bill
-from .bills import bill as bill
-from .capacity import bisection as bisection
-from .capacity import storage_gbps as storage_gbps
-from .comparison import Comparison as Comparison
-from .comparison import compare as compare
-from .needs import Needs as Needs
-from .needs import read_needs as read_needs
-from .owning import CostOfOwning as CostOfOwning
-from .owning import Quote as Quote
-from .owning import own as own
-from .owning import quote as quote
-from .parts import NETWORK as NETWORK
-from .parts import SERVERS as SERVERS
-from .parts import SPARE as SPARE
-from .parts import Line as Line
+from .baselines import (
+    Alternatives as Alternatives,
+    Baselines as Baselines,
+    Published as Published,
+    alternatives as alternatives,
+    baselines as baselines,
+    is_published as is_published,
+    published as published,
+)
+from .bills import Bill as Bill, bill as bill
+from .capacity import bisection as bisection, storage_gbps as storage_gbps
+from .comparison import Comparison as Comparison, compare as compare
+from .needs import Needs as Needs, read_needs as read_needs
+from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote
+from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
-from .search import Search as Search
-from .search import optimise as optimise
+from .search import Search as Search, optimise as optimise

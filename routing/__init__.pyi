@@ -1,53 +1,40 @@
 from . import opensm as opensm
-from .bounds import Bounds as Bounds
-from .bounds import bound as bound
-from .demand import Demand as Demand
-from .demand import demand_load as demand_load
-from .demand import fit_traffic as fit_traffic
-from .demand import read_demand as read_demand
-from .diversity import Diversity as Diversity
-from .diversity import FailureStudy as FailureStudy
-from .diversity import study_failures as study_failures
-from .engines.base import ENGINES as ENGINES
-from .engines.base import Engine as Engine
-from .engines.base import route as route
-from .engines.choice import Candidate as Candidate
-from .engines.choice import candidate_table as candidate_table
+from .bounds import Bounds as Bounds, bound as bound
+from .demand import Demand as Demand, demand_load as demand_load, fit_traffic as fit_traffic, read_demand as read_demand
+from .diversity import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
+from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
+from .engines.choice import Candidate as Candidate, candidate_table as candidate_table
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
-from .lanes.policy import QosPolicy as QosPolicy
-from .lanes.policy import apply_policy as apply_policy
-from .lanes.policy import policy_of_classes as policy_of_classes
-from .names import find_end as find_end
-from .names import find_link as find_link
-from .names import find_switch as find_switch
-from .paths import Fault as Fault
-from .paths import Trace as Trace
-from .paths import end_label as end_label
-from .paths import trace as trace
-from .proof import ChannelClass as ChannelClass
-from .proof import Proof as Proof
-from .proof import check_certificate as check_certificate
-from .proof import prove as prove
-from .quality import Congestion as Congestion
-from .quality import Quality as Quality
-from .quality import UplinkShare as UplinkShare
-from .quality import bisections as bisections
-from .quality import congestion as congestion
-from .quality import halving_doubling as halving_doubling
-from .quality import measure as measure
-from .quality import permutations as permutations
-from .quality import shifts as shifts
-from .questions import LinkUse as LinkUse
-from .questions import LossStudy as LossStudy
-from .questions import link_use as link_use
-from .questions import pairs_over as pairs_over
-from .questions import study_loss as study_loss
+from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
+from .names import find_end as find_end, find_link as find_link, find_switch as find_switch
+from .paths import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
+from .proof import ChannelClass as ChannelClass, Proof as Proof, check_certificate as check_certificate, prove as prove
+from .quality import (
+    Congestion as Congestion,
+    Quality as Quality,
+    UplinkShare as UplinkShare,
+    bisections as bisections,
+    congestion as congestion,
+    halving_doubling as halving_doubling,
+    measure as measure,
+    permutations as permutations,
+    shifts as shifts,
+)
+from .questions import (
+    LinkUse as LinkUse,
+    LossStudy as LossStudy,
+    link_use as link_use,
+    pairs_over as pairs_over,
+    study_loss as study_loss,
+)
 from .routed import Routed as Routed
-from .tables import NO_PATH as NO_PATH
-from .tables import EndpointSet as EndpointSet
-from .tables import RoutingTables as RoutingTables
-from .tables import assign_lids as assign_lids
-from .tables import differing_entries as differing_entries
-from .tables import select_endpoints as select_endpoints
-from .tables import tree_order as tree_order
+from .tables import (
+    NO_PATH as NO_PATH,
+    EndpointSet as EndpointSet,
+    RoutingTables as RoutingTables,
+    assign_lids as assign_lids,
+    differing_entries as differing_entries,
+    select_endpoints as select_endpoints,
+    tree_order as tree_order,
+)

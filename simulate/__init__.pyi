@@ -1,58 +1,50 @@
 from .cluster.job import JobRecord as JobRecord
-from .cluster.queue import Queue as Queue
-from .cluster.queue import QueueSpec as QueueSpec
-from .cluster.queue import parse_queue as parse_queue
-from .cluster.queue import read_queue as read_queue
+from .cluster.queue import Queue as Queue, QueueSpec as QueueSpec, parse_queue as parse_queue, read_queue as read_queue
 from .cluster.run import ClusterRun as ClusterRun
-from .cluster.saved_run import format_saved_run as format_saved_run
-from .cluster.saved_run import read_saved_run as read_saved_run
-from .engines.base import Engine as Engine
-from .engines.base import Finished as Finished
-from .engines.charts import draw_ports as draw_ports
-from .engines.charts import draw_timeline as draw_timeline
+from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
+from .engines.base import Engine as Engine, Finished as Finished
+from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_timeline
 from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
-from .engines.outcome import Outcome as Outcome
-from .engines.outcome import Timeline as Timeline
-from .network import Devices as Devices
-from .network import Network as Network
-from .traffic.collectives.algorithms import Collective as Collective
-from .traffic.collectives.algorithms import all_to_all as all_to_all
-from .traffic.collectives.algorithms import allreduce as allreduce
-from .traffic.collectives.algorithms import collective as collective
-from .traffic.flows import Flows as Flows
-from .traffic.flows import chain as chain
-from .traffic.flows import concatenate as concatenate
+from .engines.outcome import Outcome as Outcome, Timeline as Timeline
+from .network import Devices as Devices, Network as Network
+from .traffic.collectives.algorithms import (
+    Collective as Collective,
+    all_to_all as all_to_all,
+    allreduce as allreduce,
+    collective as collective,
+)
+from .traffic.flows import Flows as Flows, chain as chain, concatenate as concatenate
 from .traffic.hfreduce import HFReduce as HFReduce
-from .traffic.nccl import nccl_all_to_all as nccl_all_to_all
-from .traffic.nccl import nccl_ring as nccl_ring
-from .traffic.nccl import nccl_tree as nccl_tree
+from .traffic.nccl import nccl_all_to_all as nccl_all_to_all, nccl_ring as nccl_ring, nccl_tree as nccl_tree
 from .traffic.node import Servers as Servers
-from .traffic.placement import leaf_of as leaf_of
-from .traffic.placement import map_ranks as map_ranks
-from .traffic.placement import rails_of_hosts as rails_of_hosts
-from .traffic.placement import zone_of as zone_of
-from .traffic.training import Layer as Layer
-from .traffic.training import data_parallel as data_parallel
-from .traffic.training import even_layers as even_layers
-from .traffic.training import fsdp as fsdp
-from .traffic.training import pipeline_parallel as pipeline_parallel
-from .workload.formats.flow_trace import check_parquet as check_parquet
-from .workload.formats.flow_trace import format_trace_csv as format_trace_csv
-from .workload.formats.flow_trace import format_trace_parquet as format_trace_parquet
-from .workload.formats.flows_csv import format_flows_csv as format_flows_csv
-from .workload.formats.flows_csv import read_flows_csv as read_flows_csv
+from .traffic.placement import (
+    leaf_of as leaf_of,
+    map_ranks as map_ranks,
+    rails_of_hosts as rails_of_hosts,
+    zone_of as zone_of,
+)
+from .traffic.training import (
+    Layer as Layer,
+    data_parallel as data_parallel,
+    even_layers as even_layers,
+    fsdp as fsdp,
+    pipeline_parallel as pipeline_parallel,
+)
+from .workload.formats.flow_trace import (
+    check_parquet as check_parquet,
+    format_trace_csv as format_trace_csv,
+    format_trace_parquet as format_trace_parquet,
+)
+from .workload.formats.flows_csv import format_flows_csv as format_flows_csv, read_flows_csv as read_flows_csv
 from .workload.formats.goal import format_as_goal as format_as_goal
 from .workload.place import Workload as Workload
-from .workload.play import ENGINES as ENGINES
-from .workload.play import JobResult as JobResult
-from .workload.play import Simulation as Simulation
-from .workload.play import play as play
-from .workload.read import bare_flows as bare_flows
-from .workload.read import parse_workload as parse_workload
-from .workload.read import preset as preset
-from .workload.read import read_workload as read_workload
-from .workload.spec import StorageSpec as StorageSpec
-from .workload.spec import WorkloadSpec as WorkloadSpec
-from .workload.storage import SteadyReads as SteadyReads
-from .workload.storage import steady_reads as steady_reads
+from .workload.play import ENGINES as ENGINES, JobResult as JobResult, Simulation as Simulation, play as play
+from .workload.read import (
+    bare_flows as bare_flows,
+    parse_workload as parse_workload,
+    preset as preset,
+    read_workload as read_workload,
+)
+from .workload.spec import StorageSpec as StorageSpec, WorkloadSpec as WorkloadSpec
+from .workload.storage import SteadyReads as SteadyReads, steady_reads as steady_reads

@@ -1,63 +1,45 @@
 from . import palette as palette
-from .budget import Budget as Budget
-from .budget import budgets as budgets
-from .cluster import Cluster as Cluster
-from .cluster import compile as compile
-from .cluster import parse as parse
-from .cluster import preset as preset
-from .cluster import presets as presets
-from .cluster import read as read
-from .counts import Counts as Counts
-from .counts import count as count
-from .drawing import Drawing as Drawing
-from .drawing import draw as draw
-from .errors import DesignError as DesignError
-from .errors import Finding as Finding
-from .errors import FormatError as FormatError
-from .errors import HeddleError as HeddleError
-from .errors import RoutingError as RoutingError
-from .errors import SpecError as SpecError
-from .errors import ToolError as ToolError
-from .errors import did_you_mean as did_you_mean
-from .errors import plural as plural
-from .fabric import Fabric as Fabric
-from .fabric import Kind as Kind
-from .fabric import Role as Role
-from .formats.csv import format_csv as format_csv
-from .formats.csv import plain_text as plain_text
+from .budget import Budget as Budget, budgets as budgets
+from .cluster import (
+    Cluster as Cluster,
+    compile as compile,
+    parse as parse,
+    preset as preset,
+    presets as presets,
+    read as read,
+)
+from .counts import Counts as Counts, count as count
+from .drawing import Drawing as Drawing, draw as draw
+from .errors import (
+    DesignError as DesignError,
+    Finding as Finding,
+    FormatError as FormatError,
+    HeddleError as HeddleError,
+    RoutingError as RoutingError,
+    SpecError as SpecError,
+    ToolError as ToolError,
+    did_you_mean as did_you_mean,
+    plural as plural,
+)
+from .fabric import Fabric as Fabric, Kind as Kind, Role as Role
+from .formats.csv import format_csv as format_csv, plain_text as plain_text
 from .formats.fabric_file import read_fabric as read_fabric
-from .formats.fabric_json import format_fabric as format_fabric
-from .formats.fabric_json import write_fabric as write_fabric
+from .formats.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric
 from .formats.guid_list import read_guid_list as read_guid_list
 from .formats.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
 from .formats.text import read_text as read_text
-from .hardware.catalog import Catalog as Catalog
-from .hardware.catalog import config_root as config_root
-from .hardware.catalog import load_catalog as load_catalog
-from .hardware.devices import adapter_device as adapter_device
-from .hardware.devices import switch_device as switch_device
+from .hardware.catalog import Catalog as Catalog, config_root as config_root, load_catalog as load_catalog
+from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
 from .hardware.speeds import SPEEDS as SPEEDS
 from .hostlist import compress as compress
-from .losses import Loss as Loss
-from .losses import Losses as Losses
-from .losses import find_losses as find_losses
-from .ports import PortUse as PortUse
-from .ports import count_ports as count_ports
+from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
+from .ports import PortUse as PortUse, count_ports as count_ports
 from .reach import Reach as Reach
-from .roles import apply_guids as apply_guids
-from .roles import apply_rules as apply_rules
-from .roles import read_role_rules as read_role_rules
-from .room.cables import Cabling as Cabling
-from .room.cables import backplane as backplane
-from .room.panels import Panel as Panel
-from .room.panels import panels as panels
+from .roles import apply_guids as apply_guids, apply_rules as apply_rules, read_role_rules as read_role_rules
+from .room.cables import Cabling as Cabling, backplane as backplane
+from .room.panels import Panel as Panel, panels as panels
 from .room.racks import Layout as Layout
 from .schema.base import TrafficClass as TrafficClass
 from .schema.cluster import ClusterSpec as ClusterSpec
-from .sums import Check as Check
-from .sums import Range as Range
-from .sums import Sum as Sum
-from .sums import Verdict as Verdict
-from .table import Column as Column
-from .table import Table as Table
-from .table import format_seconds as format_seconds
+from .sums import Check as Check, Range as Range, Sum as Sum, Verdict as Verdict
+from .table import Column as Column, Table as Table, format_seconds as format_seconds

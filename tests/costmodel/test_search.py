@@ -63,6 +63,7 @@ def test_fire_flyer_2_is_found_from_its_needs() -> None:
     assert found.bound <= 366
 
 
+@pytest.mark.slow
 def test_one_joint_would_do_if_it_could_not_fail() -> None:
     asked = read_needs("fire-flyer-2")
     winner = optimise(asked.model_copy(update={"survives_a_switch": False}), CATALOG).winner
@@ -93,7 +94,7 @@ def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
     return best
 
 
-@pytest.mark.parametrize("radix", [4, 6, 8])
+@pytest.mark.parametrize("radix", [4, *(pytest.param(radix, marks=pytest.mark.slow) for radix in (6, 8))])
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("survives", [True, False])
 def test_no_tree_beats_the_winner(radix: int, share: float, survives: bool) -> None:
@@ -148,6 +149,7 @@ def test_a_switch_without_a_price_cannot_win_but_is_shown() -> None:
     assert any("no price in units" in found.why_not(design) for design in found.designs)
 
 
+@pytest.mark.slow
 def test_the_cheaper_of_two_switches_wins() -> None:
     catalog = small_catalog(A=(8, 3.0), B=(8, 2.0))
     asked = needs(nodes={"gpu": {"model": "pcie-a100", "count": 16}}, job={"nodes": 16}, switches=["A", "B"])
@@ -156,6 +158,7 @@ def test_the_cheaper_of_two_switches_wins() -> None:
     assert winner.price == 2.0 * winner.switches
 
 
+@pytest.mark.slow
 def test_growth_buys_ports_today_and_servers_later() -> None:
     asked = needs(nodes={"gpu": {"model": "pcie-a100", "count": 100}}, job={"nodes": 100}, growth=0.5)
     winner = optimise(asked, CATALOG).winner
