@@ -6,7 +6,6 @@ bytes, and ignores keys that it does not know: `KEYS` holds those that may be wr
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from routing.lanes.classes import LanePlan
 from topo.errors import FormatError
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of, read_lines
 
 MAX_LINE = 1022
 
@@ -93,7 +92,22 @@ def qos_options(lanes: LanePlan) -> dict[str, str | int | bool]:
     return options
 
 
-def parse_lanes(text: str, path: str = "") -> LanePlan:
+def read_lanes(path: str | Path) -> LanePlan:
+    r"""Read a file as `parse_lanes` does.
+
+    Examples
+    --------
+    >>> import tempfile, routing
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "opensm.conf")
+    >>> _ = path.write_text("qos TRUE\nqos_sl2vl 0,1" + 14 * ",0")
+    >>> routing.opensm.read_lanes(path).sl2vl[:3]
+    (0, 1, 0)
+    """
+    return parse_lanes(read_lines(path), str(path))
+
+
+def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:
     """Return the lanes of the ports between switches, as an options file sets them.
 
     With ``qos`` other than ``TRUE`` there is one. What ``qos_swe_`` leaves out, ``qos_`` says; what that leaves out too
@@ -105,30 +119,8 @@ def parse_lanes(text: str, path: str = "") -> LanePlan:
     FormatError
         When no line is an option, a map or a table cannot be read, or a lane in use would never be served.
     """
-    return _lanes(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def read_lanes(path: str | Path) -> LanePlan:
-    """Read a file as `parse_lanes` does.
-
-    Examples
-    --------
-    >>> import tempfile, topo, routing
-    >>> from pathlib import Path
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> files = routing.opensm.opensm_files(routed)
-    >>> path = Path(tempfile.mkdtemp(), "file")
-    >>> data = files["opensm.conf"]
-    >>> _ = path.write_bytes(data if isinstance(data, bytes) else b"".join(data))
-    >>> routing.opensm.read_lanes(path).sl2vl == routed.lanes.sl2vl
-    True
-    """
-    return _lanes(read_lines(path), str(path))
-
-
-def _lanes(lines: Iterable[str], path: str) -> LanePlan:
     options: dict[str, tuple[int, str]] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         key, _, value = line[:MAX_LINE].partition("#")[0].strip().partition(" ")
         if key:
             options[key] = number, value.strip()

@@ -7,14 +7,13 @@ in capitals or without its leading zeros is another key, and a line that begins 
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of, read_lines
 
 ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", re.ASCII)
 
@@ -31,7 +30,22 @@ def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:
     return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n" for guid, lid in lids)
 
 
-def parse_guid2lid(text: str, path: str = "") -> dict[int, range]:
+def read_guid2lid(path: str | Path) -> dict[int, range]:
+    """Read a file as `parse_guid2lid` does.
+
+    Examples
+    --------
+    >>> import tempfile, routing
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "guid2lid")
+    >>> _ = path.write_text(routing.opensm.format_guid2lid([(0x10, 7)]))
+    >>> routing.opensm.read_guid2lid(path)
+    {16: range(7, 8)}
+    """
+    return parse_guid2lid(read_lines(path), str(path))
+
+
+def parse_guid2lid(text: str | Iterable[str], path: str = "") -> dict[int, range]:
     """Return the LIDs of each port GUID, as OpenSM would take them.
 
     Raises
@@ -40,41 +54,10 @@ def parse_guid2lid(text: str, path: str = "") -> dict[int, range]:
         At an entry that OpenSM would lose: another form, no empty line before it, a GUID or LID that came before, a
         LID outside the unicast range.
     """
-    return _entries(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def read_guid2lid(path: str | Path) -> dict[int, range]:
-    """Read a file as `parse_guid2lid` does.
-
-    Examples
-    --------
-    >>> import tempfile, topo, routing
-    >>> from pathlib import Path
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> files = routing.opensm.opensm_files(routed)
-    >>> path = Path(tempfile.mkdtemp(), "file")
-    >>> data = files["guid2lid"]
-    >>> _ = path.write_bytes(data if isinstance(data, bytes) else b"".join(data))
-    >>> lids = routing.opensm.read_guid2lid(path)
-    >>> lids[int(routed.fabric.end_guid[0])]
-    range(1, 2)
-    """
-    return _entries(read_lines(path), str(path))
-
-
-def _number(text: str) -> int | None:
-    """Return a LID as OpenSM takes it (``strtoul`` with base 0), None for what is none, such as ``08``."""
-    try:
-        return int(text, 8 if text.startswith("0") and not text.startswith("0x") else 0)
-    except ValueError:
-        return None
-
-
-def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
     entries: dict[int, range] = {}
     taken: set[int] = set()
     separated = True
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines_of(text, path), 1):
         if not line or line.startswith("#"):
             separated = separated or not line
             continue
@@ -104,3 +87,11 @@ def _entries(lines: Iterable[str], path: str) -> dict[int, range]:
         entries[guid] = lids
         taken.update(lids)
     return entries
+
+
+def _number(text: str) -> int | None:
+    """Return a LID as OpenSM takes it (``strtoul`` with base 0), None for what is none, such as ``08``."""
+    try:
+        return int(text, 8 if text.startswith("0") and not text.startswith("0x") else 0)
+    except ValueError:
+        return None

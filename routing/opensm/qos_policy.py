@@ -7,7 +7,6 @@ not use, the section ``qos-setup``; they are options (`routing.opensm.conf`).
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
 from topo.budget import POLICY_MEMBERS
 from topo.errors import FormatError
-from topo.formats.text import bounded_lines, read_lines
+from topo.formats.text import lines_of, read_lines
 
 GUIDS_A_LINE = 8
 """OpenSM's scanner keeps one line of at most 10 KiB."""
@@ -74,7 +73,27 @@ def _rule(rule: MatchRule) -> list[str]:
     return [*lines, f"qos-level-name: {rule.level}"]
 
 
-def parse_qos_policy(text: str, path: str = "") -> QosPolicy:
+Item = tuple[int, dict[str, str]]
+"""Line on which it begins, and the values of its keys; those of a key that comes again are joined."""
+
+
+def read_qos_policy(path: str | Path) -> QosPolicy:
+    r"""Read a file as `parse_qos_policy` does.
+
+    Examples
+    --------
+    >>> import tempfile, routing
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "qos-policy.conf")
+    >>> lines = "qos-levels", "qos-level", "name: DEFAULT", "sl: 0", "end-qos-level", "end-qos-levels"
+    >>> _ = path.write_text("\n".join(lines))
+    >>> routing.opensm.read_qos_policy(path).levels
+    ()
+    """
+    return parse_qos_policy(read_lines(path), str(path))
+
+
+def parse_qos_policy(text: str | Iterable[str], path: str = "") -> QosPolicy:
     """Read what `format_qos_policy` writes, and policies like it: groups by port GUID, levels by SL, rules by groups.
 
     Raises
@@ -83,31 +102,7 @@ def parse_qos_policy(text: str, path: str = "") -> QosPolicy:
         At what is not understood: a section ``qos-ulps``, groups by name or partition, rules by service or class.
         To pass it over would be to say that paths have levels which they do not have.
     """
-    return _parse(bounded_lines(io.StringIO(text, newline="\n"), path), path)
-
-
-def read_qos_policy(path: str | Path) -> QosPolicy:
-    """Read a file as `parse_qos_policy` does.
-
-    Examples
-    --------
-    >>> import tempfile, topo, routing
-    >>> from pathlib import Path
-    >>> files = routing.opensm.opensm_files(routing.route(topo.preset("fire-flyer-2").fabric))
-    >>> path = Path(tempfile.mkdtemp(), "file")
-    >>> _ = path.write_bytes(files["qos-policy.conf"])
-    >>> type(routing.opensm.read_qos_policy(path)).__name__
-    'QosPolicy'
-    """
-    return _parse(read_lines(path), str(path))
-
-
-Item = tuple[int, dict[str, str]]
-"""Line on which it begins, and the values of its keys; those of a key that comes again are joined."""
-
-
-def _parse(lines: Iterable[str], path: str) -> QosPolicy:
-    found = _items(lines, path)
+    found = _items(lines_of(text, path), path)
     groups = []
     for number, item in found["port-groups"]:
         name, guids = _values(number, item, path, "name", "port-guid")
