@@ -74,7 +74,7 @@ class Bill(Shown):
         >>> print(cost.network)
         2,600,440 to 3,263,540
         >>> cost.gaps[0]
-        '1,200 x pcie-a100 (node, compute): no price in USD'
+        '1,200 x pcie-a100 (node): no price in USD'
         """
         if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
             raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")

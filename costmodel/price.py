@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +17,10 @@ UNITS = "units"
 """The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
 (350 / 122, 600 / 200 and 4,000 / 1,320 are 2.87, 3.00 and 3.03 a switch: inferred, the paper prints no price a piece),
 a node with its adapters."""
+
+BARE_SPEED = re.compile(r"\d+x[A-Z]+")
+"""Item of a cable whose part is not known."""
+NO_LENGTH = ", since its length is unknown without `floor:` in the spec"
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,15 @@ class Cost(Shown):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the total lacks, in words."""
-        return tuple(f"{name}: no price in {self.unit}" for name in self.total.missing)
+        """What the total lacks, each part once, in words."""
+        lacking: Counter[tuple[str, str]] = Counter()
+        for row in self.lines:
+            if row.is_gap:
+                lacking[row.line.kind, row.line.item] += row.line.count
+        return tuple(
+            f"{count:,} x {item} ({kind}): no price in {self.unit}{NO_LENGTH if BARE_SPEED.fullmatch(item) else ''}"
+            for (kind, item), count in lacking.items()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums and the gaps, as ``plan.json`` has them."""
@@ -99,7 +112,7 @@ class Cost(Shown):
             for row in self.lines
         )
         more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
-        lacking = f"; no price for {plural(len(self.gaps), 'line')}" if self.gaps else ""
+        lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
         title = f"cost: {self.total} {self.unit}{lacking}"
         return Table(title, (*line_columns([row.line for row in self.lines]), *more))
 

@@ -21,7 +21,7 @@ def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
     assert cost.unit == UNITS
     assert cost.network.bounds == [366.0, 366.0]  # 122 switches x 3, their links included
     assert cost.servers.known == Range(10_800.0, 10_800.0)  # 1,200 nodes x 9
-    assert cost.gaps == ("180 x storage-3fs (node, storage): no price in units",)
+    assert cost.gaps == ("180 x storage-3fs (node): no price in units",)
     assert cost.to_dict() == {
         "unit": "units",
         "network": 366.0,
@@ -56,17 +56,18 @@ def test_a_currency_that_nobody_quotes_is_all_gaps(catalog: Catalog) -> None:
     assert cost.total.known is None
     assert str(cost.total) == "unknown"
     assert cost.to_dict()["total"] is None
-    assert len(cost.gaps) == sum(not line.included for line in cost.lines)
+    assert len(cost.gaps) == len({line.line.item for line in cost.lines if not line.included})
 
 
 @given(st.lists(st.tuples(st.sampled_from(["QM8700", "QM9700", "nobody"]), st.integers(1, 999)), max_size=5))
 def test_the_total_is_the_sum_of_its_lines(catalog: Catalog, switches: list[tuple[str, int]]) -> None:
     cost = Bill(tuple(Line("switch", item, n, "leaf") for item, n in switches), catalog).price("USD")
     low = sum(n * {"QM8700": 14_000, "QM9700": 32_800, "nobody": 0}[item] for item, n in switches)
-    high = sum(n * {"QM8700": 18_700, "QM9700": 42_000, "nobody": 0}[item] for item, n in switches)
+    high = sum(n * {"QM8700": 18_700, "QM9700": 50_000, "nobody": 0}[item] for item, n in switches)
     assert (cost.total.bounds or [0, 0]) == [low, high]
     assert (cost.total.known is None) == (bool(switches) and all(item == "nobody" for item, _ in switches))
-    assert len(cost.gaps) == sum(item == "nobody" for item, _ in switches)
+    unpriced = sum(n for item, n in switches if item == "nobody")
+    assert cost.gaps == ((f"{unpriced:,} x nobody (switch): no price in USD",) if unpriced else ())
 
 
 def test_ones_own_price_takes_the_place_of_all_others(catalog: Catalog) -> None:
@@ -98,3 +99,39 @@ def test_a_currency_is_a_code_and_a_sum_with_gaps_says_so() -> None:
     cost = bill.price("USD")
     assert cost.gaps
     assert cost.table.title.startswith("cost: at least ")
+
+
+def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
+    return topo.parse(
+        {
+            "name": "pod",
+            "nodes": {"gpu": {"model": model, "count": count}},
+            "network": {"shape": "rail", "unit_nodes": 32, "tree": {"switch": switch}},
+            "floor": {"rack_units": 48, "switches": "middle"},
+        }
+    )
+
+
+@pytest.mark.parametrize("model", ["fire-flyer-2", "dgx-h100", "dgx-b200"])
+def test_half_of_the_prices_that_a_cluster_needs_are_known_and_each_missing_one_is_named_once(model: str) -> None:
+    cost = costmodel.bill(topo.preset(model) if model == "fire-flyer-2" else pod(model, 128)).price("USD")
+    needed = {row.line.item for row in cost.lines if not row.included}
+    missing = {row.line.item for row in cost.lines if row.is_gap}
+    assert 2 * len(missing) <= len(needed)
+    assert len(cost.gaps) == len(missing)
+    assert all(sum(f" x {item} (" in gap for gap in cost.gaps) == 1 for item in missing)
+
+
+def test_a_public_price_sheet_line_by_line() -> None:
+    """1,024 H100 on NDR, August 2024, as docs/catalog.md sets it beside ours."""
+    bill = costmodel.bill(pod("hgx-h100", 128))
+    cost = bill.price("USD")
+    assert (bill.count("node"), bill.count("switch")) == (128, 48)
+    assert cost.of("node").known == Range(39_680_000, 40_576_000)
+    assert cost.of("switch").known == Range(1_574_400, 2_400_000)
+    links = cost.of("cable", "fibre", "optic")
+    assert links.known == Range(1_449_510, 1_560_509)
+    assert [cost.of(kind).bounds for kind in ("cable", "fibre", "optic")] == [
+        [93_222, 131_077], [118_784, 191_928], [1_237_504, 1_237_504]
+    ]  # fmt: skip
+    assert links.missing == ("10 x MCA4J80-N003 (cable, leaf - spine)",)
