@@ -23,7 +23,7 @@ ALGORITHMS = {"ring": simulate.nccl_ring, "tree": simulate.nccl_tree}
 
 @dataclass(frozen=True)
 class Point:
-    """One allreduce of 8 GB, computed and published."""
+    """One allreduce or all-to-all of 8 GB, computed and published."""
 
     model: str
     algorithm: str
@@ -58,15 +58,18 @@ def busbw(name: str, algorithm: str, count: int, adapters: int, size_bytes: floa
     spec = topo.parse({"name": "pod", "nodes": {"gpu": {"model": name, "count": count}}, "network": network}).spec
     fabric = topo.compile(spec, catalog).fabric
     servers = simulate.Servers(model, fabric, np.stack([*simulate.rails_of_hosts(fabric).values()]))
-    # Chunks as large as blocks of a ring; 64 of a tree keep its levels busy at once.
-    chunk_bytes = size_bytes / (1 if algorithm == "ring" else 2 * servers.rails * 64)
-    flows = ALGORITHMS[algorithm](servers, size_bytes, chunk_bytes)
+    if algorithm == "all-to-all":
+        flows, times = simulate.nccl_all_to_all(servers, size_bytes), 1
+    else:
+        # Chunks as large as blocks of a ring; 64 of a tree keep its levels busy at once.
+        chunk_bytes = size_bytes / (1 if algorithm == "ring" else 2 * servers.rails * 64)
+        flows, times = ALGORITHMS[algorithm](servers, size_bytes, chunk_bytes), 2
     outcome = simulate.play(simulate.Network.of(routing.route(fabric), devices=servers.devices), flows)
     n = count * model.gpus
     fullest = int(np.argmax(outcome.utilisation))
     label = outcome.network.resource_label(fullest)
     binds = "link" if fullest < fabric.n_ports else re.sub(r"^\S+ | (GPU )?\d+.*", "", label)
-    return 2 * (n - 1) / n * size_bytes / outcome.makespan_s / GB, binds
+    return times * (n - 1) / n * size_bytes / outcome.makespan_s / GB, binds
 
 
 def table(found: list[Point]) -> str:

@@ -111,8 +111,9 @@ class Sum:
         return Verdict.CANNOT_TELL if self.missing or self.known is None or self.known.high > limit else Verdict.HOLDS
 
     def __format__(self, digits: str) -> str:
-        known = "unknown" if self.known is None else f"{self.known:{digits}}"
-        return f"at least {known}" if self.missing and self.known is not None else known
+        if self.known is None or (self.missing and not self.known.high):
+            return "unknown"  # at least 0 says nothing
+        return f"{'at least ' if self.missing else ''}{self.known:{digits}}"
 
     def __str__(self) -> str:
         return format(self, "")

@@ -85,7 +85,7 @@ class Servers(Brief):
     operations: tuple[float, ...] = ()
     """Memory operations per byte for which there is a device of the host memory, see `memory`."""
     nvlink: bool | None = None
-    """Whether bridges of NVLink are plugged in; NVSwitches always are."""
+    """Whether bridges of NVLink are plugged in; what is no bridge always is."""
     devices: Devices = field(init=False)
     """To give to `simulate.network.Network.of`."""
 
@@ -96,8 +96,8 @@ class Servers(Brief):
         model = self.model
         if model.gpus < 1:
             raise HeddleError(f"{model.name} has no GPU; only servers with GPUs can be looked into")
-        if self.nvlink is False and model.nvswitches:
-            raise HeddleError(f"{model.name} has NVSwitches: its NVLink is always plugged in")
+        if self.nvlink is False and model.nvswitches is not None:
+            raise HeddleError(f"the links between the GPUs of {model.name} are fixed; expected a server with bridges")
         if self.gpus % self.bridged:
             raise HeddleError(f"{self.gpus} GPUs of {model.name} cannot be bridged {self.bridged} by {self.bridged}")
         first, shared = model.first_gpu_on_shared_root_port, model.gpus_on_shared_root_port
@@ -152,7 +152,7 @@ class Servers(Brief):
     @property
     def bridged(self) -> int:
         """GPUs that NVLink connects with one another, 1 without."""
-        return (self.model.nvlink_gpus or 1) if self.nvlink or self.model.nvswitches else 1
+        return (self.model.nvlink_gpus or 1) if self.nvlink or self.model.nvswitches is not None else 1
 
     @property
     def gpu_over_host(self) -> NDArray[np.int32]:

@@ -217,7 +217,8 @@ class NodeModel(PoweredModel):
     nvlink_gpus: Whole | None = None
     """GPUs that NVLink connects with one another."""
     nvswitches: Whole | None = None
-    """NVSwitches that NVLink runs through; without any, NVLink is bridges, which may be plugged in or not."""
+    """NVSwitches that NVLink runs through; 0 where fixed links join every two GPUs, such as Infinity Fabric. Where
+    it is left out, NVLink is bridges, which may be plugged in or not."""
 
 
 @dataclass(frozen=True, kw_only=True)

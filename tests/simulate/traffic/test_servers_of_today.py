@@ -251,7 +251,9 @@ def test_refuses_what_is_not_known(figures: dict[str, object], says: str) -> Non
         Servers(replace(servers.model, **figures), servers.fabric, servers.ends)
 
 
-def test_nvswitches_are_always_plugged_in() -> None:
-    servers, _ = servers_of(CATALOG.node("dgx-a100"), 2)
-    with pytest.raises(HeddleError, match="always plugged in"):
+@pytest.mark.parametrize("name", ["dgx-a100", "mi300x-8"])
+def test_fixed_links_are_always_plugged_in(name: str) -> None:
+    servers, _ = servers_of(CATALOG.node(name), 2)
+    assert servers.bridged == 8
+    with pytest.raises(HeddleError, match="are fixed"):
         Servers(servers.model, servers.fabric, servers.ends, nvlink=False)
