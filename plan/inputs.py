@@ -155,6 +155,7 @@ class TableOptions:
 
     engine: str | None = None
     lanes: int | None = None
+    lmc: int | None = None
     endpoints: EndpointSet = "hca"
     traffic: str | None = None
     """CSV file of a demand, or a workload by file or name of a preset."""
@@ -331,7 +332,8 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
 
     given = read_guid2lid(path)
     lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]
-    return replace(fabric, discovered_lid=np.array(lids, np.uint16))
+    lmc = max((len(lids) for lids in given.values()), default=1).bit_length() - 1
+    return replace(fabric, discovered_lid=np.array(lids, np.uint16), lmc=lmc)
 
 
 def subnet_folders(path: Path) -> dict[str, Path]:

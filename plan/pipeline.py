@@ -17,7 +17,7 @@ import costmodel
 import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, subnet_document
-from routing import Bounds, Demand, EndpointSet, FailureStudy, Proof, Quality, Routed
+from routing import Bounds, Demand, EndpointSet, FailureStudy, Multipath, Proof, Quality, Routed
 from topo import (
     Cabling,
     Check,
@@ -50,6 +50,8 @@ class Wishes:
     """Routing engine; the one of the spec when left out."""
     lanes: int | None = None
     """Most data lanes that tables may need; as many as the engine takes when left out."""
+    lmc: int | None = None
+    """LID mask control; that of the fabric or its spec when left out."""
     endpoints: EndpointSet = "hca"
     """Who talks to whom."""
     seed: int = 0
@@ -86,10 +88,12 @@ class Plan:
     """Digest of the file of a fabric without a spec; None where it cannot be read twice."""
     wishes: Wishes = field(default_factory=Wishes)
     routed: tuple[Routed, ...] = ()
-    """Subnet by subnet, as the next three."""
+    """Subnet by subnet, as the next four."""
     proofs: tuple[Proof, ...] = ()
     qualities: tuple[Quality, ...] = ()
     bounds: tuple[Bounds, ...] = ()
+    multipaths: tuple[Multipath | None, ...] = ()
+    """What paths to the LIDs of a port share; None where each has one."""
     layout: Layout | None = None
     """None where the spec gives no floor plan, as `cablings`."""
     cablings: tuple[Cabling, ...] | None = None
@@ -146,7 +150,8 @@ class Plan:
                 "balance": max((quality.balance for quality in qualities), default=None),
             },
             "subnets": [
-                subnet_document(*subnet) for subnet in zip(self.routed, proofs, qualities, self.bounds, strict=True)
+                subnet_document(*subnet)
+                for subnet in zip(self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True)
             ],
             "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
@@ -223,7 +228,8 @@ def route_subnets(plan: Plan, step: Step) -> Plan:
     wishes, found = plan.wishes, []
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
-        routed = routing.route(fabric, fabric.engine if wishes.engine is None else wishes.engine, lanes=wishes.lanes)
+        engine = fabric.engine if wishes.engine is None else wishes.engine
+        routed = routing.route(fabric, engine, lanes=wishes.lanes, lmc=wishes.lmc)
         if wishes.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
         if wishes.traffic is not None:
@@ -258,13 +264,14 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
 
 def measure_quality(plan: Plan, step: Step) -> Plan:
     """Measure how evenly the tables spread traffic, and bound how evenly any could."""
-    wishes, found, bounds = plan.wishes, [], []
+    wishes, found, bounds, paths = plan.wishes, [], [], []
     for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
         quality = routing.measure(routed, wishes.endpoints, seed=wishes.seed, proof=proof)
         found.append(quality)
         bounds.append(routing.bound(routed.fabric, proof.ends, reached=quality.max_load))
-    return replace(plan, qualities=tuple(found), bounds=tuple(bounds))
+        paths.append(routing.measure_lids(routed) if routed.tables.lmc else None)
+    return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
 
 
 def place_racks(plan: Plan, step: Step) -> Plan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from routing import EndpointSet, LinkUse, LossStudy, Routed, Trace
 
@@ -14,7 +16,7 @@ class Questions:
     """Parts of the fabric by name."""
 
     paths: tuple[tuple[str, str], ...] = ()
-    """Pairs of end ports, each asked in both directions."""
+    """Pairs of end ports, each asked in both directions, to all LIDs."""
     over: tuple[str, ...] = ()
     """Links."""
     without: tuple[str, ...] = ()
@@ -23,7 +25,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Answers:
-    """One for each question; a path has two."""
+    """One for each question; a path has one for each direction and LID."""
 
     paths: tuple[Trace, ...] = ()
     over: tuple[LinkUse, ...] = ()
@@ -56,7 +58,12 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
 
     ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]
     return Answers(
-        tuple(routing.trace(routed, *pair) for a, b in ends for pair in ((a, b), (b, a))),
+        tuple(
+            routing.trace(routed, *pair, lid)
+            for a, b in ends
+            for pair in ((a, b), (b, a))
+            for lid in routed.tables.lids_of(np.array(pair[1:]))[1].tolist()
+        ),
         tuple(routing.link_use(routed, link, endpoints) for link in asked.over),
         tuple(routing.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
     )

@@ -10,6 +10,7 @@ Verbs
     ``link_use``  who uses a link
     ``study_loss``  what is lost without a switch or a link
     ``study_failures``  what random failures of links leave
+    ``measure_lids``  what paths to several LIDs of a port share
     ``fit_traffic``  tables whose fullest link under a demand is less full
     ``read_demand``  a demand from a CSV file
     ``fit_lanes``  tables on no more virtual lanes than there are
@@ -33,6 +34,7 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``LossStudy``  a fabric without a switch or a link
     ``FailureStudy``  a fabric before and after failures
     ``Diversity``  shortest paths without a cable in common
+    ``Multipath``  what paths to the LIDs of a port share
     ``LanePlan``  lane of each service level, and how lanes share a cable
     ``QosPolicy``  service level of each path
 

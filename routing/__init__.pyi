@@ -7,6 +7,7 @@ from .engines.choice import Candidate as Candidate, candidate_table as candidate
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
+from .multipath import Multipath as Multipath, measure_lids as measure_lids
 from .names import find_end as find_end, find_link as find_link, find_switch as find_switch
 from .paths import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
 from .proof import ChannelClass as ChannelClass, Proof as Proof, check_certificate as check_certificate, prove as prove

@@ -67,7 +67,8 @@ class EndNames:
                 found.ends.setdefault(name, []).append(end)
             for guid in {int(fabric.end_guid[end]), int(fabric.node_guid[node])}:
                 found.guids.setdefault(guid, []).append(end)
-            found.lids.setdefault(int(lid[end]), []).append(end)
+        for end, each in zip(*(part.tolist() for part in routed.tables.lids_of(np.flatnonzero(lid))), strict=True):
+            found.lids.setdefault(each, []).append(end)
         return found
 
     def find(self, text: str) -> int:

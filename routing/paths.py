@@ -158,11 +158,12 @@ def end_label(fabric: Fabric, end: int) -> str:
     return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
 
 
-def trace(routed: Routed, source: int, destination: int) -> Trace:
+def trace(routed: Routed, source: int, destination: int, lid: int = 0) -> Trace:
     """Follow one packet from an end port to another, as the tables say.
 
     Tables may hold anything: the walk stops at the first fault. Where they give paths no service level of their own,
-    the level is that of the policy.
+    the level is that of the policy. Where the destination has several LIDs, the packet goes to the lowest, unless
+    another is given.
 
     Examples
     --------
@@ -176,10 +177,10 @@ def trace(routed: Routed, source: int, destination: int) -> Trace:
     channels: list[int] = []
     switches: list[int] = []
 
-    lid = int(tables.lid[destination])
+    lid = lid or int(tables.lid[destination])
 
     def end(fault: Fault | None, port: int = -1) -> Trace:
-        level, lane = _service(routed, source, destination)
+        level, lane = _service(routed, source, destination, lid)
         return Trace(fabric, source, destination, lid, level, lane, tuple(channels), tuple(switches), fault, port)
 
     node = int(fabric.end_switch[source])
@@ -228,9 +229,9 @@ def virtual_lane(tables: RoutingTables, switch: int, lid: int) -> int:
     return tables.sl2vl[level] if level < len(tables.sl2vl) else MAX_DATA_VLS
 
 
-def _service(routed: Routed, source: int, destination: int) -> tuple[int, int | None]:
+def _service(routed: Routed, source: int, destination: int, lid: int) -> tuple[int, int | None]:
     """Return the service level of a path, and its virtual lane; None where that is no data lane."""
-    tables, switch, lid = routed.tables, int(routed.fabric.end_switch[source]), int(routed.tables.lid[destination])
+    tables, switch = routed.tables, int(routed.fabric.end_switch[source])
     level, sl2vl = 0, tables.sl2vl
     if tables.path_sl is not None:
         level = int(tables.path_sl[switch, lid]) if switch >= 0 and lid < tables.path_sl.shape[1] else 0
@@ -245,14 +246,15 @@ def walk(
     routed: Routed,
     switch: NDArray[np.integer],
     dest: NDArray[np.integer],
+    lid: NDArray[np.integer],
     visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
 ) -> NDArray[np.bool_]:
     """Send packets from switches to end ports, all at a time, whatever their lanes.
 
     Parameters
     ----------
-    switch, dest : (n,) int
-        Switch of the source, and end port that is attached and has an entry in the tables.
+    switch, dest, lid : (n,) int
+        Switch of the source, end port that is attached, and a LID of it that has an entry in the tables.
     visit : callable
         Called hop by hop as ``visit(packet, port)``: which packets go on, and the channel of each.
 
@@ -262,7 +264,7 @@ def walk(
         Whether each arrives.
     """
     fabric, tables = routed.fabric, routed.tables
-    lid, home, last = tables.lid[dest].astype(np.int64), fabric.end_switch[dest], delivery_channels(fabric, dest)
+    home, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
     radix = np.diff(fabric.port_offset)
     arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
     for _ in range(fabric.n_switches):

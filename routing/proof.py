@@ -91,7 +91,7 @@ class Proof(Shown):
     ends: NDArray[np.int32]
     """(n,) the end ports."""
     pairs: int
-    """Ordered pairs of different end ports."""
+    """Ordered pairs of different end ports, once for each LID of the destination, as all counts of pairs here."""
     missing: int
     """Pairs whose packets do not arrive."""
     disconnected: int
@@ -117,6 +117,9 @@ class Proof(Shown):
     """(lanes, P) position of each channel between switches in a topological order of its lane's dependency graph;
     -1 where the lane does not use it, and on and behind loops; lanes as in ``virtual_lanes``. Channels to and from
     adapters need none: they begin or end each path that they are on."""
+    depends: NDArray[np.uint64] = field(repr=False)
+    """(lanes, P, words) the dependencies: bit p of a channel between switches says that some pair goes on to output
+    port p of the next switch, bit 0 that some uses the channel; lanes as in ``virtual_lanes``."""
     load: NDArray[np.int64]
     """(P,) delivered pairs over each channel."""
     load_by_role: dict[Role, NDArray[np.int64]]
@@ -202,7 +205,7 @@ class Proof(Shown):
 def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
     """Walk every ordered pair of different end ports, and judge the channel dependencies that those paths make.
 
-    Paths are judged on the lanes that the tables give them.
+    Paths are judged on the lanes that the tables give them, those to all LIDs of a port together.
 
     Parameters
     ----------
@@ -234,11 +237,12 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
 
-    home, lid = fabric.end_switch[ends], tables.lid[ends].astype(np.int32)
-    senders = ends[home >= 0]
+    senders = ends[fabric.end_switch[ends] >= 0]
     attached = np.bincount(fabric.end_switch[senders], minlength=n_switches).astype(np.int32)
-    dests = ends[(home >= 0) & (lid < top)]
-    dests = dests[np.argsort(fabric.end_switch[dests], kind="stable")]
+    dests, lid = listed = tables.lids_of(ends)
+    dests, lid = (part[(fabric.end_switch[dests] >= 0) & (lid < top)] for part in listed)
+    turn = np.argsort(fabric.end_switch[dests], kind="stable")
+    dests, lid = dests[turn], lid[turn]
     dest_role = fabric.role[fabric.end_node[dests]]
     roles = np.unique(dest_role)
     indptr, neighbour = _switch_graph(fabric)
@@ -253,7 +257,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     walk = walk_pairs(
         path_tables,
         PairDests(
-            frozen(tables.lid[dests].astype(np.int32)),
+            frozen(lid),
             frozen(fabric.end_switch[dests]),
             frozen(delivery_channels(fabric, dests)),
             frozen(np.searchsorted(roles, dest_role).astype(np.int32)),
@@ -267,9 +271,9 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     load, histogram = walk.load, walk.histogram
     missing, stretch, lanes = walk.totals.tolist()
     _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), walk, load)
-    pairs = len(ends) * (len(ends) - 1)
+    pairs = len(listed[0]) * (len(ends) - 1)
     unheard = pairs - len(dests) * (len(senders) - 1)
-    examples = _examples(routed, ends, dests, walk) if missing or unheard else ()
+    examples = _examples(routed, ends, dests, lid, walk) if missing or unheard else ()
     virtual_lanes = tuple(lane for lane in range(len(walk.depends)) if lanes >> lane & 1)
     judged = [_judge(fabric, walk.depends[lane]) for lane in virtual_lanes]
     looping = np.zeros((len(walk.depends), fabric.n_ports), bool)
@@ -283,7 +287,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         ends=ends,
         pairs=pairs,
         missing=missing + unheard,
-        disconnected=pairs - _connected_pairs(fabric, attached),
+        disconnected=pairs - _connected_pairs(fabric, attached, listed[0]),
         examples=examples,
         hops=np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1],
         stretch=stretch,
@@ -293,6 +297,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         undelivered_loops=further[0],
         undelivered_loop=further[1],
         order=np.array([order for _, _, order in judged], np.int32).reshape(len(judged), fabric.n_ports),
+        depends=walk.depends[list(virtual_lanes)],
         load=total,
         load_by_role=load_by_role,
         classes=_classes(fabric, total, load_by_role),
@@ -316,15 +321,15 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     top = tables.lft.shape[1]
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
-    dests = proof.ends[(home >= 0) & (tables.lid[proof.ends] < top)]
+    dests, lids = tables.lids_of(proof.ends[home >= 0])
+    dests, lids = dests[lids < top], lids[lids < top]
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
     row_of_lane = np.full(MAX_DATA_VLS + 1, len(proof.order))
     row_of_lane[list(proof.virtual_lanes)] = np.arange(len(proof.order))
     for start in range(0, len(dests), 256):
-        block = dests[start : start + 256]
-        lid = tables.lid[block].astype(np.int64)
+        block, lid = dests[start : start + 256], lids[start : start + 256].astype(np.int64)
         node, to = (axis.ravel() for axis in np.meshgrid(sources, np.arange(len(block)), indexing="ij"))
         lane = lane_of_level[np.zeros_like(node) if tables.path_sl is None else tables.path_sl[node, lid[to]]]
         node, to, row = node[lane < MAX_DATA_VLS], to[lane < MAX_DATA_VLS], row_of_lane[lane[lane < MAX_DATA_VLS]]
@@ -336,7 +341,7 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
             rises[packet] &= position > last[packet]
             last[packet] = position
 
-        arrives = walk(routed, node, block[to], visit)
+        arrives = walk(routed, node, block[to], lid[to], visit)
         if (arrives & ~rises).any():
             return False
     return True
@@ -362,13 +367,14 @@ def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]
     return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
-def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32]) -> int:
-    """Ordered pairs of different end ports between which the cables hold a path; ``attached`` counts them a switch."""
+def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray[np.int32]) -> int:
+    """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
     first, neighbour = _switch_graph(fabric)
     graph = csr_matrix((np.ones(len(neighbour), np.uint8), neighbour, first), shape=(len(attached),) * 2)
     _, component = connected_components(graph, directed=False)
-    together = np.bincount(component, weights=attached).astype(np.int64)
-    return int((together * (together - 1)).sum())
+    sources = np.bincount(component, weights=attached).astype(np.int64)
+    home = fabric.end_switch[dests]
+    return int((sources[component[home[home >= 0]]] - 1).sum())
 
 
 def _add_injection(
@@ -393,26 +399,28 @@ def _examples(
     routed: Routed,
     ends: NDArray[np.int32],
     dests: NDArray[np.int32],
+    lid: NDArray[np.int32],
     walk: PairWalk,
 ) -> tuple[Trace, ...]:
     """Trace one pair for each place and reason of a fault, and one for each kind of end port that cannot be named."""
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    pairs: list[tuple[int, int]] = []
-    for unheard in (fabric.end_switch[ends] < 0, tables.lid[ends] >= tables.lft.shape[1]):
-        for end in ends[unheard & np.isin(ends, dests, invert=True)][:1]:
-            source = next((other for other in ends if other != end), None)
+    pairs: list[tuple[int, int, int]] = []
+    every, lids = tables.lids_of(ends)
+    for unheard in (fabric.end_switch[every] < 0, lids >= tables.lft.shape[1]):
+        for index in np.flatnonzero(unheard)[:1]:
+            source = next((other for other in ends if other != every[index]), None)
             if source is not None:
-                pairs.append((int(source), int(end)))
+                pairs.append((int(source), int(every[index]), int(lids[index])))
     # One of each reason first, so that a flood of one kind does not hide another.
     switch, fault = np.nonzero(walk.fault_dest >= 0)
     turn = np.zeros(len(fault), np.int64)
     for kind in np.unique(fault):
         turn[fault == kind] = np.arange(np.count_nonzero(fault == kind))
     for i in np.lexsort((fault, turn))[: MAX_EXAMPLES - len(pairs)]:
-        dest, at = dests[walk.fault_dest[switch[i], fault[i]]], walk.fault_source[switch[i], fault[i]]
-        source = next(other for other in ends if fabric.end_switch[other] == at and other != dest)
-        pairs.append((int(source), int(dest)))
-    return tuple(trace(routed, source, dest) for source, dest in pairs)
+        index, at = walk.fault_dest[switch[i], fault[i]], walk.fault_source[switch[i], fault[i]]
+        source = next(other for other in ends if fabric.end_switch[other] == at and other != dests[index])
+        pairs.append((int(source), int(dests[index]), int(lid[index])))
+    return tuple(trace(routed, *pair) for pair in pairs)
 
 
 def _judge(
@@ -452,10 +460,11 @@ def _judge_lost(
 ) -> tuple[int, tuple[int, ...]]:
     """Return how many channels more than the (lanes, P) looping ones packets that are lost put on loops, and a loop."""
     depends = walk.depends.copy()
-    dests = ends[tables.lid[ends] < tables.lft.shape[1]]
+    dests, lid = tables.lids_of(ends)
+    dests, lid = dests[lid < tables.lft.shape[1]], lid[lid < tables.lft.shape[1]]
     home = fabric.end_switch[dests]
     at = np.where(home < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
-    parts = (tables.lid[dests].astype(np.int32), home, at, np.zeros(len(dests), np.int32))
+    parts = (lid, home, at, np.zeros(len(dests), np.int32))
     follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
     count, loops = 0, []
     for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):

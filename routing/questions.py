@@ -252,7 +252,7 @@ def study_loss(
     fabric = Routed.given(routed).fabric
     ports, name = _ports_of(fabric, part)
     left = fabric.without(ports)
-    again = route(replace(left, lmc=0), engine)  # to be judged, not to be loaded
+    again = route(left, engine, lmc=0)  # to be judged, not to be loaded
     ends = select_endpoints(fabric, routed.tables, endpoints)
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 
@@ -266,7 +266,7 @@ def study_loss(
 def pairs_over(
     routed: Routed, channels: NDArray[np.integer], endpoints: EndpointSet | NDArray[np.int32] = "hca"
 ) -> NDArray[np.int32]:
-    """Return the pairs that arrive and whose path goes over any of some channels.
+    """Return the pairs that arrive and whose path, to any LID of the destination, goes over any of some channels.
 
     Parameters
     ----------
@@ -295,6 +295,9 @@ def pairs_over(
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else endpoints
+    if tables.lmc:
+        each = (replace(routed, tables=tables.only(number)) for number in range(1 << tables.lmc))
+        return np.unique(np.concatenate([pairs_over(one, channels, ends)[:, ::-1] for one in each]), axis=0)[:, ::-1]
     over = np.zeros(fabric.n_ports, bool)
     over[channels] = True
     senders = ends[fabric.end_switch[ends] >= 0]
@@ -320,7 +323,7 @@ def pairs_over(
         def visit(packet: NDArray[np.intp], port: NDArray[np.integer], passes: NDArray[np.bool_] = passes) -> None:
             passes[packet[over[port]]] = True
 
-        arrives = walk(routed, switches[group], to, visit) & (lanes[level] < MAX_DATA_VLS)
+        arrives = walk(routed, switches[group], to, tables.lid[to], visit) & (lanes[level] < MAX_DATA_VLS)
         # All senders of a switch whose paths pass; of the others those whose own channel is looked at.
         kept = arrives & (passes | np.logical_or.reduceat(injects, first)[group])
         to, group, passes = to[kept], group[kept], passes[kept]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
@@ -29,7 +30,7 @@ class RoutingTables(Brief):
     """Forwarding tables of a fabric with S switches and E end ports (`topo.fabric` says what an end port is)."""
 
     lid: NDArray[np.uint16]
-    """(E,) LID of each end port; 0 for an end port that is not plugged in."""
+    """(E,) lowest LID of each end port; 0 for an end port that is not plugged in."""
     lft: NDArray[np.uint8]
     """(S, top LID + 1) output port number for each destination LID; 0 is the switch itself, 255 no path."""
     path_sl: NDArray[np.uint8] | None = None
@@ -38,9 +39,24 @@ class RoutingTables(Brief):
     """(16,) virtual lane of each service level, on every port."""
     engine: str = ""
     """Name of the engine that made the tables, and why it was chosen where that was automatic."""
+    lmc: int = 0
+    """LID mask control: each port of an adapter has the 2^lmc LIDs from its lowest on, a switch has one."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def only(self, number: int) -> RoutingTables:
+        """Return the tables as those see them who use one LID of each port, by number from the lowest."""
+        lid = self.lid.copy()
+        lid[len(self.lft) :] += np.uint16(number) * (lid[len(self.lft) :] > 0)
+        return replace(self, lid=lid, lmc=0)
+
+    def lids_of(self, ends: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return (m,) end ports, each as often as it has LIDs, and (m,) their LIDs."""
+        count = np.where(ends < len(self.lft), 1, 1 << self.lmc)
+        number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        end = np.repeat(ends, count).astype(np.int32)
+        return end, (self.lid[end] + number).astype(np.int32)
 
     def _brief(self) -> str:
         return (
@@ -49,53 +65,71 @@ class RoutingTables(Brief):
         )
 
 
-def assign_lids(fabric: Fabric) -> NDArray[np.uint16]:
-    """Return (E,) LIDs: those that plugged-in end ports were discovered with; for the others 1, 2, 3, ... in order.
+def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
+    """Return (E,) the lowest LIDs: those that plugged-in end ports were discovered with; for others the next free ones.
 
     Where some are discovered, the others get what is free above them, as far as it reaches: what is free below may
-    belong to machines that are switched off. End ports that are not plugged in have 0.
+    belong to machines that are switched off. End ports that are not plugged in have 0. A larger LMC than that of the
+    discovered fabric leaves no room between its LIDs: switches and adapters then all get new ones.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lmc : int
+        LID mask control: each port of an adapter gets 2^lmc LIDs, the lowest of which is a multiple of that.
 
     Raises
     ------
     RoutingError
-        When the fabric has more end ports than a subnet has unicast LIDs.
+        When a subnet has not so many unicast LIDs, or the discovered ones do not go with the LMC.
 
     Examples
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.assign_lids(fabric)[:4]
-    array([1, 2, 3, 4], dtype=uint16)
+    >>> routing.assign_lids(fabric)[:4], routing.assign_lids(fabric, 2)[4:6]
+    (array([1, 2, 3, 4], dtype=uint16), array([ 8, 12], dtype=uint16))
     """
-    plugged = fabric.end_switch >= 0
-    count = int(np.count_nonzero(plugged))
-    if count > MAX_UNICAST_LID:
-        raise RoutingError(
-            f"{fabric.name} has {count:,} end ports and a subnet has {MAX_UNICAST_LID:,} unicast LIDs: "
-            "split the cluster into planes, each a subnet of its own"
-        )
-    lid = np.zeros(len(plugged), np.uint16)
-    if fabric.discovered_lid.size:
+    plugged, adapter = fabric.end_switch >= 0, np.arange(fabric.n_end_ports) >= fabric.n_switches
+    lid, taken = np.zeros(len(plugged), np.uint16), np.zeros(MAX_UNICAST_LID + 1, np.int64)
+    taken[0] = 1
+    if fabric.discovered_lid.size and lmc <= fabric.lmc:
         lid[plugged] = fabric.discovered_lid[plugged]
-    waiting = plugged & (lid == 0)
-    free = np.setdiff1d(np.arange(1, MAX_UNICAST_LID + 1), lid)
-    free = np.roll(free, -int(np.searchsorted(free, lid.max(initial=0))))
-    lid[waiting] = free[: np.count_nonzero(waiting)]
+        for number in range(1 << lmc):
+            np.add.at(taken, (lid[(lid > 0) & (adapter | (number == 0))] + number) % len(taken), 1)
+        if (lid[adapter] % (1 << lmc)).any() or taken.max() > 1:
+            raise RoutingError(
+                f"{fabric.name} has LMC {fabric.lmc}, but not all of its ports: some LIDs are no multiple of "
+                f"{1 << lmc}, or two ports share one; set one LMC in opensm.conf, let OpenSM assign LIDs, and record "
+                "the fabric again, or route with --lmc 0"
+            )
+    for size, waiting in ((1, plugged & ~adapter & (lid == 0)), (1 << lmc, plugged & adapter & (lid == 0))):
+        free = size * np.flatnonzero(taken.reshape(-1, size).sum(axis=1) == 0)
+        free = np.roll(free, -int(np.searchsorted(free, lid.max(initial=0))))
+        wanted = int(np.count_nonzero(waiting))
+        if wanted > len(free):
+            raise RoutingError(
+                f"{fabric.name} has {np.count_nonzero(plugged):,} end ports and a subnet has {MAX_UNICAST_LID:,} "
+                f"unicast LIDs{f', {1 << lmc} a port with LMC {lmc}' if lmc else ''}: "
+                f"{'take a smaller LMC, or ' if lmc else ''}split the cluster into planes, each a subnet of its own"
+            )
+        lid[waiting] = free[:wanted]
+        taken[lid[waiting]] = 1
     return frozen(lid)
 
 
 def lid_owners(tables: RoutingTables) -> NDArray[np.int32]:
     """Return (top LID + 1,) int32: the end port that owns each LID, -1 where none does."""
     owner = np.full(tables.lft.shape[1], -1, np.int32)
-    has = np.flatnonzero(tables.lid)
-    owner[tables.lid[has]] = has
+    end, lid = tables.lids_of(np.flatnonzero(tables.lid))
+    owner[lid] = end
     return frozen(owner)
 
 
 def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
     """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
 
-    Entries are those for the LID that an end port has in each of them; who has none there has no path.
+    Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
 
     Examples
     --------
@@ -107,15 +141,16 @@ def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDA
     """
     owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
 
-    def entries(tables: RoutingTables, ends: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def entries(tables: RoutingTables, ends: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
         lids = tables.lid[ends].astype(np.int64)
-        known = (lids > 0) & (lids < tables.lft.shape[1])
-        return np.where(known, tables.lft[:, np.where(known, lids, 0)], NO_PATH)
+        has = (lids > 0) & (number < np.where(ends < len(tables.lft), 1, 1 << tables.lmc))
+        known = has & (lids + number < tables.lft.shape[1])
+        return np.where(known, tables.lft[:, np.where(known, lids + number, 0)], NO_PATH)
 
     found = [np.zeros((0, 2), np.int64)]
-    for start in range(0, len(owners), 4096):
+    for start, number in product(range(0, len(owners), 4096), range(1 << max(a.lmc, b.lmc))):
         ends = owners[start : start + 4096]
-        switch, index = np.nonzero(entries(a, ends) != entries(b, ends))
+        switch, index = np.nonzero(entries(a, ends, number) != entries(b, ends, number))
         found.append(np.stack([switch, ends[index]], axis=1))
     every = np.concatenate(found)
     return every[np.lexsort((every[:, 1], every[:, 0]))]

@@ -86,7 +86,7 @@ class Cluster(Shown):
             faults, fabrics = Faults(), list[Fabric]()
             with faults.under("network"):
                 compiled = spec.network.compile(first, self.catalog, self.name)
-                fabrics += [replace(fabric, engine=spec.routing.engine) for fabric in compiled]
+                fabrics += [replace(fabric, engine=spec.routing.engine, lmc=spec.routing.lmc) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with faults.under("networks", name), _of_network(name):
                     fabrics += network.network.compile(hung, self.catalog, f"{self.name}-{name}")

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
 
+MAX_LMC = 7
+"""Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
+
 
 class Kind(IntEnum):
     """What a node is to the subnet manager."""
@@ -127,7 +130,8 @@ class Fabric(Shown):
     discovered_lid: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     """(E,) LIDs that a real subnet had, 0 unknown; empty for a planned fabric."""
     lmc: int = 0
-    """Largest LID mask control that a port of a real subnet had: it has 2^lmc LIDs, of which the lowest is known."""
+    """LID mask control, of a real subnet or as its spec asks: a port of an adapter has 2^lmc LIDs, of which the lowest
+    is known."""
     length_m: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     """(P,) metres of the cable in each port, NaN where it is unknown or there is none; empty without a floor plan."""
     engine: str = "auto"

@@ -36,6 +36,11 @@ from topo import HeddleError, did_you_mean, plural
         type=click.IntRange(1, 8),
         help="Data lanes that paths may need to be free of credit loops; as many as the engine takes when left out.",
     ),
+    click.option(
+        "--lmc",
+        type=click.IntRange(0, 7),
+        help="Give each port 2^LMC LIDs, each on paths of its own; as the fabric has them when left out.",
+    ),
     endpoints_option,
     click.option(
         "--traffic",
@@ -100,7 +105,7 @@ def route(
                 f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
         traffic = None if wanted.traffic is None else read_traffic(wanted.traffic, fabric, seed)
-        wishes = Wishes(engine, wanted.lanes, wanted.endpoints, seed, failures or 0, traffic)
+        wishes = Wishes(engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0, traffic)
         given = Plan(known.name, None, (known,), str(fabric), digest(fabric), wishes)
         plan = run(given, ROUTE, step)
         document = plan.to_dict()

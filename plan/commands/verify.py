@@ -116,7 +116,7 @@ def verify(
         routed = routing.Routed(source, tables)
         proof = routing.prove(routed, endpoints)  # type: ignore[arg-type]  # click checks it
         step("bounding")
-        bounds = routing.bound(source, proof.ends, reached=proof.max_load)
+        bounds = routing.bound(source, proof.ends, reached=0 if tables.lmc else proof.max_load)
         step("answering")
         answers = answer(routed, asked, endpoints)  # type: ignore[arg-type]
     print_notes((*source.notes, *read.notes))

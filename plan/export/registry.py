@@ -145,12 +145,14 @@ def _opensm(plan: Plan, subnet: int) -> Files:
 
 
 def _fabric(plan: Plan, subnet: int) -> Files:
-    routed = plan.routed[subnet]
-    return {"fabric.json": format_fabric(replace(routed.fabric, discovered_lid=routed.tables.lid))}
+    tables = plan.routed[subnet].tables
+    fabric = replace(plan.routed[subnet].fabric, discovered_lid=tables.lid, lmc=tables.lmc)
+    return {"fabric.json": format_fabric(fabric)}
 
 
 def _ibnetdiscover(plan: Plan, subnet: int) -> Files:
-    return {"fabric.ibnetdiscover": format_ibnetdiscover(plan.fabrics[subnet], plan.routed[subnet].tables.lid)}
+    tables = plan.routed[subnet].tables
+    return {"fabric.ibnetdiscover": format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)}
 
 
 EXPORTS = {

@@ -60,7 +60,7 @@ def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda 
         verdict = run_ibdmchk(run)
     plugged = fabric.end_switch >= 0
     return Rehearsal(
-        entries=len(tables.lft) * int(np.count_nonzero(tables.lid)),
+        entries=len(tables.lft) * len(tables.lids_of(np.flatnonzero(tables.lid))[1]),
         differing=len(differing_entries(fabric, tables, run.tables)),
         lids=int(np.count_nonzero(tables.lid[plugged] != run.tables.lid[plugged])),
         errors=run.errors,

@@ -6,17 +6,20 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routing import Bounds, Proof, Quality, Routed
+    from routing import Bounds, Multipath, Proof, Quality, Routed
     from topo import Catalog, Fabric
 
 
-def subnet_document(routed: Routed, proof: Proof, quality: Quality, bounds: Bounds) -> dict[str, Any]:
+def subnet_document(
+    routed: Routed, proof: Proof, quality: Quality, bounds: Bounds, multipath: Multipath | None
+) -> dict[str, Any]:
     """Return what ``plan.json`` holds of one subnet."""
     return {
         **routed.to_dict(),
         "proof": proof_document(routed.fabric, proof),
         "quality": quality.to_dict(),
         "bounds": bounds.to_dict(),
+        "multipath": multipath and multipath.to_dict(),
     }
 
 

@@ -58,7 +58,8 @@ def show_checks(checks: Iterable[Check]) -> None:
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     assert plan.counts is not None
     yield from _counted(plan.counts, len(plan.fabrics))
-    for routed, proof, quality, bounds in zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, strict=True):
+    subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
+    for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
         yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
         verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
@@ -72,6 +73,8 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"({bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
             f"{quality.ebb:.3f} of at most {bounds.ebb:.3f}",
         )
+        if multipath:
+            yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
     for fabric in plan.fabrics[len(plan.subnets) :]:
@@ -179,7 +182,9 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
     print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
     if proof.classes:
         show_table(_telling(proof.load_table, "destinations"))
-        print_text(f"most loaded link: {proof.max_load:,} of at least {bounds.max_load:,} pairs ({bounds.why})")
+        many = 1 << routed.tables.lmc
+        lids = f", once for each of {many} LIDs, and for one" if many > 1 else " of"
+        print_text(f"most loaded link: {proof.max_load:,}{lids} at least {bounds.max_load:,} pairs ({bounds.why})")
     show_faults(fabric, proof)
 
 

@@ -151,7 +151,7 @@ def find_engine(name: str) -> Engine:
     return ENGINES[name]
 
 
-def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None) -> Routed:
+def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None, lmc: int | None = None) -> Routed:
     """Make the forwarding tables of a fabric.
 
     Parameters
@@ -163,6 +163,9 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
         which is one for all but ``dfsssp``.
+    lmc : int, optional
+        LID mask control: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
+        (`routing.multipath`). That of the fabric, or of its spec, when left out.
 
     Returns
     -------
@@ -188,12 +191,8 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     """
     why = "as asked" if engine is not None else "as the spec says"
     engine = Fabric.given(fabric).engine if engine is None else engine
-    lids = assign_lids(fabric)
-    if fabric.lmc:
-        raise RoutingError(
-            f"{fabric.name} has LMC {fabric.lmc}, that is {2**fabric.lmc} LIDs a port, and tables with one LID a port "
-            "would renumber it; set `lmc 0` in opensm.conf and let OpenSM assign LIDs, then record the fabric again"
-        )
+    lmc = fabric.lmc if lmc is None else lmc
+    lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":
         from routing.engines.choice import choose  # compiled kernels, which the names of engines do not need
@@ -205,4 +204,11 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
         from routing.lanes.fit import fit_lanes
 
         tables = fit_lanes(fabric, tables, lanes)
-    return Routed(fabric, tables, why=why, candidates=candidates)
+    if lmc > fabric.lmc and fabric.discovered_lid.size:
+        why += f"; new LIDs: those of LMC {fabric.lmc} leave no room for LMC {lmc}"
+    routed = Routed(fabric, tables, why=why, candidates=candidates)
+    if lmc:
+        from routing.multipath import add_lids
+
+        routed = add_lids(routed, lmc)
+    return routed

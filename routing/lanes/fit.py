@@ -39,6 +39,7 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
         given up.
     """
     ends = np.flatnonzero((fabric.kind[fabric.end_node] != Kind.SWITCH) & (fabric.end_switch >= 0) & (tables.lid != 0))
+    dests, lids = tables.lids_of(ends)
     level = np.zeros(tables.lft.shape[::-1], np.uint8)
     paths = LanePaths(
         fabric.port_offset,
@@ -47,9 +48,9 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
         tables.lft,
         frozen(tables.lft.T),
         level,
-        frozen(np.bincount(fabric.end_switch[ends], minlength=fabric.n_switches) > 0),
-        frozen(fabric.end_switch[ends]),
-        frozen(tables.lid[ends].astype(np.int32)),
+        frozen(np.bincount(fabric.end_switch[dests], minlength=fabric.n_switches) > 0),
+        frozen(fabric.end_switch[dests]),
+        frozen(lids),
     )
     widest = int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0))
     search = Search(

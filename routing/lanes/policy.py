@@ -124,7 +124,8 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
             rules_of.setdefault(end, []).append(number)
     n_lids = tables.lft.shape[1]
     path_sl = np.zeros(tables.lft.shape, np.uint8)
-    listed = adapters[tables.lid[adapters] < n_lids]
+    listed, lids = tables.lids_of(adapters)
+    listed, lids = listed[lids < n_lids], lids[lids < n_lids]
     rows: dict[tuple[int, ...], NDArray[np.uint8]] = {}  # hosts to which the same rules apply have the same levels
     decided: dict[int, int] = {}
     for end in adapters[fabric.end_switch[adapters] >= 0].tolist():
@@ -133,7 +134,7 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
             rules = tuple(replace(policy.rules[number], source=()) for number in key)
             used = tuple(groups[name] for name in {name: 0 for rule in rules for name in rule.destination})
             rows[key] = np.zeros(n_lids, np.uint8)
-            rows[key][tables.lid[listed]] = levels_of_pairs(
+            rows[key][lids] = levels_of_pairs(
                 fabric, QosPolicy(policy.levels, used, rules), np.full_like(listed, end), listed
             )
         first = decided.setdefault(switch, end)

@@ -76,7 +76,6 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
             )
         policy = _policy_of_paths(fabric, tables)
         path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
-    with_lid = np.flatnonzero(tables.lid)
     lists = {
         "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
         "cn_guids": _guids(fabric, Role.COMPUTE),
@@ -85,7 +84,8 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
     texts = {
         "opensm.conf": _conf(fabric, tables, lanes, directory, [name for name, text in lists.items() if text]),
         "guid2lid": format_guid2lid(
-            zip(fabric.end_guid[with_lid].tolist(), tables.lid[with_lid].tolist(), strict=True)
+            (int(fabric.end_guid[end]), int(tables.lid[end]), 1 if end < fabric.n_switches else 1 << tables.lmc)
+            for end in np.flatnonzero(tables.lid).tolist()
         ),
         **lists,
         "partitions.conf": PARTITIONS,
@@ -105,7 +105,7 @@ def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str
         "lfts_file": f"{directory}/lfts",
         "reassign_lids": False,
         "honor_guid2lid_file": True,
-        "lmc": 0,
+        "lmc": tables.lmc,
         **{f"{name.removesuffix('s')}_file": f"{directory}/{name}" for name in lists},
         "partition_config_file": f"{directory}/partitions.conf",
         "node_name_map_name": f"{directory}/node-name-map",

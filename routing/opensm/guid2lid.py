@@ -18,16 +18,16 @@ from topo.formats.text import lines_of, read_lines
 ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", re.ASCII)
 
 
-def format_guid2lid(lids: Iterable[tuple[int, int]]) -> str:
-    r"""Return the file for pairs of port GUID and LID, one LID a port (LMC 0).
+def format_guid2lid(lids: Iterable[tuple[int, int, int]]) -> str:
+    r"""Return the file for port GUIDs, each with its lowest LID and how many it has.
 
     Examples
     --------
     >>> from routing import opensm
-    >>> opensm.format_guid2lid([(0x2C90300A1B2C0, 7)])
-    '0x0002c90300a1b2c0 0x0007 0x0007\n\n'
+    >>> opensm.format_guid2lid([(0x2C90300A1B2C0, 8, 4)])
+    '0x0002c90300a1b2c0 0x0008 0x000b\n\n'
     """
-    return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n" for guid, lid in lids)
+    return "".join(f"0x{guid:016x} 0x{lid:04x} 0x{lid + count - 1:04x}\n\n" for guid, lid, count in lids)
 
 
 def read_guid2lid(path: str | Path) -> dict[int, range]:

@@ -163,8 +163,9 @@ def read_lfts(path: Path, fabric: Fabric) -> LftsRead:
 def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsRead:
     """Read forwarding tables of a fabric.
 
-    The LID of an end port is the one that entries give with its port GUID (the lowest, where LMC gives several),
-    else the one that the fabric was discovered with. An entry given twice counts as its last.
+    The LIDs of an end port are those that entries give with its port GUID, else those that the fabric was discovered
+    with. An entry given twice counts as its last. Where all ports of adapters have equally many LIDs, as an LMC gives
+    them, the tables have that LMC; else the lowest of each port counts.
 
     Parameters
     ----------
@@ -225,19 +226,21 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     if silent := np.flatnonzero(scan.section == 0).tolist():
         shown = ", ".join(fabric.label(switch) for switch in silent[:3])
         notes.append(f"{len(silent):,} switches of the fabric have no table ({shown})")
-    lid = _lids(fabric, scan.owner, notes, path)
-    top = max(int(scan.top), int(lid.max(initial=0)))
+    lid, lmc = _lids(fabric, scan.owner, notes, path)
+    top = max(int(scan.top), int(lid.max(initial=0)) + (1 << lmc) - 1)
     return LftsRead(
-        RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file"),
+        RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file", lmc=lmc),
         tuple(f"{path}: {note}" if path else note for note in notes),
     )
 
 
-def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str) -> NDArray[np.uint16]:
-    """Return (E,) LIDs of the end ports: by port GUID, else as the fabric was discovered."""
+def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str) -> tuple[NDArray[np.uint16], int]:
+    """Return (E,) lowest LIDs of the end ports, by port GUID, else as the fabric was discovered; and the LMC."""
     lid = np.zeros(fabric.n_end_ports, np.uint16)
     named = np.flatnonzero(owner >= 0)[::-1]
     lid[owner[named]] = named  # descending, so the lowest LID of a port stays
+    times = np.bincount(owner[named], minlength=fabric.n_end_ports)[fabric.n_switches :]
+    lmc = fabric.lmc if not len(named) else int(times.max(initial=1)).bit_length() - 1
     if fabric.discovered_lid.size:
         known = fabric.discovered_lid.astype(np.int64)
         usable = (known > 0) & (known <= MAX_UNICAST_LID)
@@ -249,11 +252,18 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
             "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, with LIDs, or OpenSM's guid2lid",
             path,
         )
-    if several := int(np.count_nonzero(np.bincount(owner[named], minlength=1) > 1)):
-        notes.append(f"{several:,} end ports have several LIDs (LMC); the lowest of each is judged, not the others")
+    last = lid[fabric.n_switches :].astype(np.int64) + (1 << lmc) - 1
+    whole = np.isin(times, (0, 1 << lmc)) & (lid[fabric.n_switches :] % (1 << lmc) == 0)
+    whole &= (times == 0) | (owner[np.minimum(last, MAX_UNICAST_LID)] == np.arange(fabric.n_switches, len(lid)))
+    if lmc and not whole.all():
+        odd = np.count_nonzero(~whole)
+        notes.append(
+            f"{odd:,} end ports do not have {1 << lmc} LIDs (LMC {lmc}) as others do; the lowest of each counts"
+        )
+        lmc = 0
     if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
         notes.append(f"{without:,} end ports of the fabric have no LID in the tables")
-    return lid
+    return lid, lmc
 
 
 def _reason(error: int, value: int) -> str:

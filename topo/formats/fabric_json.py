@@ -17,13 +17,13 @@ from pydantic import ValidationError
 
 from topo.budget import FABRIC_BYTES
 from topo.errors import FormatError
-from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.fabric import MAX_LMC, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.formats.text import read_text
 from topo.hardware.speeds import SPEEDS, WIDTHS
 from topo.schema.base import TrafficClass
 
 FORMAT = "heddle-fabric"
-VERSION = 1
+VERSION = 2
 
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
@@ -47,7 +47,7 @@ RANGES: dict[str, tuple[type[np.integer[Any]], int, int]] = {
 """Type and bounds of each array of whole numbers."""
 ORDER = (
     "name", "kind", "role", "level", "zone", "model", "models", "node_guid", "names", "host", "hosts", "host_model",
-    "port_offset", "peer", "width", "speed", "port_guid", "discovered_lid", "length_m", "arrangement",
+    "port_offset", "peer", "width", "speed", "port_guid", "discovered_lid", "lmc", "length_m", "arrangement",
     "engine", "traffic",
 )  # fmt: skip
 
@@ -55,22 +55,15 @@ ORDER = (
 def format_fabric(fabric: Fabric) -> str:
     """Return the text of the file; `parse_fabric` gives the same fabric back.
 
-    Raises
-    ------
-    FormatError
-        When ports have several LIDs, for which the file has no room.
-
     Examples
     --------
     >>> import topo
     >>> "QM8700" in topo.format_fabric(topo.preset("lab-20").fabric)
     True
     """
-    if Fabric.given(fabric).lmc:
-        raise FormatError(f"{fabric.name} has LMC {fabric.lmc}; a fabric of Heddle has one LID a port")
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
-        value = getattr(fabric, name)
+        value = getattr(Fabric.given(fabric), name)
         if name in GUIDS:
             value = [f"0x{guid:016x}" for guid in value.tolist()]
         elif name == "length_m":
@@ -145,6 +138,10 @@ def _field(name: str, value: Any, path: str) -> Any:
     if name in ("name", "arrangement", "engine"):
         if not (isinstance(value, str) and value.isprintable()):
             raise refusal("text that can be printed")
+        return value
+    if name == "lmc":
+        if type(value) is not int or not 0 <= value <= MAX_LMC:
+            raise refusal(f"a whole number from 0 to {MAX_LMC}")
         return value
     if not isinstance(value, list):
         raise refusal("a list")

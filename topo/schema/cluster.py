@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from topo.fabric import MAX_LMC
 from topo.room.racks import FloorPlan
 from topo.schema.base import (
     AdapterName,
@@ -55,6 +56,8 @@ class Routing(SpecModel):
 
     engine: EngineName = "auto"
     """Routing engine; ``auto`` takes the one that fits the shape."""
+    lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
+    """LID mask control: each adapter port gets 2^lmc LIDs, each on paths of its own."""
 
 
 class Budget(SpecModel):

@@ -179,7 +179,7 @@ def test_tables_that_name_lids_alone_need_to_be_told_whose(fabric, whole, tmp_pa
     (tmp_path / "fabric").write_text(format_ibnetdiscover(fabric))  # as planned: nothing has a LID yet
     (tmp_path / "lfts").write_bytes(re.sub(rb" # portguid .*", b" ", format_lfts(fabric, whole)))
     known = zip(fabric.end_guid.tolist(), whole.lid.tolist(), strict=True)
-    (tmp_path / "guid2lid").write_text(format_guid2lid((guid, lid) for guid, lid in known if lid))
+    (tmp_path / "guid2lid").write_text(format_guid2lid((guid, lid, 1) for guid, lid in known if lid))
     command = ["verify", str(tmp_path / "fabric"), str(tmp_path / "lfts")]
     assert run(command) == 2
     assert "or OpenSM's guid2lid" in capsys.readouterr().err

@@ -20,14 +20,15 @@ GUIDS = st.integers(0, 2**64 - 1)
 
 
 def test_guid2lid_has_an_empty_line_behind_each_entry() -> None:
-    assert format_guid2lid([(0xABC, 1), (0xC42A10300A9B026, 0xBFFF)]) == (
-        "0x0000000000000abc 0x0001 0x0001\n\n0x0c42a10300a9b026 0xbfff 0xbfff\n\n"
+    assert format_guid2lid([(0xABC, 1, 1), (0xC42A10300A9B026, 0xBFFC, 4)]) == (
+        "0x0000000000000abc 0x0001 0x0001\n\n0x0c42a10300a9b026 0xbffc 0xbfff\n\n"
     )
 
 
 @given(lids=st.dictionaries(GUIDS, st.integers(1, 0xBFFF)).filter(lambda lids: len(set(lids.values())) == len(lids)))
 def test_guid2lid_is_read_again(lids: dict[int, int]) -> None:
-    assert parse_guid2lid(format_guid2lid(lids.items())) == {guid: range(lid, lid + 1) for guid, lid in lids.items()}
+    text = format_guid2lid((guid, lid, 1) for guid, lid in lids.items())
+    assert parse_guid2lid(text) == {guid: range(lid, lid + 1) for guid, lid in lids.items()}
 
 
 def test_guid2lid_as_opensm_writes_it(tmp_path) -> None:

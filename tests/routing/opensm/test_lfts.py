@@ -2,8 +2,10 @@
 
 import dataclasses
 import os
+import re
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
 from helpers.ibdmchk import fdbs_sections
 from helpers.strategies import Case, cases, ring, spoil, tree
 from routing.opensm import lfts
@@ -144,12 +147,27 @@ def test_lids_in_the_text_go_before_those_of_the_discovery(small: Case) -> None:
     assert notes[0] == "1 entries towards port GUIDs that the fabric does not have (from line 3)"
 
 
-def test_several_lids_of_a_port_are_read_by_the_lowest(small: Case) -> None:
-    """LMC 1."""
+def test_several_lids_of_some_ports_are_read_by_the_lowest(small: Case) -> None:
     text = head(small) + b"".join(b"0x%04x 001 portguid 0x%016x\n" % (lid, small.fabric.end_guid[4]) for lid in (9, 8))
-    tables, _ = parse_lfts(text, small.fabric)
-    assert tables.lid[4] == 8
+    tables, notes = parse_lfts(text, with_lids(small))
+    assert (tables.lid[4], tables.lmc) == (8, 0)
     assert tables.lft[0, 8:].tolist() == [1, 1]
+    text += b"".join(b"0x%04x 001 portguid 0x%016x\n" % (lid, small.fabric.end_guid[5]) for lid in (11, 12, 13))
+    tables, notes = parse_lfts(text, small.fabric)
+    assert (tables.lid[4], tables.lmc) == (8, 0)
+    assert any("end ports do not have 2 LIDs (LMC 1) as others do" in note for note in notes)
+
+
+@pytest.mark.parametrize("lmc", [1, 2, 3])
+def test_tables_of_an_lmc_come_back_whole(lmc: int) -> None:
+    routed = routing.route(tree(3, storage=1).fabric, lmc=lmc)
+    known = replace(routed.fabric, discovered_lid=routed.tables.lid, lmc=lmc)
+    bare = re.sub(rb" # portguid .*", b" ", format_lfts(routed.fabric, routed.tables))
+    for text, fabric in ((format_lfts(routed.fabric, routed.tables), routed.fabric), (bare, known)):
+        tables, notes = parse_lfts(text, fabric)
+        assert (tables.lmc, notes) == (lmc, ())
+        assert (tables.lid == routed.tables.lid).all()
+        assert (tables.lft == routed.tables.lft).all()
 
 
 def test_what_cannot_be_used_is_told(small: Case) -> None:

@@ -19,7 +19,7 @@ from topo.builder import FabricBuilder
 from topo.discovery import Discovery
 from topo.errors import FormatError, RoutingError
 from topo.fabric import Fabric, Kind, Role
-from topo.formats.fabric_json import format_fabric
+from topo.formats.fabric_json import format_fabric, parse_fabric
 from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
 from topo.formats.text import read_lines
 from topo.hardware.speeds import SPEEDS, LinkSpeed
@@ -491,12 +491,16 @@ def test_labels_of_real_fabrics_are_unique(originals: Path, name: str) -> None:
 
 @pytest.mark.parametrize("lmc", range(1, 8))
 def test_several_lids_a_port_are_kept_and_never_taken_for_one(lmc: int) -> None:
-    fabric = parse_ibnetdiscover(swap("lid 2 lmc 0", f"lid 2 lmc {lmc}")).fabric
+    text = DUMP.replace("lid 2 lmc 0", f"lid 512 lmc {lmc}").replace("lid 2 ", "lid 512 ")
+    fabric = parse_ibnetdiscover(text).fabric
     assert fabric.lmc == parse_ibnetdiscover(format_ibnetdiscover(fabric)).fabric.lmc == lmc
-    with pytest.raises(RoutingError, match=f"LMC {lmc}, that is {2**lmc} LIDs a port.*would renumber it"):
-        route(fabric)
-    with pytest.raises(FormatError, match=f"LMC {lmc}"):
-        format_fabric(fabric)
+    assert parse_fabric(format_fabric(fabric)).lmc == lmc
+    tables = route(fabric).tables
+    assert (tables.lmc, tables.lid.tolist()) == (lmc, [1, 3, 512, 0])
+    assert (tables.lft[0, 512 : 512 + 2**lmc] == 1).all()
+    shared = parse_ibnetdiscover(swap("lid 2 lmc 0", f"lid 2 lmc {lmc}")).fabric  # LID 3 is the spine's
+    with pytest.raises(RoutingError, match=f"LMC {lmc}, but not all of its ports"):
+        route(shared)
 
 
 def test_an_lmc_that_cannot_be_is_refused() -> None:
