@@ -38,7 +38,7 @@ def read_guid2lid(path: str | Path) -> dict[int, range]:
     >>> import tempfile, routing
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp(), "guid2lid")
-    >>> _ = path.write_text(routing.opensm.format_guid2lid([(0x10, 7)]))
+    >>> _ = path.write_text(routing.opensm.format_guid2lid([(0x10, 7, 1)]))
     >>> routing.opensm.read_guid2lid(path)
     {16: range(7, 8)}
     """
