@@ -146,7 +146,11 @@ SUBJECTS = {
         "routing/proof.py",
         ("tests/routing/test_proof.py",),
         (
-            M("a host sends to itself", "pairs = len(ends) * (len(ends) - 1)", "pairs = len(ends) * len(ends)"),
+            M(
+                "a host sends to itself",
+                "pairs = len(listed[0]) * (len(ends) - 1)",
+                "pairs = len(listed[0]) * len(ends)",
+            ),
             M("the pair with itself loads the adapter", "[adapter], port] -= 1", "[adapter], port] -= 0"),
             M("positions that stay the same rise", "position > last[packet]", "position >= last[packet]"),
             M("one path that rises is enough", "if (arrives & ~rises).any():", "if arrives.any() and not rises.any():"),

@@ -335,3 +335,20 @@ def test_tables_are_made_for_the_jobs_that_run(tmp_path: Path, capsys: pytest.Ca
     assert run(["route", spec, "-o", str(tmp_path / "none"), "--traffic", str(demand)]) == 2
     assert "demand.csv:2: found no end port 'gpu99'" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "none").exists()
+
+
+def test_ports_get_several_lids_by_the_option_or_by_the_spec(tmp_path, capsys) -> None:
+    out, spec = tmp_path / "out", tmp_path / "spec.yaml"
+    spec.write_text(Path("configs/lab-20.yaml").read_text() + "routing: {lmc: 2}\n")
+    for command, lmc in (([str(spec)], 2), ([str(spec), "--lmc", "1"], 1), ([str(out)], 1), ([str(out), "--lmc=0"], 0)):
+        assert run(["route", *command, "-o", str(out), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["proof"]["pairs"] == 462 * 2**lmc
+        assert (told["subnets"][0]["multipath"] or {"lids": 1})["lids"] == 2**lmc
+        assert f"lmc {lmc}\n" in (out / "opensm" / "opensm.conf").read_text()
+        assert run(["verify", str(out), "--path", "gpu00", "gpu15", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["pairs"], len(told["paths"])) == (462 * 2**lmc, 2 * 2**lmc)
+        assert len({path["lid"] for path in told["paths"]}) == 2 * 2**lmc
+    assert run(["route", str(spec), "-o", str(out)]) == 0
+    assert "paths without a cable in common" in " ".join(capsys.readouterr().out.replace("│", " ").split())
