@@ -156,7 +156,9 @@ def refuse(error: Exception, as_json: bool) -> int:
             traceback.print_exception(error)
             click.echo("plan: this is a bug in Heddle; please report it with the traceback above", err=True)
         elif not as_json and isinstance(error, click.ClickException):
-            error.show()
+            shown = io.StringIO()
+            error.show(shown)  # repeats words of the command line as they are
+            click.echo(printable(shown.getvalue()), err=True, nl=False)
         elif not as_json:
             click.echo(printable(str(error)), err=True)  # begins with file:line:column where there is one
     if as_json:

@@ -1,9 +1,14 @@
 """Mutators: what becomes of a good file in the hands of bad disks, careless people and hostile ones."""
 
+import copy
 import gzip
+import json
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
 
 NUMBERS = [
     *(b"0", b"-1", b"1", b"255", b"256", b"65535", b"49152", b"2147483648", b"-2147483649", b"18446744073709551616"),
@@ -94,9 +99,47 @@ def swollen(data: bytes, rng: random.Random) -> bytes:
     return spliced(data, a, a, part * rng.choice([100, 3000, 20_000]))
 
 
+ODD: list[Any] = [None, "", [], {}, True, 0, -1, 10**30, 1e308, -0.5, "nan", "1e3 B", [[[[]]]], {"": None}, "../../etc"]
+"""Values that a schema may not expect."""
+
+
+def reshaped(data: bytes, rng: random.Random) -> bytes:
+    """Change the tree of a document of YAML or JSON: its values, keys and lists; other files stay as they are."""
+    try:
+        tree = YAML(typ="safe", pure=True).load(data) if len(data) < 50_000 else None
+    except Exception:
+        return data
+    places = list(_places(tree))
+    if not places:
+        return data
+    for holder, key in rng.choices(places, k=rng.choice([1, 1, 2, 4])):
+        other, at = rng.choice(places)
+        try:
+            value = copy.deepcopy(rng.choice([rng.choice(ODD), other[at], [holder[key]], {"name": holder[key]}]))
+            kind = rng.randrange(5)
+            if kind == 0:
+                del holder[key]
+            elif kind == 1 and isinstance(holder, dict):
+                holder[str(at)] = holder.pop(key)
+            elif kind == 2 and isinstance(holder, list):
+                holder.extend([holder[key]] * rng.choice([1, 3, 300]))
+            else:
+                holder[key] = value
+        except (KeyError, IndexError):
+            continue  # a change before has taken it away
+    return json.dumps(tree, default=str).encode()  # JSON is YAML, too
+
+
+def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each holder of a value, with the value's key."""
+    for key in tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ():
+        yield tree, key
+        yield from _places(tree[key])
+
+
 def packed(data: bytes, rng: random.Random) -> bytes:
     """Pack it, perhaps not all of it, perhaps behind a mass of nothing."""
-    whole = gzip.compress(data + rng.choice([b"", b"", b"\n" * 3_000_000, bytes(1_000_000)]), 1)
+    whole = gzip.compress(data + rng.choice([b"", b"", b"\n" * 1_000_000, bytes(1_000_000)]), 1)
     return whole if rng.random() < 0.6 else whole[: rng.randrange(len(whole))]
 
 
@@ -107,6 +150,7 @@ def crossed(data: bytes, other: bytes, rng: random.Random) -> bytes:
 
 MUTATORS: Mapping[Callable[[bytes, random.Random], bytes], float] = {
     another_number: 8, another_word: 6, inserted: 4, flipped: 2, lines_moved: 5, cut: 1, swollen: 0.5, packed: 0.3,
+    reshaped: 4,
 }  # fmt: skip
 """Each with how often it is taken, relative to the others."""
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -53,8 +54,38 @@ l2: calc 5 // the end
 l2 irequires l1
 }
 """
-ROLES = "# hosts\nstorage st*\ncompute gpu0? mlx5_*\n"
+NEEDS = """name: tiny
+nodes: {gpu: {model: pcie-a100, count: 12}, storage: {model: storage-3fs, count: 2}}
+job: {nodes: 6, bisection: 1.0, with_storage: true}
+bisection: 0.1
+storage: 20 GB/s
+survives_a_switch: true
+switches: [QM8700]
+"""
+LINES = """check @spec.yaml
+init lab-20
+init --list
+schema workload
+cost @spec.yaml --currency USD
+compare @spec.yaml @spec.yaml --currency units
+route @fabric.ibnetdiscover --engine zoned --lanes 2 --endpoints all --failures 1 --seed 7
+route @fabric.ibnetdiscover --traffic @weights.csv --roles @roles --cn-guids @cn_guids --io-guids @root_guids
+verify @fabric.ibnetdiscover @lfts --lids @guid2lid --lanes @opensm.conf --policy @qos-policy.conf --expect @lfts
+verify @plan --path gpu0 gpu1 --over leaf0:1 --without spine0
+verify @plan --path 1 0x0a7228ccd7584d00 --without leaf0:30 --json
+simulate @plan --workload @jobs.yaml --latency-ns 500 --hop-latency-ns 100 --host-gbps 100 --alone --seed 3
+simulate @fabric.ibnetdiscover --flows @other.csv --tables @lfts --lanes @opensm.conf --policy @qos-policy.conf
+operate @plan --queue @queue.yaml --hours 0.01 --anywhere --roles @roles
+draw @spec.yaml --tables @lfts
+draw @spec.yaml --simulation @played
+export @plan p2p
+export @spec.yaml slurm
+optimise @needs.yaml --json
+"""
+"""Command lines, words of which are spoilt; where they write is added afterwards."""
+ROLES = "# hosts\nstorage st*\ncompute gpu? mlx5_*\n"
 FLOWS = "start_s,src,dst,bytes,sl\n0,gpu0 mlx5_0,gpu1 mlx5_0,1e6,0\n0.5,gpu1 mlx5_0,gpu2 mlx5_0,10,\n"
+WEIGHTS = "src,dst,weight\ngpu0 mlx5_0,gpu1 mlx5_0,2\ngpu1 mlx5_0,gpu2 mlx5_0,0.5\n"
 CHAKRA = (
     b"\x07\x0a\x050.0.4"
     b"\x08\x08\x01\x12\x02n1\x18\x04"
@@ -75,13 +106,12 @@ class Target:
     """How often it is taken, relative to the others."""
 
 
-def command(*words: str) -> Callable[[Path], None]:
-    """Run a command in the folder of the spoilt file, and look at what it prints and leaves behind."""
+def command(folder: Path, *words: str) -> Callable[[Path], None]:
+    """Run a command, and look at what it prints and leaves behind in the folder of all files."""
 
     def run(path: Path) -> None:
-        folder = path.parent
         before = _contents(folder)
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True) for _ in range(2))
         with redirect_stdout(out), redirect_stderr(err):
             status = plan.cli.run([word.replace("@", str(folder) + "/").replace("FILE", str(path)) for word in words])
         said = b"".join(stream.buffer.getvalue() for stream in (out, err)).decode()
@@ -97,6 +127,19 @@ def command(*words: str) -> Callable[[Path], None]:
         if (folder / "out").is_dir():
             shutil.rmtree(folder / "out")
         (folder / "out").unlink(missing_ok=True)
+
+    return run
+
+
+def line_of_words(folder: Path) -> Callable[[Path], None]:
+    """Run the first line of the spoilt file as a command, unless its words say themselves where to write."""
+
+    def run(path: Path) -> None:
+        words = path.read_text("utf-8", errors="surrogateescape").partition("\n")[0].split(" ")
+        if any(re.match(r"-o|-w|-q|--(output|state|trace|goal|cpu|memory|comp|reh|cl)", word) for word in words):
+            return
+        writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init")
+        command(folder, *words, *(["-o", "@out"] if writes else []))(path)
 
     return run
 
@@ -120,17 +163,23 @@ def build(folder: Path) -> list[Target]:
     }
     dump, as_json = topo.format_ibnetdiscover(fabric).encode(), topo.format_fabric(fabric).encode()
     good = {"spec.yaml": SPEC, "other.goal": GOAL, "other.csv": FLOWS, "jobs.yaml": JOBS, "queue.yaml": QUEUE}
+    good |= {"needs.yaml": NEEDS, "weights.csv": WEIGHTS, "roles": ROLES}
     for name, text in good.items():
         (folder / name).write_text(text)
-    (folder / "fabric.ibnetdiscover").write_bytes(dump)
-    (folder / "lfts").write_bytes(files["lfts"])
+    for name, data in ({"fabric.ibnetdiscover": dump} | files).items():
+        (folder / name).write_bytes(data)
     with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
-        assert plan.cli.run(["build", str(folder / "spec.yaml"), "-o", str(folder / "plan")]) == 0
+        assert plan.cli.run(["build", f"{folder}/spec.yaml", "-o", f"{folder}/plan"]) == 0
+        assert plan.cli.run(["simulate", f"{folder}/plan", "-w", f"{folder}/jobs.yaml", "-o", f"{folder}/played"]) == 0
+        assert plan.cli.run([*OPERATE.replace("@", f"{folder}/").split(), f"{folder}/state"]) == 0
     queue = simulate.parse_queue(QUEUE)
     cluster_run = simulate.ClusterRun(network, queue)
     cluster_run.play(9.0)
     state = simulate.format_saved_run(cluster_run.save())
     lst = "".join(_lst_line(fabric, a, b) for a, b in fabric.links.tolist()).encode()
+    conf, policy = [files["opensm.conf"]], [files["qos-policy.conf"]]
+    saved = (folder / "state").read_bytes()
+    played = (folder / "played" / "links.csv").read_bytes()
     needs = (topo.config_root() / "needs" / "fire-flyer-2.yaml").read_bytes()
     catalog = [path.read_bytes() for path in sorted((topo.config_root() / "catalog").glob("*.csv"))]
 
@@ -201,22 +250,46 @@ def build(folder: Path) -> list[Target]:
         Target("chakra", "x.0.et", [CHAKRA], job_of("chakra"), 20),
         Target("queue", "queue.yaml", queues, read_queue, 8),
         Target("saved-run", "state", [state], resume, 5),
-        Target("needs", "needs.yaml", [needs], costmodel.read_needs),
+        Target("needs", "needs.yaml", [needs, NEEDS.encode()], costmodel.read_needs),
         Target("catalog", "table.csv", catalog, read_catalog, 10),
-        Target("plan check", "x.yaml", specs, command("check", "FILE"), 1),
-        Target("plan cost", "x.yaml", specs, command("cost", "FILE", "--json"), 1),
-        Target("plan draw", "x.ibnetdiscover", dumps, command("draw", "FILE", "-o", "@out"), 1),
-        Target("plan build", "x.yaml", specs, command("build", "FILE", "-o", "@out"), 0.3),
-        Target("plan route", "x.ibnetdiscover", dumps, command("route", "FILE", "-o", "@out"), 0.3),
-        Target("plan verify", "lfts", tables, command("verify", "@fabric.ibnetdiscover", "FILE"), 2),
-        Target("plan verify dump", "x.ibnetdiscover", dumps, command("verify", "FILE", "@lfts"), 2),
-        Target("plan simulate", "jobs.yaml", jobs, command("simulate", "@plan", "-w", "FILE"), 2),
-        Target("plan operate", "queue.yaml", queues, command("operate", "@plan", "-q", "FILE", "--hours", "0.01"), 1),
-        Target("plan export", "x.yaml", specs, command("export", "FILE", "netbox", "-o", "@out"), 0.5),
-        Target("plan export dot", "fabric.json", [as_json], command("export", "FILE", "dot", "-o", "@out"), 0.5),
-        Target("plan compare", "x.yaml", specs, command("compare", "FILE"), 0.2),
+        Target("line of words", "words", [line.encode() for line in LINES.splitlines()], line_of_words(folder), 8),
+        *(
+            Target(f"plan {name}", file, seeds, command(folder, *words.split()), weight)
+            for name, file, seeds, words, weight in (
+                ("check", "x.yaml", specs, "check FILE", 1),
+                ("cost", "x.yaml", specs, "cost FILE --json", 1),
+                ("optimise", "needs.yaml", [NEEDS.encode()], "optimise FILE -o @out", 1),
+                ("draw", "x.ibnetdiscover", dumps, "draw FILE -o @out", 1),
+                ("draw simulated", "played/links.csv", [played], "draw @spec.yaml --simulation @played -o @out", 1),
+                ("build", "x.yaml", specs, "build FILE -o @out", 0.3),
+                ("route", "x.ibnetdiscover", dumps, "route FILE -o @out", 0.3),
+                ("route traffic", "x.csv", [WEIGHTS.encode()], f"route {ROUTED} --traffic FILE -o @out", 0.5),
+                ("route jobs", "jobs.yaml", jobs, "route @plan --traffic FILE -o @out", 0.3),
+                ("route roles", "roles", [ROLES.encode()], f"route {ROUTED} --roles FILE -o @out", 0.3),
+                ("route guids", "cn_guids", [files["cn_guids"]], f"route {ROUTED} --cn-guids FILE -o @out", 0.3),
+                ("verify", "lfts", tables, f"verify {ROUTED} FILE", 2),
+                ("verify dump", "x.ibnetdiscover", dumps, "verify FILE @lfts", 2),
+                ("verify lids", "guid2lid", [files["guid2lid"]], f"verify {ROUTED} @lfts --lids FILE", 1),
+                ("verify lanes", "opensm.conf", conf, f"verify {ROUTED} @lfts --lanes FILE --policy {POLICY}", 1),
+                ("verify policy", "qos-policy.conf", policy, f"verify {ROUTED} @lfts --lanes {CONF} --policy FILE", 1),
+                ("verify folder", "plan/fabric.json", [as_json], "verify @plan", 1),
+                ("verify expect", "x", tables, f"verify {ROUTED} @lfts --expect FILE", 1),
+                ("simulate", "jobs.yaml", jobs, "simulate @plan -w FILE", 2),
+                ("simulate flows", "x.csv", [FLOWS.encode()], f"simulate {ROUTED} --flows FILE --tables @lfts", 1),
+                ("operate", "queue.yaml", queues, "operate @plan -q FILE --hours 0.01", 1),
+                ("operate state", "out", [saved], f"{OPERATE} FILE", 1),
+                ("export", "x.yaml", specs, "export FILE netbox -o @out", 0.5),
+                ("export dot", "fabric.json", [as_json], "export FILE dot -o @out", 0.5),
+                ("export p2p", "x.yaml", specs, "export FILE p2p -o @out", 0.5),
+                ("compare", "x.yaml", specs, "compare FILE FILE", 0.3),
+            )
+        ),
     ]  # fmt: skip
 
+
+ROUTED, CONF, POLICY = "@fabric.ibnetdiscover", "@opensm.conf", "@qos-policy.conf"
+
+OPERATE = "operate @plan -q @queue.yaml --hours 0.01 --state"
 
 KINDS = {"prices": b"price", "nodes": b"adapters", "cables": b"length", "switches": b"radix", "figures": b"figure"}
 """Word in the header of each table of the catalog."""
