@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import logging
+import mmap
 import os
 import pickle
 from collections.abc import Callable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 """Told of each function that has to be compiled, and warned once where the code cannot be kept."""
+
+ROOM = 64 * 2**20
+"""Bytes that must be free to load or compile a function: LLVM aborts the process where it gets no memory."""
 
 _told: list[str] = []
 
@@ -95,8 +99,11 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code that is kept, None where there is none or it is damaged."""
+        check_room()
         try:
             found = super().load_overload(sig, target_context)
+        except MemoryError:
+            raise
         except Exception:  # whatever a damaged file makes of unpickling
             found = None
             self._try(self.flush)
@@ -114,6 +121,14 @@ class KernelCache(FunctionCache):
             write()
         except OSError as error:
             warn_once(os.fspath(self._cache_path), error.strerror or str(error))
+
+
+def check_room() -> None:
+    """Raise MemoryError where less than `ROOM` is left of what the process may take."""
+    try:
+        mmap.mmap(-1, ROOM, flags=mmap.MAP_PRIVATE).close()
+    except OSError:
+        raise MemoryError(f"no {ROOM:,} bytes for compiled code") from None
 
 
 def warn_once(place: str, reason: str) -> None:

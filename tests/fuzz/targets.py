@@ -135,7 +135,8 @@ def line_of_words(folder: Path) -> Callable[[Path], None]:
     """Run the first line of the spoilt file as a command, unless its words say themselves where to write."""
 
     def run(path: Path) -> None:
-        words = path.read_text("utf-8", errors="surrogateescape").partition("\n")[0].split(" ")
+        line = path.read_bytes().translate(None, b"\0").partition(b"\n")[0]  # no argument has a zero
+        words = line.decode("utf-8", "surrogateescape").split(" ")
         if any(re.match(r"-o|-w|-q|--(output|state|trace|goal|cpu|memory|comp|reh|cl)", word) for word in words):
             return
         writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init")

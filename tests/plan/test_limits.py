@@ -28,6 +28,23 @@ def test_memory_of_a_command(repository, tmp_path):
     assert "budget command-memory" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
+def test_memory_for_compiled_code(repository, tmp_path):
+    """LLVM aborts where it gets none, so it is not asked."""
+    spec = repository / "configs" / "fire-flyer-2.yaml"
+    done = plan("--memory", 0.25, "build", spec, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "budget command-memory" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("kind", "mib"), [(resource.RLIMIT_DATA, 100), (resource.RLIMIT_AS, 500)])
+def test_memory_that_libraries_cannot_be_loaded_in_is_refused(repository, kind, mib):
+    spec = repository / "configs" / "lab-20.yaml"
+    done = plan("check", spec, preexec_fn=lambda: resource.setrlimit(kind, (mib * 2**20, mib * 2**20)))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"plan: found a limit of {mib} MiB on memory; expected ")
+
+
 def test_a_lower_limit_of_the_shell_stays():
     code = "import resource, plan.limits as l; l.impose(1000, 8); print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
     done = subprocess.run(
