@@ -3,7 +3,7 @@ from .bounds import Bounds as Bounds, bound as bound
 from .demand import Demand as Demand, demand_load as demand_load, fit_traffic as fit_traffic, read_demand as read_demand
 from .diversity import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
 from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
-from .engines.choice import Candidate as Candidate, candidate_table as candidate_table
+from .engines.choice import candidate_table as candidate_table
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
@@ -29,7 +29,7 @@ from .questions import (
     pairs_over as pairs_over,
     study_loss as study_loss,
 )
-from .routed import Routed as Routed
+from .routed import Candidate as Candidate, Routed as Routed
 from .tables import (
     NO_PATH as NO_PATH,
     EndpointSet as EndpointSet,

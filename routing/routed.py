@@ -14,12 +14,45 @@ from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
 
 if TYPE_CHECKING:
-    from routing.engines.choice import Candidate
     from routing.tables import EndpointSet
     from topo.drawing import Drawing
 
 OF_TABLES = LanePlan((), ())
 """Stands for the lanes that tables and classes of traffic need."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What an engine's tables are worth; an engine that refuses the fabric says why."""
+
+    engine: str
+    refusal: str = ""
+    missing: int = 0
+    """Pairs of adapters that cables connect and its tables do not."""
+    credit_loops: int = 0
+    """Channels in credit loops on the lanes that the tables have: between hosts, or if these have none, between all."""
+    lanes: int = 1
+    max_hops: int = 0
+    """Switches on the longest path."""
+    stretch: int = 0
+    """Most switches of a path beyond the shortest."""
+    max_load: int = 0
+    """Pairs over the fullest link."""
+    role_load: float = 0.0
+    """Pairs over the link that is fullest with traffic to one role, in the geometric mean over roles."""
+    ebb: float = 0.0
+    permutation: float = 0.0
+    """Bandwidth of random permutations."""
+    shift: float = 0.0
+    """Bandwidth of shifts along the tree."""
+    worst_shift: int = 0
+    """Flows on the fullest link in the worst of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        if self.refusal:
+            return {"engine": self.engine, "refusal": self.refusal}
+        return {name: value for name, value in vars(self).items() if name != "refusal"}
 
 
 @dataclass(frozen=True, eq=False)

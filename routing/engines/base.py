@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.classes import DATA_LANES
-from routing.routed import Routed
+from routing.routed import Candidate, Routed
 from routing.tables import RoutingTables, assign_lids
 from topo.errors import HeddleError, RoutingError, did_you_mean
 from topo.fabric import Fabric
-
-if TYPE_CHECKING:
-    from routing.engines.choice import Candidate
 
 GROUP = "heddle.engines"
 """Entry points of distributions that bring engines of their own: name of the engine, and the object."""
@@ -197,7 +194,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     if engine == "auto":
         from routing.engines.choice import choose  # compiled kernels, which the names of engines do not need
 
-        tables, why, candidates = choose(fabric, lids, lanes)
+        tables, why, candidates = choose(fabric, lambda name: ENGINES[name].route(fabric, lids, lanes=lanes or 1))
     else:
         tables = find_engine(engine).route(fabric, lids, lanes=lanes)
     if lanes is not None:

@@ -7,18 +7,16 @@ is handed out, the reason says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from routing.engines.base import ENGINES
 from routing.proof import prove, role_name
 from routing.quality import Quality, measure
-from routing.routed import Routed
+from routing.routed import Candidate, Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, frozen
@@ -70,40 +68,6 @@ FIGURES = (
 )
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """What an engine's tables are worth; an engine that refuses the fabric says why."""
-
-    engine: str
-    refusal: str = ""
-    missing: int = 0
-    """Pairs of adapters that cables connect and its tables do not."""
-    credit_loops: int = 0
-    """Channels in credit loops on the lanes that the tables have: between hosts, or if these have none, between all."""
-    lanes: int = 1
-    max_hops: int = 0
-    """Switches on the longest path."""
-    stretch: int = 0
-    """Most switches of a path beyond the shortest."""
-    max_load: int = 0
-    """Pairs over the fullest link."""
-    role_load: float = 0.0
-    """Pairs over the link that is fullest with traffic to one role, in the geometric mean over roles."""
-    ebb: float = 0.0
-    permutation: float = 0.0
-    """Bandwidth of random permutations."""
-    shift: float = 0.0
-    """Bandwidth of shifts along the tree."""
-    worst_shift: int = 0
-    """Flows on the fullest link in the worst of them."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        if self.refusal:
-            return {"engine": self.engine, "refusal": self.refusal}
-        return {name: value for name, value in vars(self).items() if name != "refusal"}
-
-
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
     """Return candidates side by side; those that refuse the fabric are left out.
 
@@ -126,17 +90,15 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def choose(
-    fabric: Fabric, lid: NDArray[np.uint16], lanes: int | None = None
+    fabric: Fabric, tables_of: Callable[[str], RoutingTables]
 ) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
     """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
 
     Parameters
     ----------
     fabric : Fabric
-    lid : (E,) uint16
-        LID of each end port.
-    lanes : int, optional
-        Most data lanes that tables may need; one when left out.
+    tables_of : callable
+        Makes the tables of an engine by its name.
 
     Raises
     ------
@@ -144,7 +106,7 @@ def choose(
         When the engine that takes any fabric has a reason not to take this one.
     """
     with ThreadPoolExecutor(2) as pool:
-        tried = list(pool.map(lambda name: _try(fabric, lid, name, lanes or 1), ENTRANTS))
+        tried = list(pool.map(lambda name: _try(fabric, name, tables_of), ENTRANTS))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
     made = [(tables, row) for tables, row in tried if tables is not None]
     if not made:
@@ -156,9 +118,11 @@ def choose(
     return tables, _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least]), rows
 
 
-def _try(fabric: Fabric, lid: NDArray[np.uint16], name: str, lanes: int) -> tuple[RoutingTables | None, Candidate]:
+def _try(
+    fabric: Fabric, name: str, tables_of: Callable[[str], RoutingTables]
+) -> tuple[RoutingTables | None, Candidate]:
     try:
-        tables = ENGINES[name].route(fabric, lid, lanes=lanes)
+        tables = tables_of(name)
     except RoutingError as error:
         return None, Candidate(name, refusal=str(error))
     routed = Routed(fabric, tables)

@@ -11,9 +11,9 @@ from helpers.clusters import zoned
 from helpers.random_fabrics import draw
 from helpers.trees import damage, grow_tree
 from routing.engines.base import ENGINES
-from routing.engines.choice import FIGURES, Candidate, _mark, _reason
+from routing.engines.choice import FIGURES, _mark, _reason
 from routing.proof import prove
-from routing.routed import Routed
+from routing.routed import Candidate, Routed
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 
