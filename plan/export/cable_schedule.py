@@ -9,7 +9,7 @@ there are no racks, units, bundles and lengths, and each link is a cable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,8 @@ HEADER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class End:
-    """One end of a cable."""
+class End(NamedTuple):
+    """One end of a cable; the schedule is sorted by the first three of the end nearer to the hosts."""
 
     device: str
     adapter: str
@@ -34,7 +33,7 @@ class End:
     """The port as it is printed on the device: ``21``, ``11/1``, or ``mlx5_0:1`` at a server."""
     optic: str
     """Transceiver in its cage, empty where there is none."""
-    guid: int
+    guid: str
     rack: int
     """-1 without a floor plan."""
     rack_name: str
@@ -46,21 +45,6 @@ class End:
         return f"{self.rack_name}-{self.unit:02d}:{self.port}" if self.rack_name else f"{self.device}:{self.port}"
 
 
-@dataclass(frozen=True)
-class Cable:
-    """One cable of the schedule; ``a`` is the end nearer to the hosts."""
-
-    a: End
-    b: End
-    number: tuple[int, int]
-    """Number of the cable, which the legs of a splitter share; without a floor plan subnet and link."""
-    kind: str
-    item: str
-    length: str
-    rate_gbps: float
-    role: str
-
-
 def format_cable_schedule(
     fabrics: Sequence[Fabric],
     catalog: Catalog,
@@ -68,55 +52,35 @@ def format_cable_schedule(
     cablings: Sequence[Cabling] | None = None,
 ) -> str:
     """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
-    fronts = panels(fabrics, catalog)
-    cables = [
-        cable
-        for subnet, fabric in enumerate(fabrics)
-        for cable in _cables(
-            fabric, subnet, fronts[subnet], catalog, layout, None if cablings is None else cablings[subnet]
+    lines: list[tuple[End, End, tuple[int, int], list[str], str]] = []
+    for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
+        cabling = None if cablings is None else cablings[subnet]
+        for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
+            ports = sorted(fabric.links[link].tolist(), key=lambda port: (fabric.level[fabric.port_node[port]], port))
+            a, b = (_end(fabric, subnet, port, front, layout, cabling) for port in ports)
+            role = " - ".join(Role(fabric.role[fabric.port_node[port]]).name.lower() for port in ports)
+            # The legs of a splitter share the number of a cable; without a floor plan each link is a cable.
+            number, what = (subnet, link), ["", "", ""]
+            if cabling is not None:
+                part = cabling.parts[cabling.part[link]]
+                number = -1, int(cabling.cable[link])
+                what = [part.kind, part.item, "" if part.length_m is None else f"{part.length_m:g}"]
+            lines.append((a, b, number, [*what, f"{fabric.rate_gbps[ports].min():g}"], role))
+    lines.sort(key=lambda line: line[0][:3])
+    pairs = [tuple(sorted((a.rack, b.rack))) for a, b, *_ in lines]
+    apart = sorted({pair for pair in pairs if pair[0] != pair[1]})
+    bundle = {pair: f"B{number:0{len(str(len(apart)))}d}" for number, pair in enumerate(apart, start=1)}
+    numbers = {number: at for at, number in enumerate(dict.fromkeys(line[2] for line in lines), start=1)}
+    rows = (
+        (
+            f"C{numbers[number]:0{len(str(len(numbers)))}d}",
+            *(text for end in (a, b) for text in (end.rack_name, end.unit or "", end.device, end.port)),
+            *(*what, bundle.get(pair, ""), f"{a.label}/{b.label}", f"{b.label}/{a.label}"),
+            *(a.guid, b.guid, role, a.optic, b.optic),
         )
-    ]
-    cables.sort(key=lambda cable: (cable.a.device, cable.a.adapter, cable.a.number))
-    pairs = sorted({_racks(cable) for cable in cables if cable.a.rack != cable.b.rack})
-    bundle = {pair: f"B{number:0{len(str(len(pairs)))}d}" for number, pair in enumerate(pairs, start=1)}
-    rows = []
-    numbers = {number: index for index, number in enumerate(dict.fromkeys(cable.number for cable in cables), start=1)}
-    for cable in cables:
-        a, b = cable.a, cable.b
-        rows.append(
-            (
-                f"C{numbers[cable.number]:0{len(str(len(numbers)))}d}",
-                *(a.rack_name, a.unit or "", a.device, a.port),
-                *(b.rack_name, b.unit or "", b.device, b.port),
-                *(cable.kind, cable.item, cable.length, f"{cable.rate_gbps:g}", bundle.get(_racks(cable), "")),
-                *(f"{a.label}/{b.label}", f"{b.label}/{a.label}", f"0x{a.guid:016x}", f"0x{b.guid:016x}"),
-                *(cable.role, a.optic, b.optic),
-            )
-        )
+        for (a, b, number, what, role), pair in zip(lines, pairs, strict=True)
+    )
     return format_csv(HEADER, rows)
-
-
-def _cables(
-    fabric: Fabric, subnet: int, front: Panel, catalog: Catalog, layout: Layout | None, cabling: Cabling | None
-) -> list[Cable]:
-    roles = [Role(role).name.lower() for role in fabric.role.tolist()]
-    cables = []
-    for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-        near, far = sorted(fabric.links[link].tolist(), key=lambda port: (fabric.level[fabric.port_node[port]], port))
-        part = None if cabling is None else cabling.parts[cabling.part[link]]
-        cables.append(
-            Cable(
-                a=_end(fabric, subnet, near, front, layout, cabling),
-                b=_end(fabric, subnet, far, front, layout, cabling),
-                number=(subnet, link) if cabling is None else (-1, int(cabling.cable[link])),
-                kind=part.kind if part else "",
-                item=part.item if part else "",
-                length=f"{part.length_m:g}" if part and part.length_m is not None else "",
-                rate_gbps=float(min(fabric.rate_gbps[near], fabric.rate_gbps[far])),
-                role=f"{roles[fabric.port_node[near]]} - {roles[fabric.port_node[far]]}",
-            )
-        )
-    return cables
 
 
 def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None, cabling: Cabling | None) -> End:
@@ -133,12 +97,8 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
         number=int(fabric.port_number[port]),
         port=front.labels[port],
         optic=cabling.optic_of(port) if cabling else "",
-        guid=int(fabric.port_guid[port]),
+        guid=f"0x{int(fabric.port_guid[port]):016x}",
         rack=rack,
         rack_name=name,
         unit=unit,
     )
-
-
-def _racks(cable: Cable) -> tuple[int, int]:
-    return (min(cable.a.rack, cable.b.rack), max(cable.a.rack, cable.b.rack))
