@@ -8,6 +8,7 @@ import pytest
 from costmodel.needs import Needs, read_needs, validate_needs
 from costmodel.search import Design, judge, least_price, optimise
 from helpers.clusters import CATALOG, zoned
+from helpers.strategies import slow_but
 from plan.export.spec import format_spec
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, SpecError
@@ -94,8 +95,8 @@ def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
     return best
 
 
-@pytest.mark.parametrize("radix", [4, *(pytest.param(radix, marks=pytest.mark.slow) for radix in (6, 8))])
-@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("radix", slow_but([4, 6, 8], 4))
+@pytest.mark.parametrize("share", slow_but([1.0, 0.5], 0.5))
 @pytest.mark.parametrize("survives", [True, False])
 def test_no_tree_beats_the_winner(radix: int, share: float, survives: bool) -> None:
     catalog = small_catalog(S=(radix, 3.0))
@@ -118,6 +119,7 @@ def test_no_tree_beats_the_winner(radix: int, share: float, survives: bool) -> N
                 assert found.bound <= found.winner.price
 
 
+@pytest.mark.slow
 def test_every_loser_says_why() -> None:
     found = optimise(needs(nodes={"gpu": {"model": "pcie-a100", "count": 100}}, job={"nodes": 100}), CATALOG)
     assert found.winner is not None
@@ -130,9 +132,9 @@ def test_every_loser_says_why() -> None:
     ("keys", "reason"),
     [
         ({"budget": {"switches": 2}}, "planned, 2 allowed"),
-        ({"budget": {"power": "90 kW"}}, "MW planned at maximum power"),
+        pytest.param({"budget": {"power": "90 kW"}}, "MW planned at maximum power", marks=pytest.mark.slow),
         ({"network_price": 5}, "units, 5 allowed"),
-        ({"storage": "1 TB/s"}, "storage reaches 0.00 TB/s, 1.00 TB/s is needed"),
+        pytest.param({"storage": "1 TB/s"}, "storage reaches 0.00 TB/s, 1.00 TB/s is needed", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_had_has_no_winner(keys: dict[str, object], reason: str) -> None:

@@ -12,8 +12,11 @@ from topo.hardware.catalog import config_root
 
 PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 
-LARGE = {"dgx-baseline", "four-planes-32k", "torus"}
-"""Those that take a second or more to compile, to route or to draw."""
+LARGE = {
+    "deepseek-v3-planes", "dgx-a100-superpod", "dgx-baseline", "eflops-bigraph", "fire-flyer-2-frames",
+    "four-planes-32k", "pcie-three-level", "torus",
+}  # fmt: skip
+"""Those that take half a second or more to compile, to route or to draw."""
 
 EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in PRESETS]
 """All of them, as a test of each is parametrised."""

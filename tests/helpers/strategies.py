@@ -1,6 +1,8 @@
 """What tests of several packages share: small fabrics with tables in closed form, and Hypothesis strategies."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -200,6 +202,16 @@ def cases(
     return Case(fabric, tables)
 
 
+def slow_but(values: Iterable[Any], *fast: Any) -> list[Any]:
+    """Return values of a parametrised test of which all but some are slow."""
+    return [value if value in fast else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def seeds(count: int) -> list[object]:
-    """Return seeds for a test that takes seconds each: the fast part has the first alone."""
-    return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]
+    """Return seeds for a test that takes seconds each: the fast part has the first, a run by day the second too."""
+    return [0, pytest.param(1, marks=pytest.mark.slow), *map(nightly, range(2, count))]
+
+
+def nightly(*values: object) -> object:
+    """Return parameters of a test that only a nightly run takes."""
+    return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.nightly])

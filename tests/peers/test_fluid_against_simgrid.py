@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
 from simulate.network import Network
@@ -71,9 +72,9 @@ def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str,
         ("permutation-sizes", "Lazy"),
         ("coupled", "Full"),
         ("arrivals", "Lazy"),
-        ("storage-4", "Full"),
+        nightly("storage-4", "Full"),
         ("ring-64", "Full"),
-        ("ring-800", "Lazy"),
+        nightly("ring-800", "Lazy"),
         ("shift-200", "Full"),
         ("incast", "Full"),
     ],

@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.presets import PRESETS, routed, subnets
+from helpers.strategies import nightly
 from plan.opensm_lab.ibsim import simulated
 from routing.opensm.files import opensm_files
 from routing.routed import Routed
@@ -10,7 +11,10 @@ from routing.routed import Routed
 pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 
 
-@pytest.mark.parametrize("name", PRESETS)
+LARGEST = ("dgx-baseline", "fire-flyer-2-frames", "four-planes-32k")
+
+
+@pytest.mark.parametrize("name", [nightly(name) if name in LARGEST else name for name in PRESETS])
 def test_opensm_loads_every_preset(name, tmp_path):
     for fabric in subnets(name):
         tables = routed(fabric).tables

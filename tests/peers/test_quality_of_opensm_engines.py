@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.opensm_daemon import run_opensm
+from helpers.strategies import nightly
 from routing.proof import check_certificate, prove
 from routing.quality import measure
 from routing.routed import Routed
@@ -28,8 +29,8 @@ FILES = {
 }
 CASES = [(name, "minhop") for name in FILES] + [
     ("model_zone1", "nue"),
-    ("model_twozone", "dfsssp"),
-    ("clova_superpod_a100_2022", "dfsssp"),
+    nightly("model_twozone", "dfsssp"),
+    nightly("clova_superpod_a100_2022", "dfsssp"),
     ("ndr_dgx_2025", "dfsssp"),
 ]
 

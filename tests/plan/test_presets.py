@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.bills import make_bill
-from helpers.presets import ALIKE, EACH, PRESETS, read_preset, routed, subnets
+from helpers.presets import ALIKE, EACH, LARGE, PRESETS, read_preset, routed, subnets
+from helpers.strategies import slow_but
 from plan.pipeline import PASSES, Plan, run
 from routing.proof import check_certificate, prove
 from topo.cluster import Cluster
@@ -29,7 +30,7 @@ LANES = {"dragonfly": 3, "slim-fly": 2}
 """Lanes that a preset says it needs; all others need one."""
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", slow_but(PUBLISHED, *set(PUBLISHED) - LARGE))
 def test_published_counts(name):
     source = read_preset(name)
     counts = count(source.fabrics, source.catalog)
@@ -89,7 +90,10 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     assert Cluster(plain, source.catalog).fabrics[0].n_switches == 1_250
 
 
-@pytest.mark.parametrize("name", ["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"])
+@pytest.mark.parametrize(
+    "name",
+    slow_but(["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"], "lab-20", "direct-zones"),
+)
 def test_a_preset_becomes_a_whole_plan(name):
     plan = run(Plan(name, read_preset(name)), PASSES)
 

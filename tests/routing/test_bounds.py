@@ -115,6 +115,7 @@ def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:
         assert quality.ebb <= found.ebb + NOISE, name
 
 
+@pytest.mark.slow
 def test_a_bound_does_not_depend_on_labels() -> None:
     for seed in (2, 4, 5):
         fabric = draw(seed)

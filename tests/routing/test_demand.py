@@ -51,7 +51,7 @@ def check(routed: Routed, demand: Demand) -> tuple[float, float]:
 
 
 @given(fabric=fabrics(max_switches=10, max_adapters=16), seed=st.integers(0, 2**32 - 1), pairs=st.integers(1, 60))
-@examples(40)
+@examples(15)
 def test_a_demand_is_never_worse_off_and_nothing_else_is_lost(fabric: Fabric, seed: int, pairs: int) -> None:
     routed = route(fabric, "balanced")
     if len(select_endpoints(fabric, routed.tables, "adapters")):

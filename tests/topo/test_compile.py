@@ -152,11 +152,11 @@ def test_each_role_is_spread_evenly_over_leaves(placement):
         assert np.ptp(counts[leaves]) <= 1
 
 
-@pytest.mark.slow
 def big(text: str, count: int) -> topo.Cluster:
     return topo.parse(f"name: big\nnodes: {{a: {{model: pcie-a100, count: {count}}}}}\nnetwork: {text}\n")
 
 
+@pytest.mark.slow
 def test_what_nobody_builds_is_refused_before_it_fills_the_memory():
     cluster = big("{shape: torus, switch: QM9700, sizes: [100, 100, 100, 100], hosts: 4}", 10)
     with pytest.raises(DesignError, match="more than 300,000 switches and adapter ports"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.clusters import CATALOG, tree
-from helpers.strategies import fabrics
+from helpers.strategies import fabrics, slow_but
 from helpers.twins import MACHINES, path, twin
 from plan.cli import run
 from topo.fabric import Fabric, Kind, Role
@@ -46,7 +46,7 @@ def test_links_of_real_fabrics(name: str) -> None:
     assert topo.count([fabric], CATALOG) == counts
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", slow_but(LINKS, "ndr-pod", "fdr10-mesh", "zone"))
 def test_a_drawing_counts_the_same(name: str, tmp_path: Path, capsys) -> None:
     dump, out = path(name), tmp_path / "fabric.svg"
     assert run(["draw", str(dump), "-o", str(out), "--json"]) == 0

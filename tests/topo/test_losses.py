@@ -80,6 +80,7 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
 
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
     reach = Reach(cluster.fabrics)
     whole = connected(cluster, Failed())

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -92,25 +91,23 @@ def digest(folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_same_spec_gives_the_same_bytes(tmp_path):
-    for seed in ("0", "1"):
-        command = [sys.executable, "-m", "plan", "build", str(LAB), "-o", str(tmp_path / seed)]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    """In another process, whose sets of names have another order."""
+    build = ["build", str(LAB), "-o"]
+    subprocess.run([sys.executable, "-m", "plan", *build, tmp_path / "0"], check=True, capture_output=True)
 
+    assert run([*build, str(tmp_path / "1")]) == 0
     assert digest(tmp_path / "0") == digest(tmp_path / "1")
 
 
-@pytest.mark.slow
 def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, capsys):
     spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        FIRE_FLYER.read_text().replace("switches: 122", "switches: 100").replace("power: 4 MW", "power: 1 MW")
-    )
+    spec.write_text(LAB.read_text().replace("power: 60 kW", "power: 40 kW\n  switches: 3"))
 
     assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 1
 
     error = capsys.readouterr().err
-    assert "122 planned, 100 allowed" in error
-    assert "1.000 MW allowed" in error
+    assert "4 planned, 3 allowed" in error
+    assert "0.040 MW allowed" in error
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["holds"] is False
     assert run(["check", str(spec)]) == 1
     assert capsys.readouterr().err == error

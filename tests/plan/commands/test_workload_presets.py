@@ -69,6 +69,7 @@ def test_is_played(path: Path, small: Path, tmp_path: Path, capsys: pytest.Captu
     found = json.loads(capsys.readouterr().out)
     assert found["makespan_s"] > 0
     assert all(job["flows"] > 0 and job["time_s"] > 0 for job in found["jobs"])
+    assert all(0 < link["max"] <= 1 + 1e-9 and link["mean"] <= link["max"] + 1e-12 for link in found["links"])
 
 
 def test_each_kind_has_a_preset() -> None:

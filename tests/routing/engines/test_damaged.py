@@ -27,16 +27,18 @@ def assert_routed(fabric: Fabric) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.slow
 def test_fire_flyer_without_three_percent_of_its_links_and_a_spine(seed: int) -> None:
     assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.03, Role.SPINE))
 
 
 @pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.slow
 def test_fire_flyer_of_which_a_joint_died(seed: int) -> None:
     assert_routed(damage(subnets("fire-flyer-2")[0], np.random.default_rng(seed), 0.01, Role.JOINT))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("dead", [Role.CORE, Role.SPINE])
 def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int) -> None:
     assert_routed(damage(subnets("dgx-a100-superpod")[0], np.random.default_rng(seed), 0.03, dead))
@@ -44,6 +46,7 @@ def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role,
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
 @pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.slow
 def test_three_zones_without_some_links_and_a_spine(placement: str, seed: int) -> None:
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=54, joints=3, ports=36)
     assert_routed(damage(fabric, np.random.default_rng(seed), 0.02, Role.SPINE))

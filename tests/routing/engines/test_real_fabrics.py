@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import routing
+from helpers.strategies import slow_but
 from helpers.twins import MACHINES, twin
 from routing.proof import check_certificate, prove
 from routing.quality import bisections, congestion, measure
@@ -34,7 +35,7 @@ EQUAL = 0.995
 """Share of a bisection that counts as equal: 200 random halves tell no finer."""
 
 
-@pytest.mark.parametrize("name", BARS)
+@pytest.mark.parametrize("name", slow_but(BARS, "ndr-pod", "fdr10-mesh", "zone"))
 def test_a_real_machine_is_routed_better_than_by_opensm_and_on_one_lane(name: str) -> None:
     ebb, load = BARS[name]
     fabric = twin(name)
@@ -78,7 +79,7 @@ def test_a_ring_and_samples_of_manuals_as_far_as_they_can_be_read(originals: Pat
     assert routed >= 3
 
 
-@pytest.mark.parametrize("name", ["zone", "two-zones"])
+@pytest.mark.parametrize("name", slow_but(["zone", "two-zones"], "zone"))
 def test_the_models_of_fire_flyer(name: str) -> None:
     fabric = twin(name)
     tables = routing.route(fabric).tables
@@ -88,6 +89,7 @@ def test_the_models_of_fire_flyer(name: str) -> None:
     assert max(item.max for item in proof.classes) <= 31_000
 
 
+@pytest.mark.slow
 def test_two_zones_are_each_as_good_as_one_and_every_role_is_spread_by_itself(originals: Path) -> None:
     """Storage hangs on the last ports of the leaves, 9 destinations an uplink; minhop makes 1 to 26 of them.
 

@@ -18,7 +18,7 @@ from helpers.clusters import tree, zoned
 from helpers.presets import subnets
 from helpers.random_fabrics import draw
 from helpers.relabel import inverse, relabelled, renamed, shuffled_lines
-from helpers.strategies import examples
+from helpers.strategies import examples, nightly
 from helpers.trees import damage, grow_tree
 from helpers.twins import twin
 from routing.engines.base import ENGINES
@@ -64,7 +64,7 @@ def test_completeness_and_freedom_from_loops_stay(engine: str, name: str) -> Non
     fabric = FABRICS[name]()
     hosts = len(fabric.ends())
     assert_keeps_its_word(fabric, engine, hosts * (hosts - 1))
-    for seed in range(5):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         assert_keeps_its_word(renamed(relabelled(fabric, rng).fabric, rng), engine, hosts * (hosts - 1))
 
@@ -97,7 +97,7 @@ def figures(fabric: Fabric, ranks: np.ndarray) -> tuple[int, int, dict[str, floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LAW)
+@pytest.mark.parametrize("name", [nightly(name) if place % 3 else name for place, name in enumerate(LAW)])
 @examples(1)
 @given(seed=st.integers(0, 1 << 30))
 def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, seed: int) -> None:

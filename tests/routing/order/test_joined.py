@@ -34,6 +34,7 @@ def test_every_packet_arrives_without_a_loop_and_more_at_a_time_than_on_shortest
     assert ours.max_load < 1.12 * shortest.max_load
 
 
+@pytest.mark.slow
 def test_it_is_better_in_the_mean() -> None:
     ratios = []
     for seed in SEEDS:

@@ -71,6 +71,7 @@ def test_arrays_of_another_shape(name: str, how: str) -> None:
         assert "a saved" in str(error)
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves_behind_is_taken_at_any_step() -> None:
     whole = World()
     expected = whole.play()

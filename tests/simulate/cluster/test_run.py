@@ -157,8 +157,8 @@ def test_a_stopped_run_ends_with_the_same_bytes() -> None:
     stops = 0
     while not finished:
         part = ClusterRun(NETWORK, mix(round=2.0), saved)
-        looks = iter(range(3))
-        finished = part.play(1e9, stop=lambda part=part, looks=looks: not part.env.replaying and next(looks) == 1)  # type: ignore[misc]
+        looks = iter(range(12))
+        finished = part.play(1e9, stop=lambda part=part, looks=looks: not part.env.replaying and next(looks) == 9)  # type: ignore[misc]
         saved = part.save()
         stops += 1
     assert stops > 2

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.fluids import hosts, moving, routed, uses
+from helpers.strategies import slow_but
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import RoutingTables
@@ -97,7 +98,7 @@ def test_one_lane_of_many_is_plain_max_min(star: Fabric) -> None:
     assert play(network, flows).finish_s == pytest.approx(play(plain, flows).finish_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", [*range(10), 90])
+@pytest.mark.parametrize("seed", slow_but([*range(10), 90], 0, 1, 90))
 def test_every_bottleneck_is_full_and_fair_at_every_event(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = grow_tree(*[((4, 4), (1, 3), (1, 1)), ((3, 3, 3), (1, 2, 2), (1, 1, 1))][seed % 2])

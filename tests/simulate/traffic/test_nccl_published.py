@@ -22,6 +22,7 @@ def within(point: object) -> tuple[float, float]:
     ]
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_manual(points: list) -> None:
     assert len({point.model for point in points}) >= 4
     assert sum(point.algorithm == "ring" for point in points) >= 7

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
+from helpers.presets import EACH
 from helpers.strategies import fabrics
 from helpers.twins import MACHINES, twin
 from topo.errors import FormatError, HeddleError
@@ -34,7 +35,7 @@ def test_every_field_is_written() -> None:
     assert {*ORDER, "notes"} == {item.name for item in fields(Fabric)}
 
 
-@pytest.mark.parametrize("name", topo.presets())
+@pytest.mark.parametrize("name", EACH)
 def test_every_preset_is_read_back_whole(name: str) -> None:
     cluster = topo.preset(name)
     for fabric in cluster.cabled[:2]:

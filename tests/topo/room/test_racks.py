@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 import topo
 from helpers.clusters import CATALOG, tree, zoned
+from helpers.presets import EACH
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
@@ -135,7 +136,7 @@ def test_a_frame_is_one_device() -> None:
         place_devices([tree(20, switch="CS8500")], unknown, floor())
 
 
-@pytest.mark.parametrize("name", topo.presets())
+@pytest.mark.parametrize("name", EACH)
 def test_every_preset_can_be_put_in_racks(name: str) -> None:
     """Heights of all that ships are known; a room of no limits takes it, and every cable reaches."""
     cluster = topo.preset(name)

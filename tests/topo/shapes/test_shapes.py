@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, gpus, nodes, storage, tree, zoned
+from helpers.strategies import slow_but
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
 from topo.shapes.base import HostGroup
@@ -53,8 +54,10 @@ def check_consistent(fabric: Fabric) -> None:
     [
         pytest.param(800, {}, (40, 20, 0), id="one zone of Fire-Flyer"),
         pytest.param(1600, {"levels": 3}, (80, 80, 40), id="PCIe nodes on one tree: 200"),
-        pytest.param(10_000, {"levels": 3, "cores": 320}, (500, 500, 320), id="DGX as published: 1,320"),
-        pytest.param(10_000, {"levels": 3}, (500, 500, 250), id="DGX by arithmetic: 1,250"),
+        pytest.param(
+            10_000, {"levels": 3, "cores": 320}, (500, 500, 320), id="DGX as published: 1,320", marks=pytest.mark.slow
+        ),
+        pytest.param(10_000, {"levels": 3}, (500, 500, 250), id="DGX by arithmetic: 1,250", marks=pytest.mark.slow),
         pytest.param(2048, {"switch": "QM9700"}, (64, 32, 0), id="FT2 of DeepSeek-V3: 96"),
         pytest.param(600, {"oversubscription": 3.0}, (20, 5, 0), id="tapered 3:1"),
     ],
@@ -66,7 +69,7 @@ def test_published_and_closed_counts(points, shape, expected):
     check_consistent(fabric)
 
 
-@pytest.mark.parametrize("units", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("units", slow_but([2, 4, 8, 16, 32, 64], 2, 4, 8))
 def test_dgx_b200_superpod(units):
     """NVIDIA's DGX B200 SuperPOD reference architecture: nodes to leaves, spines, cores and cables of each tier."""
     nodes_, leaf, spine, core = {

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.clusters import CATALOG, gpus
+from helpers.strategies import nightly
 from routing.engines.base import route
 from routing.tables import RoutingTables
 from simulate.traffic.collectives.algorithms import Schedule, schedule
@@ -27,7 +28,7 @@ def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: 
     return worst
 
 
-LARGEST = pytest.param(1024, 32, 16, marks=pytest.mark.slow)
+LARGEST = nightly(1024, 32, 16)
 
 
 @pytest.mark.parametrize("engine", ["auto", "dfsssp"])
