@@ -49,7 +49,7 @@ def test_every_preset_is_routed_completely_and_without_credit_loops(name):
         assert check_certificate(result, proof)
 
 
-@pytest.mark.parametrize("name", sorted(ALIKE))
+@pytest.mark.parametrize("name", slow_but(sorted(ALIKE), *ALIKE - LARGE))
 def test_planes_are_alike(name):
     source = read_preset(name)
     first, *others = source.fabrics

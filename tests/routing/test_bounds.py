@@ -126,6 +126,7 @@ def test_a_bound_does_not_depend_on_labels() -> None:
             assert again.ebb == pytest.approx(found.ebb, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_linear_program_is_at_least_the_search() -> None:
     fabric = draw(9)
     assert routing.bound(fabric, exact=True).max_load >= routing.bound(fabric).max_load - 1

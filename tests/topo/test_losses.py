@@ -4,10 +4,11 @@ from itertools import combinations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
+from helpers.strategies import examples
 from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Kind, Role
@@ -78,7 +79,7 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
     return {pair for pair in pairs if Role.COMPUTE in {role[name] for name in pair}}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(30)
 @given(clusters(), st.randoms(use_true_random=False))
 @pytest.mark.slow
 def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
@@ -102,7 +103,7 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
         assert bool(loss.apart) == any(not pair & cut for pair in whole - left)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(20)
 @given(clusters())
 def test_a_switch_takes_no_less_than_one_of_its_links_and_a_rack_no_less_than_a_switch_in_it(cluster: Cluster) -> None:
     reach = Reach(cluster.fabrics)
@@ -123,7 +124,7 @@ def test_a_switch_takes_no_less_than_one_of_its_links_and_a_rack_no_less_than_a_
         assert worst["rack"].pairs >= max(loss.pairs for loss in switches)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(10)
 @given(clusters())
 def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
     """Twins are tried once: the worst of every switch alone is no worse."""

@@ -63,6 +63,7 @@ def test_plan_json_holds_what_others_rely_on(fire_flyer):
     assert 3e6 < plan["power"]["total_w"] < 4e6, "just over 3 MW, below 4"
 
 
+@pytest.mark.slow
 def test_every_file_of_the_folder_is_there(fire_flyer):
     names = {path.name for path in (fire_flyer / "opensm").iterdir()}
 
@@ -70,6 +71,7 @@ def test_every_file_of_the_folder_is_there(fire_flyer):
     assert {"plan.json", "fabric.ibnetdiscover", "bom.csv"} <= {path.name for path in fire_flyer.iterdir()}
 
 
+@pytest.mark.slow
 def test_verify_agrees_with_what_was_built(fire_flyer, capsys):
     for fabric in (FIRE_FLYER, fire_flyer / "fabric.ibnetdiscover"):
         assert run(["verify", str(fabric), str(fire_flyer / "opensm" / "lfts"), "--json"]) == 0

@@ -92,6 +92,7 @@ def test_a_currency_without_any_price_is_no_bill_of_zero(currency: str, capsys: 
     assert "expected one with prices in the catalog: EUR, USD, units" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare_sets_any_specs_beside_one_another(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("dgx-b200-superpod", "dgx-a100-superpod", "lab-20")
     specs = [str(config_root() / f"{name}.yaml") for name in names]

@@ -99,6 +99,7 @@ def test_the_day_is_thirty_jobs() -> None:
     assert max(job.nodes for job in plan.jobs) > 600  # one that no zone of Fire-Flyer 2 holds
 
 
+@pytest.mark.slow
 def test_the_day_begins_on_fire_flyer(capsys: Captured) -> None:
     """Its first three minutes: three jobs, each in a zone, and steps that take what they compute but for tokens."""
     found = operate(capsys, config_root() / "fire-flyer-2.yaml", "--hours", "0.05")

@@ -15,7 +15,7 @@ import routing.engines.base
 import routing.engines.zoned
 from helpers import twins
 from helpers.clusters import zoned
-from helpers.strategies import nightly, ring, spoil, tree
+from helpers.strategies import nightly, ring, slow_but, spoil, tree
 from helpers.trees import grow_tree
 from plan.cli import run
 from routing.engines.base import ENGINES
@@ -288,7 +288,13 @@ def test_a_flood_without_end_is_cut_off(tmp_path, capsys) -> None:
     assert "/dev/zero" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [name if name in BY_DAY else nightly(name) for name in twins.MACHINES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *slow_but(BY_DAY, "frame", "fdr10-mesh"),
+        *(nightly(name) for name in twins.MACHINES if name not in BY_DAY),
+    ],
+)
 def test_every_real_fabric_routes_completely_on_one_lane(name, tmp_path, capsys) -> None:
     path = twins.path(name)
     status, told = route(capsys, path, "-o", tmp_path / "out", "--endpoints", "all")

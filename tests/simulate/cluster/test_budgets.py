@@ -16,6 +16,7 @@ def test_rounds_of_a_nanosecond_are_refused_by_name():
         run.play(86_400)
 
 
+@pytest.mark.slow
 def test_long_jobs_that_are_played_for_a_while_are_not():
     job = {**JOB, "forward": "5 s", "backward": "5 s", "copies": 1000}
     run = ClusterRun(NETWORK, parse_queue({"jobs": [job], "failures_a_node_day": 0}))

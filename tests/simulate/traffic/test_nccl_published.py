@@ -32,6 +32,7 @@ def test_errors_are_those_of_the_manual(points: list) -> None:
         assert low <= point.error <= high, point
 
 
+@pytest.mark.slow
 def test_the_table_of_the_manual_is_computed(points: list) -> None:
     compare = load("compare_nccl_tests")
     assert compare.table(points) in compare.PAGE.read_text(encoding="utf-8")
