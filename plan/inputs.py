@@ -23,6 +23,23 @@ FABRIC_FILE = "fabric.json"
 POLICY = "qos-policy.conf"
 
 
+def check_name(path: Path) -> None:
+    """Refuse the name of what is no file and cannot become one: it is too long, or a link to itself.
+
+    Raises
+    ------
+    HeddleError
+        With the reason; what else is wrong with it is told when it is read or written.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}..."
+        raise HeddleError(f"{shown}: no file can be there ({getattr(error, 'strerror', None) or error})") from None
+
+
 def find_preset(folder: str, name: str, option: str) -> Path:
     """Return a file that is given by a preset's name, or by its path.
 
@@ -44,6 +61,7 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     if name in presets:
         return presets[name]
     path = Path(name)
+    check_name(path)
     if "/" in name or path.suffix or path.is_file():
         return path  # whatever is wrong with it is told when it is read
     expected = f"a YAML file or one of {', '.join(presets)}"

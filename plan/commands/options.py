@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -11,12 +12,23 @@ from typing import TypeVar
 
 import click
 
-from plan.inputs import RoleFiles, RoutingFiles
+from plan.inputs import RoleFiles, RoutingFiles, check_name
 from topo import Finding, SpecError, Verdict
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-FILE = click.Path(path_type=Path)
+
+class FilePath(click.Path):
+    """The path of a file or folder that is there, or could be."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, if it can be one."""
+        path = Path(os.fsdecode(value))  # type: ignore[arg-type]
+        check_name(path)
+        return path
+
+
+FILE = FilePath()
 
 STATUS = {Verdict.HOLDS: 0, Verdict.EXCEEDED: 1, Verdict.CANNOT_TELL: 3}
 """Exit status of each verdict on a plan."""
