@@ -48,14 +48,20 @@ class Bill(Shown):
         """Return the number of pieces of one kind."""
         return sum(line.count for line in self.lines if line.kind == kind)
 
-    def price(self, currency: str = UNITS) -> Cost:
+    @cached_property
+    def currency(self) -> str:
+        """What it is priced in unless asked otherwise: ``units`` if all switches have a price in them, else ``USD``."""
+        switches = {line.item for line in self.lines if line.kind == "switch"}
+        return UNITS if all(self.catalog.price(model, UNITS) for model in switches) else "USD"
+
+    def price(self, currency: str | None = None) -> Cost:
         """Look up the price of every line.
 
         Parameters
         ----------
-        currency : str
+        currency : str, optional
             ``USD``, ``EUR``, ..., or ``units``: the relative units of the Fire-Flyer paper, in which a switch comes
-            with its links.
+            with its links. That of `currency` when left out.
 
         Returns
         -------
@@ -76,6 +82,7 @@ class Bill(Shown):
         >>> cost.gaps[0]
         '1,200 x pcie-a100 (node): no price in USD'
         """
+        currency = self.currency if currency is None else currency
         if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
             raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")
         return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self.lines))

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.bills import bill
+from costmodel.bills import Bill, bill
 from costmodel.capacity import bisection
 from costmodel.parts import columns
 from costmodel.power import Power
-from costmodel.price import UNITS, Cost
+from costmodel.price import Cost
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
@@ -74,15 +74,15 @@ class Comparison(Shown):
         return Table("beside one another", tuple(columns(["figure", *headings], rows)))
 
 
-def compare(*clusters: Cluster, currency: str = UNITS) -> Comparison:
+def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
     """Set clusters beside one another.
 
     Parameters
     ----------
     *clusters : topo.Cluster
         Two or more.
-    currency : str
-        ``USD``, ``EUR``, ..., or ``units``.
+    currency : str, optional
+        ``USD``, ``EUR``, ..., or ``units``. When left out that of all their bills (`Bill.currency`), else USD.
 
     Raises
     ------
@@ -99,11 +99,13 @@ def compare(*clusters: Cluster, currency: str = UNITS) -> Comparison:
     given = [Cluster.given(cluster) for cluster in clusters]
     if len(given) < 2:
         raise HeddleError(f"found {plural(len(given), 'cluster')} to compare; expected two or more")
-    return Comparison(tuple(_compared(cluster, currency) for cluster in given))
+    bills = [bill(cluster) for cluster in given]
+    currencies = {parts.currency for parts in bills} if currency is None else {currency}
+    one = currencies.pop() if len(currencies) == 1 else "USD"
+    return Comparison(tuple(_compared(cluster, parts, one) for cluster, parts in zip(given, bills, strict=True)))
 
 
-def _compared(cluster: Cluster, currency: str) -> Compared:
-    parts = bill(cluster)
+def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
     losses = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
     return Compared(
         name=cluster.name,

@@ -9,7 +9,7 @@ from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
 from costmodel.parts import columns
 from costmodel.power import Power
-from costmodel.price import UNITS, Cost
+from costmodel.price import Cost
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import DesignError, plural
@@ -156,15 +156,15 @@ def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ..
     return tuple(found)
 
 
-def quote(cluster: Cluster, currency: str = UNITS) -> Quote:
+def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     """Return everything that a buyer gets of a cluster.
 
     Parameters
     ----------
     cluster : topo.Cluster
         The cluster.
-    currency : str
-        Currency of the cost; that of owning is in the currency that the spec states.
+    currency : str, optional
+        Currency of the cost, else that of `Bill.currency`; that of owning is in the currency that the spec states.
 
     Raises
     ------

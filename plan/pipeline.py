@@ -60,8 +60,6 @@ class Wishes:
     """Links that fail at random in a study of failures."""
     traffic: Callable[[Routed], Demand] | None = None
     """Finds the demand for which paths are moved."""
-    currency: str = "units"
-    """Currency of the cost."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +317,7 @@ def price_parts(plan: Plan, step: Step) -> Plan:
     assert plan.cluster is not None
     assert plan.bill is not None
     owning = costmodel.own(plan.cluster) if plan.cluster.spec.owning else None
-    quote = Quote(plan.cluster, plan.bill, plan.bill.price(plan.wishes.currency), owning)
+    quote = Quote(plan.cluster, plan.bill, plan.bill.price(), owning)
     return replace(plan, quote=quote)
 
 

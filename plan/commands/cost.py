@@ -21,14 +21,15 @@ SHOWN = 12
 
 
 currency_option = click.option(
-    "--currency", default="units", show_default=True, help="USD, EUR, ..., or the paper's relative units."
+    "--currency",
+    help="USD, EUR, ..., or units, relative ones of a paper: the default where all switches have a price in them.",
 )
 
 
-def check_currency(currency: str, clusters: Iterable[Cluster]) -> None:
+def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
     """Refuse a currency in which nothing has a price."""
     known = sorted({name for cluster in clusters for prices in cluster.catalog.prices.values() for name in prices})
-    if currency not in known:
+    if currency is not None and currency not in known:
         raise HeddleError(
             f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
         )
@@ -38,7 +39,7 @@ def check_currency(currency: str, clusters: Iterable[Cluster]) -> None:
 @spec_argument
 @currency_option
 @as_json
-def cost(spec: Path, currency: str, as_json: bool) -> None:
+def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     """Price a cluster part by part, without routing it.
 
     SPEC is a YAML file. A folder of `plan build` has its cost in plan.json and bom.csv already.
@@ -78,7 +79,7 @@ def cost(spec: Path, currency: str, as_json: bool) -> None:
 @specs_argument
 @currency_option
 @as_json
-def compare(specs: tuple[Path, ...], currency: str, as_json: bool) -> None:
+def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
     """Set specs beside one another.
 
     Parts, cost, power, bisection and failures. SPECS are two or more. One alone must be of the clusters of the

@@ -111,7 +111,8 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
 def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws."""
     cost, power = quote.cost, quote.power
-    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total} (relative {cost.unit})"
+    unit = "relative units" if cost.unit == "units" else cost.unit
+    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total} {unit}"
     typical = f"{power.total_w * 1e-3:,.1f} kW typically (network {power.network_w * 1e-3:,.1f} kW)"
     yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f} kW planned {power.basis}"
 
