@@ -22,6 +22,7 @@ from routing.routed import Routed
 from routing.tables import EndpointSet, select_endpoints
 from topo.errors import FormatError, HeddleError, RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.formats.text import read_lines
 from topo.table import Brief
 
 FULL = 0.98
@@ -82,32 +83,26 @@ def read_demand(path: str | Path, routed: Routed) -> Demand:
     """
     names, known = EndNames.of(routed), dict[str, int]()
     rows: list[tuple[int, int, float]] = []
+    reader = csv.reader(read_lines(path), strict=True)
     try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            if header != ["src", "dst", "weight"]:
-                raise FormatError(f"found the columns {','.join(header)[:60]!r}; expected src,dst,weight", str(path), 1)
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != 3 or len(rows) >= MAX_ROWS:
-                    expected = f"expected src,dst,weight, and at most {MAX_ROWS:,} rows"
-                    raise FormatError(f"found {len(row)} columns; {expected}", str(path), reader.line_num)
-                for name in row[:2]:
-                    if name not in known:
-                        known[name] = names.find(name)
-                weight = float(row[2])
-                if not (math.isfinite(weight) and weight >= 0):
-                    raise ValueError(f"found the weight {row[2][:20]!r}; expected a number from 0")
-                rows.append((known[row[0]], known[row[1]], weight))
+        header = [name.strip() for name in next(reader, [])]
+        if header != ["src", "dst", "weight"]:
+            raise FormatError(f"found the columns {','.join(header)[:60]!r}; expected src,dst,weight", str(path), 1)
+        for row in filter(None, reader):
+            if len(row) != 3 or len(rows) >= MAX_ROWS:
+                expected = f"expected src,dst,weight, and at most {MAX_ROWS:,} rows"
+                raise FormatError(f"found {len(row)} columns; {expected}", str(path), reader.line_num)
+            for name in row[:2]:
+                if name not in known:
+                    known[name] = names.find(name)
+            weight = float(row[2])
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"found the weight {row[2][:20]!r}; expected a number from 0")
+            rows.append((known[row[0]], known[row[1]], weight))
     except FormatError:
         raise
-    except (HeddleError, csv.Error) as error:
+    except (HeddleError, csv.Error, ValueError) as error:
         raise FormatError(str(error), str(path), reader.line_num) from None
-    except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or str(error)
-        raise FormatError(told, str(path), reader.line_num if isinstance(error, ValueError) else 0) from None
     values = np.array(rows, np.float64).reshape(len(rows), 3)
     values = values[(values[:, 2] > 0) & (values[:, 0] != values[:, 1])]
     if not len(values):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
 from topo.reach import Failed, Reach
@@ -52,15 +53,15 @@ class Loss:
 
     def __str__(self) -> str:
         also = f" (as any of {self.alike:,})" if self.alike > 1 else ""
-        lost = [f"{_many(self.servers, 'server')} cut off"] if self.servers else []
+        lost = [f"{plural(self.servers, 'server')} cut off"] if self.servers else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
         if self.pairs:
-            lost.append(f"{_many(self.pairs, 'pair')} of servers lost")
+            lost.append(f"{plural(self.pairs, 'pair')} of servers lost")
         if self.zones:
             lost.append(f"{self.zones:.0%} of the bandwidth between zones lost")
         if self.ports:
-            lost.append(f"{_many(self.ports, 'adapter port')} without a link")
+            lost.append(f"{plural(self.ports, 'adapter port')} without a link")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
 
 
@@ -182,10 +183,6 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "") -> Loss:
         ports=reach.whole.ports - left.ports,
         zones=zones,
     )
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:

@@ -122,6 +122,6 @@ def test_a_demand_that_cannot_be_is_refused_with_its_line(text: str, says: str, 
 def test_a_demand_that_is_no_text_or_no_file_is_refused(tmp_path) -> None:
     routed = route(grow_tree((2, 3), (1, 2), (1, 1)))
     (tmp_path / "raw").write_bytes(b"\xff\x00")
-    for name in ("raw", "absent"):
+    for name in ("raw", "absent", "/dev/zero"):
         with pytest.raises(FormatError, match=name):
             read_demand(tmp_path / name, routed)
