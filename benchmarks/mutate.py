@@ -73,6 +73,15 @@ SUBJECTS = {
             M("transceivers cost units", '("cable", "fibre", "optic"):', '("cable", "fibre"):'),
         ),
     ),
+    "cable schedule": Subject(
+        "plan/export/cable_schedule.py",
+        ("tests/plan/export/test_cable_schedule.py",),
+        (
+            M("cables stand in the order of links", "lines.sort(key=lambda line: line[0][:3])", "pass"),
+            M("racks in another order are another bundle", "tuple(sorted((a.rack, b.rack)))", "(a.rack, b.rack)"),
+            M("the legs of a splitter are cables", "number = -1, int(cabling.cable[link])", "number = -1, link"),
+        ),
+    ),
     "capacity": Subject(
         "costmodel/capacity.py",
         ("tests/costmodel/test_capacity.py",),

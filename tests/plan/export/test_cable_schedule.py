@@ -1,11 +1,13 @@
 import csv
 import io
+from collections import Counter
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, tree, zoned
+from helpers.presets import subnets
 from helpers.strategies import fabrics
 from plan.export.cable_schedule import format_cable_schedule
 from topo.fabric import Fabric
@@ -42,19 +44,30 @@ def test_fire_flyer_2() -> None:
     assert len(set(ends(rows))) == 2 * 3_200
     assert [row["cable_id"] for row in rows[:2]] == ["C0001", "C0002"]
     assert rows == sorted(rows, key=lambda row: row["cable_id"])
+    near = [row["a_device"] for row in rows]
+    assert near == sorted(near)
     assert all(row["length_m"] and row["part_number"] and row["rate_gbps"] == "200" for row in rows)
     assert {row["role"] for row in rows} == {"compute - leaf", "storage - leaf", "leaf - spine", "leaf - joint"}
     labels = [label for row in rows for label in (row["label_a"], row["label_b"])]
     assert len(set(labels)) == len(labels)
     for row in rows:
-        near, far = row["label_a"].split("/")
-        assert row["label_b"] == f"{far}/{near}"
-        assert near == f"{row['a_rack']}-{int(row['a_u']):02d}:{row['a_port']}"
+        here, far = row["label_a"].split("/")
+        assert row["label_b"] == f"{far}/{here}"
+        assert here == f"{row['a_rack']}-{int(row['a_u']):02d}:{row['a_port']}"
     by_bundle: dict[str, set[frozenset[str]]] = {}
     for row in rows:
         assert bool(row["bundle"]) == (row["a_rack"] != row["b_rack"])
         by_bundle.setdefault(row["bundle"], set()).add(frozenset((row["a_rack"], row["b_rack"])))
-    assert all(len(pairs) == 1 for bundle, pairs in by_bundle.items() if bundle)
+    apart = [pairs for bundle, pairs in by_bundle.items() if bundle]
+    assert all(len(pairs) == 1 for pairs in apart)
+    assert len(set().union(*apart)) == len(apart), "each pair of racks has one bundle"
+
+
+def test_the_legs_of_a_splitter_are_one_cable() -> None:
+    rows = schedule(*subnets("slow-subtrees"))
+    lines = Counter((row["cable_id"], row["type"].endswith("-splitter")) for row in rows)
+    assert {count for (_, splitter), count in lines.items() if splitter} == {2}
+    assert {count for (_, splitter), count in lines.items() if not splitter} == {1}
 
 
 @given(st.lists(fabrics(), min_size=1, max_size=2))
