@@ -19,7 +19,7 @@ from routing.kernels.demand import DemandNet, load_of_demand, move_demand
 from routing.names import EndNames
 from routing.proof import Proof, prove
 from routing.routed import Routed
-from routing.tables import EndpointSet, select_endpoints
+from routing.tables import EndpointSet, RoutingTables, select_endpoints
 from topo.errors import FormatError, HeddleError, RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.formats.text import read_lines
@@ -175,11 +175,27 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
             "in them; use another engine, such as `balanced`, or --lanes 1"
         )
     net = _net(fabric, routed, demand, _positions(fabric, proof))
-    by_lid = np.array(tables.lft.T, order="C")
+    by_lid, before, least = _move(net, np.array(tables.lft.T, order="C"))
+    if least >= before:
+        return replace(routed, why=f"{routed.why}; fullest link under the demand {before:,.4g}")
+    why = f"{routed.why}; fullest link under the demand {least:,.4g} instead of {before:,.4g}"
+    return replace(routed, tables=replace(tables, lft=frozen(by_lid.T)), why=why)
+
+
+def even_out(routed: Routed, engine: str) -> RoutingTables:
+    """Return tables whose fullest link between hosts is less full, no path longer, and whatever loops they close."""
+    fabric, tables = routed.fabric, routed.tables
+    anywhere = np.where(fabric.is_inner, 0, -1).astype(np.int32)
+    by_lid, _, _ = _move(_net(fabric, routed, "hca", anywhere, rising=False), np.array(tables.lft.T, order="C"))
+    return replace(tables, lft=frozen(by_lid.T), engine=engine)
+
+
+def _move(net: DemandNet, by_lid: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float, float]:
+    """Move flows as long as the fullest channel gets less full; return the tables, and its load before and after."""
     load = _load(net, by_lid)
     before = least = float(load.max(initial=0.0))
     best, idle = by_lid.copy(), 0
-    step = max(1, BLOCK // max(fabric.first_adapter_port, 1))
+    step = max(1, BLOCK // max(int(net.offset[by_lid.shape[1]]), 1))
     for _ in range(ROUNDS):
         moves = 0
         for begin in range(0, len(net.lid), step):
@@ -191,14 +207,12 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
             idle += 1
         if not moves or idle == PATIENCE:
             break
-    if least >= before:
-        return replace(routed, why=f"{routed.why}; fullest link under the demand {before:,.4g}")
-    lft = frozen(best.T)
-    why = f"{routed.why}; fullest link under the demand {least:,.4g} instead of {before:,.4g}"
-    return replace(routed, tables=replace(tables, lft=lft), why=why)
+    return best, before, least
 
 
-def _net(fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position: NDArray[np.int32]) -> DemandNet:
+def _net(
+    fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position: NDArray[np.int32], *, rising: bool = True
+) -> DemandNet:
     """Return what the kernels need: the demand by switch of the source and by destination."""
     tables, n = routed.tables, fabric.n_switches
     rate = fabric.rate_gbps
@@ -220,6 +234,7 @@ def _net(fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position:
         node=fabric.port_node,
         peer=fabric.peer,
         position=frozen(position),
+        rising=rising,
         scale=frozen(scale),
         home=frozen(fabric.end_switch[ends][kept]),
         lid=frozen(tables.lid[ends][kept].astype(np.int32)),

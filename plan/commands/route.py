@@ -134,7 +134,10 @@ def route(
         tables = plan.routed[0].tables
         if tables.path_sl is not None:
             needed = plural(max(tables.sl2vl) + 1, "lane")
-            click.echo(f"{needed}: safe only if all hosts ask OpenSM for paths (opensm/README.md)")
+            click.echo(
+                f"{needed}: safe only if all applications ask OpenSM for paths, which has no setting that gives lanes "
+                "to those that do not (opensm/README.md)"
+            )
         click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
     if plan.refusals or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)

@@ -10,8 +10,8 @@
    slowing down anything else.
 4. The load of the fullest channels is reduced (`routing.kernels.relieve`), over detours if need be and worth it.
 
-Where the order bars shortest paths and more lanes are allowed, those of the engine `dfsssp` are taken instead if their
-fullest link is less full.
+Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
+their fullest link is less full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines import dfsssp
+from routing.engines import shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.kernels.legal import ChannelOrder
 from routing.kernels.relieve import relieve_peaks
@@ -112,12 +112,12 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
     if proof.stretch == 0:
         return tables
     try:
-        shortest = dfsssp.route(fabric, tables.lid, lanes=lanes)
+        others = shortest.route(fabric, tables.lid, lanes=lanes)
     except RoutingError:  # more lanes would be needed
         return tables
-    if prove(Routed(fabric, shortest)).load[inner].max() >= proof.load[inner].max():
+    if prove(Routed(fabric, others)).load[inner].max() >= proof.load[inner].max():
         return tables
-    return replace(shortest, engine=tables.engine)
+    return replace(others, engine=tables.engine)
 
 
 def _place(

@@ -117,6 +117,7 @@ BUILT_IN = (
     BuiltIn("fat-tree", "trees of any height by closed form; every shift of a whole tree is free of contention"),
     BuiltIn("zoned", "two-level fat-trees joined at their leaves; complete and free of loops on one lane"),
     BuiltIn("balanced", "any topology, evenly loaded; complete and free of loops on one lane", DATA_LANES),
+    BuiltIn("shortest", "any topology over shortest paths, evenly loaded, freed of credit loops by lanes", DATA_LANES),
     BuiltIn("minhop", "to compare with: shortest paths by count of destinations, as OpenSM does by default"),
     BuiltIn(
         "updn",
@@ -159,7 +160,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
         all route that take the fabric, judges their tables, and hands out the best (`routing.engines.choice`).
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
-        which is one for all but ``dfsssp``.
+        which is one for all but ``shortest`` and ``dfsssp``.
     lmc : int, optional
         LID mask control: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
         (`routing.multipath`). That of the fabric, or of its spec, when left out.
@@ -194,7 +195,10 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     if engine == "auto":
         from routing.engines.choice import choose  # compiled kernels, which the names of engines do not need
 
-        tables, why, candidates = choose(fabric, lambda name: ENGINES[name].route(fabric, lids, lanes=lanes or 1))
+        def tables_of(name: str, lanes: int) -> RoutingTables:
+            return ENGINES[name].route(fabric, lids, lanes=lanes)
+
+        tables, why, candidates = choose(fabric, tables_of, 1 if lmc and lanes is None else lanes)
     else:
         tables = find_engine(engine).route(fabric, lids, lanes=lanes)
     if lanes is not None:

@@ -2,7 +2,7 @@
 
 Safe are tables that deliver every pair that any of them delivers, without a credit loop on the lanes that they may
 take. Plain shortest paths often are not; they are judged all the same, as a yardstick: where they do better than what
-is handed out, the reason says so.
+is handed out, the reason says so, and on how many lanes they would be safe.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from routing.lanes.classes import DATA_LANES
+from routing.lanes.fit import break_loops
 from routing.proof import prove, role_name
 from routing.quality import Quality, measure
 from routing.routed import Candidate, Routed
@@ -30,6 +32,10 @@ PLAIN = ("minhop", "dfsssp")
 
 EQUAL = 0.005
 """Part of a figure by which another engine must be better to be named."""
+
+HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
+"""Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
+its figures is at most this share of theirs; and what bounds the search for lanes: two seconds."""
 
 MEASURED_FLOWS = 400_000
 """Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
@@ -90,7 +96,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def choose(
-    fabric: Fabric, tables_of: Callable[[str], RoutingTables]
+    fabric: Fabric, tables_of: Callable[[str, int], RoutingTables], lanes: int | None = None
 ) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
     """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
 
@@ -98,7 +104,9 @@ def choose(
     ----------
     fabric : Fabric
     tables_of : callable
-        Makes the tables of an engine by its name.
+        Makes the tables of an engine by its name, and by the data lanes that there are.
+    lanes : int, optional
+        Most data lanes that tables may need; when left out they get one, and are told what more would gain.
 
     Raises
     ------
@@ -106,7 +114,8 @@ def choose(
         When the engine that takes any fabric has a reason not to take this one.
     """
     with ThreadPoolExecutor(2) as pool:
-        tried = list(pool.map(lambda name: _try(fabric, name, tables_of), ENTRANTS))
+        entrants = (*ENTRANTS, "shortest") if (lanes or 1) > 1 else ENTRANTS
+        tried = list(pool.map(lambda name: _try(fabric, name, lambda: tables_of(name, lanes or 1)), entrants))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
     made = [(tables, row) for tables, row in tried if tables is not None]
     if not made:
@@ -114,17 +123,53 @@ def choose(
     least = min(row.missing for _, row in made)
     safe = [pair for pair in made if pair[1].missing == least and not pair[1].credit_loops] or made[:1]
     tables, best = max(safe, key=lambda pair: round(_mark(pair[1], [row for _, row in safe]), 3))
-    rows = tuple(row for _, row in tried)
-    return tables, _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least]), rows
+    rows = [row for _, row in tried]
+    why = _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least])
+    plain = [row for _, row in made if row.credit_loops and row.missing == least]
+    if lanes is None and (offer := _offer(fabric, lambda: tables_of("shortest", 1), best, plain)):
+        rows.append(offer)
+        differ = [
+            figure
+            for figure in FIGURES
+            if not 1 - EQUAL <= figure.share(offer, best) <= 1 / (1 - EQUAL)
+            and (figure.field != "role_load" or best.role_load != best.max_load)
+        ]
+        words = ", ".join(f"{figure.name} {figure.text(offer)} instead of {figure.text(best)}" for figure in differ)
+        why += f"; with --lanes {offer.lanes}, if every application asks OpenSM for its paths: {words}"
+    return tables, why, tuple(rows)
+
+
+def _offer(
+    fabric: Fabric, tables_of: Callable[[], RoutingTables], best: Candidate, plain: Sequence[Candidate]
+) -> Candidate | None:
+    """Return what shortest paths are worth on the lanes that they need; None where that is not worth an offer.
+
+    Where plain ones are nowhere better, whatever their loops, nothing is tried.
+    """
+    if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight >= 1 for row in plain):
+        return None
+    tables = tables_of()
+    row = _judge(fabric, "shortest", tables)
+    if row.missing or _mark(best, [best, row]) > WORTH * _mark(row, [best, row]):
+        return None
+    try:
+        needed = max(break_loops(fabric, tables, DATA_LANES, OFFER_STEPS).sl2vl) + 1
+    except RoutingError:  # more lanes than switches have, or a longer search than an offer is worth
+        return None
+    return replace(row, credit_loops=0, lanes=needed)
 
 
 def _try(
-    fabric: Fabric, name: str, tables_of: Callable[[str], RoutingTables]
+    fabric: Fabric, name: str, tables_of: Callable[[], RoutingTables]
 ) -> tuple[RoutingTables | None, Candidate]:
     try:
-        tables = tables_of(name)
+        tables = tables_of()
     except RoutingError as error:
         return None, Candidate(name, refusal=str(error))
+    return tables, _judge(fabric, name, tables)
+
+
+def _judge(fabric: Fabric, name: str, tables: RoutingTables) -> Candidate:
     routed = Routed(fabric, tables)
     proof = prove(routed)
     missing, loops = proof.missing - proof.disconnected, proof.credit_loops
@@ -134,7 +179,7 @@ def _try(
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
-    return tables, Candidate(
+    return Candidate(
         engine=name,
         missing=missing,
         credit_loops=loops,

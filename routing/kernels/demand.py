@@ -22,7 +22,9 @@ class DemandNet(NamedTuple):
     peer: Int32s
     """`peer` of the fabric."""
     position: Int32s
-    """(P,) place of each channel between switches in an order; paths may only rise. -1 for what no path may take."""
+    """(P,) place of each channel between switches in an order; -1 for what no path may take."""
+    rising: bool
+    """Whether paths may only rise in the order."""
     scale: Floats
     """(P,) the fastest rate over that of the channel."""
     home: Int32s
@@ -120,7 +122,7 @@ def move_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int,
                 continue
             best, taken = -1e-9 * load[onward[here]] ** 8, -1
             for channel in range(net.offset[here], net.offset[here + 1]):
-                if channel == onward[here] or net.position[channel] <= entered[here]:
+                if channel == onward[here] or (net.rising and net.position[channel] <= entered[here]):
                     continue
                 gain = _change(net, onward, depth, load, here, channel, home, flow[here])
                 if gain < best:
@@ -164,7 +166,9 @@ def _change(
     while switch != home:
         step = onward[switch]
         hops += 1
-        if depth[switch] < 0 or hops > depth[here] or switch == here or net.position[step] <= before:
+        if depth[switch] < 0 or hops > depth[here] or switch == here:
+            return np.inf
+        if net.rising and net.position[step] <= before:
             return np.inf
         before = net.position[step]
         total += _power(load[step], flow * net.scale[step])

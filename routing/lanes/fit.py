@@ -20,7 +20,7 @@ MOST_STEPS = 5_000_000_000
 a random graph, take 2,100,000,000 for 13 lanes."""
 
 
-def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
+def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int, most_steps: int = MOST_STEPS) -> RoutingTables:
     """Return the tables with the service level of each path, such that no lane has a credit loop.
 
     All adapters count as endpoints. Service level n travels on lane n.
@@ -31,6 +31,8 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
         Tables without forwarding loops.
     lanes : int
         Lanes that there are.
+    most_steps : int
+        Steps after which the search is given up.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
     )
     most = max(lanes, DATA_LANES)
     for needed in range(1, 1 + most):
-        if not _free_lane(paths, search, needed - 1):
+        if not _free_lane(paths, search, needed - 1, most_steps):
             raise RoutingError(
                 f"the search for lanes was given up after {search.tally[2]:,} steps: the paths of {tables.engine} need "
                 f"more than {needed} lanes to be free of credit loops, or a longer search; `balanced` needs one"
@@ -78,7 +80,7 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTab
     return replace(tables, path_sl=level.T, sl2vl=tuple(sl if sl < needed else 0 for sl in range(16)))
 
 
-def _free_lane(paths: LanePaths, search: Search, now: int) -> bool:
+def _free_lane(paths: LanePaths, search: Search, now: int, most_steps: int) -> bool:
     """Move paths off a lane until it has no credit loop; return whether that ended within bounds."""
     search.edge[:] = 0
     search.state[:] = 0
@@ -87,7 +89,7 @@ def _free_lane(paths: LanePaths, search: Search, now: int) -> bool:
     for begin in range(0, len(paths.lid), block):
         count_paths(paths, search, now, begin, min(begin + block, len(paths.lid)))
     while not move_paths(paths, search, now, EFFORT):
-        if search.tally[2] > MOST_STEPS:
+        if search.tally[2] > most_steps:
             return False
     return True
 

@@ -112,6 +112,6 @@ def test_the_manual_compares_engines_by_what_they_do(repository):
     assert len(rows) == 6
     for name, lanes, times in rows:
         (fabric,) = subnets(name)
-        one, many = (prove(routed(fabric, engine)) for engine in ("balanced", "dfsssp"))
+        one, many = (prove(routed(fabric, engine)) for engine in ("balanced", "shortest"))
         ratio = one.to_dict()["load"]["max"] / many.to_dict()["load"]["max"]
         assert (one.lanes, many.lanes, round(ratio, 1)) == (1, int(lanes), float(times)), name

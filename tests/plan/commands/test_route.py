@@ -210,7 +210,7 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
         status, told = route(capsys, path, "-o", out, "--engine", engine, "--lanes", lanes)
         assert (status, told["proof"]["credit_loops"], told["proof"]["lanes"]) == (0, 0, needs)
     assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp"]) == 0
-    assert "safe only if all hosts ask OpenSM" in capsys.readouterr().out
+    assert "safe only if all applications ask OpenSM" in capsys.readouterr().out
     assert run(["route", str(path), "-o", str(out), "--engine", "dfsssp", "--lanes", "1"]) == 1
     assert "--lanes 2 would do" in capsys.readouterr().err
 
