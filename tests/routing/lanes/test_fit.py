@@ -63,9 +63,8 @@ def test_a_search_that_is_interrupted_often_ends_as_one_that_is_not(case: Case, 
 def test_a_search_beyond_its_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     case = ring(12)
     monkeypatch.setattr(fit, "EFFORT", 10)
-    monkeypatch.setattr(fit, "MOST_STEPS", 20)
     with pytest.raises(RoutingError, match=r"given up after [\d,]+ steps: .* need more than 1 lanes"):
-        fit_lanes(case.fabric, case.tables, 8)
+        fit.break_loops(case.fabric, case.tables, 8, most_steps=20)
 
 
 def test_tables_that_lead_nowhere_do_not_keep_the_search_busy() -> None:
