@@ -159,9 +159,7 @@ def _offer(
     return replace(row, credit_loops=0, lanes=needed)
 
 
-def _try(
-    fabric: Fabric, name: str, tables_of: Callable[[], RoutingTables]
-) -> tuple[RoutingTables | None, Candidate]:
+def _try(fabric: Fabric, name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTables | None, Candidate]:
     try:
         tables = tables_of()
     except RoutingError as error:
