@@ -1,8 +1,9 @@
 """NetBox 4.6: device types as YAML; roles, racks, devices and cables as CSV for its bulk import.
 
-Columns as ``netbox/dcim/forms/bulk_import.py`` reads them. Import in the order of `ORDER`. A device gets the interfaces
-of its type. The cluster is a site of its own, which the ends of cables name too, since NetBox may hold a device of the
-same name in another site.
+Columns as ``netbox/dcim/forms/bulk_import.py`` reads them. A device gets the interfaces of its type. The cluster is a
+site of its own, which the ends of cables name too, since NetBox may hold a device of the same name in another site.
+NetBox refuses a file of which one row is there already. So what clusters share, makers, types and roles, is a file
+each; and racks stand in a location, since only there their names are unique to NetBox.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from topo import (
     panels,
 )
 
-ORDER = ("manufacturers.csv", "device-types/", "roles.csv", "sites.csv", "racks.csv", "devices.csv", "cables.csv")
+README = """\
+Import into NetBox (tried with 4.7), folder after folder and file after file, in this order: manufacturers/,
+device-types/, roles/, sites.csv, locations.csv, racks.csv, devices.csv, cables.csv. Without a floor plan there are no
+locations and racks.
+
+A file that NetBox refuses because it has the object already needs nothing: another cluster brought it, or an earlier
+import. Importing all of it a second time changes nothing.
+"""
+ROOM = "room"
 MANUFACTURER = "NVIDIA"
 SERVERS = "Server"
 COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
@@ -45,7 +54,11 @@ def netbox_files(
     devices = [host_devices(fabric) for fabric in fabrics]
     fronts = panels(fabrics, catalog)
     files = {
-        "manufacturers.csv": format_csv(("name", "slug"), [(name, _slug(name)) for name in (MANUFACTURER, SERVERS)]),
+        "README.md": README,
+        **{
+            f"manufacturers/{_slug(name)}.csv": format_csv(("name", "slug"), [(name, _slug(name))])
+            for name in (MANUFACTURER, SERVERS)
+        },
         "sites.csv": format_csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
     }
     types: dict[str, str] = {}
@@ -67,19 +80,22 @@ def netbox_files(
                 rack = layout.rack_name(int(layout.rack[device]))
                 # Chips of a frame are devices of no height, which NetBox puts in a rack and at no unit of it.
                 unit = "" if layout.devices[device].name != name else str(layout.unit[device])
-            rows[name] = (name, role.name.title(), maker, kind, "planned", site, rack, unit, "front" if unit else "")
+            room, face = ROOM if rack else "", "front" if unit else ""
+            rows[name] = (name, role.name.title(), maker, kind, "planned", site, room, rack, unit, face)
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
-    files["roles.csv"] = format_csv(
-        ("name", "slug", "color", "vm_role"),
-        [(role.name.title(), role.name.lower(), COLOURS.get(role, "607d8b"), "false") for role in roles],
-    )
+    for role in roles:
+        name = role.name.lower()
+        row = (name.title(), name, COLOURS.get(role, "607d8b"), "false")
+        files[f"roles/{name}.csv"] = format_csv(("name", "slug", "color", "vm_role"), [row])
     if layout is not None:
         racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
         height = str(layout.floor.rack_units)
+        files["locations.csv"] = format_csv(("site", "name", "slug", "status"), [(site, ROOM, ROOM, "planned")])
         files["racks.csv"] = format_csv(
-            ("site", "name", "status", "u_height", "width"), [(site, rack, "planned", height, "19") for rack in racks]
+            ("site", "location", "name", "status", "u_height", "width"),
+            [(site, ROOM, rack, "planned", height, "19") for rack in racks],
         )
-    head = ("name", "role", "manufacturer", "device_type", "status", "site", "rack", "position", "face")
+    head = ("name", "role", "manufacturer", "device_type", "status", "site", "location", "rack", "position", "face")
     files["devices.csv"] = format_csv(head, [rows[name] for name in sorted(rows)])
     files["cables.csv"] = _cables(fabrics, catalog, fronts, site, cablings)
     return files

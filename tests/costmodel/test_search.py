@@ -133,7 +133,7 @@ def test_every_loser_says_why() -> None:
     ("keys", "reason"),
     [
         ({"budget": {"switches": 2}}, "planned, 2 allowed"),
-        pytest.param({"budget": {"power": "90 kW"}}, "MW planned at maximum power", marks=pytest.mark.slow),
+        pytest.param({"budget": {"power": "90 kW"}}, "kW planned at maximum power", marks=pytest.mark.slow),
         pytest.param({"network_price": 5}, "units, 5 allowed", marks=pytest.mark.slow),
         pytest.param({"storage": "1 TB/s"}, "storage reaches 0.00 TB/s, 1.00 TB/s is needed", marks=pytest.mark.slow),
     ],

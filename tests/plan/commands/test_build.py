@@ -109,7 +109,7 @@ def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, caps
 
     error = capsys.readouterr().err
     assert "4 planned, 3 allowed" in error
-    assert "0.040 MW allowed" in error
+    assert "40.0 kW allowed" in error
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["holds"] is False
     assert run(["check", str(spec)]) == 1
     assert capsys.readouterr().err == error

@@ -1,0 +1,132 @@
+"""The export for NetBox, into a NetBox that holds another cluster already, and a second time.
+
+`Box` does what a real NetBox 4.7.3 did, into which the files of two clusters were imported twice: it takes a file whole
+or not at all; names are unique to a maker, a site or a location, and racks without a location may be there twice; a
+device gets the interfaces of its type; a unit of a rack and an interface take one thing each.
+"""
+
+import csv
+import io
+import random
+
+import pytest
+from ruamel.yaml import YAML
+
+import topo
+from plan.export.netbox import netbox_files
+
+ORDER = ("manufacturers/", "device-types/", "roles/", "sites.csv", "locations.csv", "racks.csv", "devices.csv",
+         "cables.csv")  # fmt: skip
+
+
+class RefusedError(Exception):
+    """NetBox does not take the file."""
+
+
+class Box:
+    """What is in a NetBox."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, dict[tuple, object]] = {}
+
+    def load(self, files: dict[str, str]) -> list[str]:
+        """Import files in order; return the names of those that are refused."""
+        refused = []
+        for part in ORDER:
+            for name in sorted(name for name in files if name.startswith(part)):
+                before = {table: dict(rows) for table, rows in self.held.items()}
+                try:
+                    self.take(part.strip("/").removesuffix(".csv"), files[name])
+                except RefusedError:
+                    self.held = before
+                    refused.append(name)
+        return refused
+
+    def take(self, table: str, text: str) -> None:
+        for row in [YAML(typ="safe").load(text)] if table == "device-types" else csv.DictReader(io.StringIO(text)):
+            getattr(self, table.replace("-", "_"))(row)
+
+    def add(self, table: str, *key: object, value: object = None) -> None:
+        rows = self.held.setdefault(table, {})
+        if key in rows:
+            raise RefusedError(table, key)
+        rows[key] = value
+
+    def has(self, table: str, *key: object) -> object:
+        if key not in self.held.get(table, {}):
+            raise RefusedError(table, key)
+        return self.held[table][key]
+
+    def manufacturers(self, row: dict) -> None:
+        self.add("manufacturers", row["name"])
+        self.add("manufacturer slugs", row["slug"])
+
+    def device_types(self, kind: dict) -> None:
+        self.has("manufacturers", kind["manufacturer"])
+        self.add("device types", kind["manufacturer"], kind["model"], value=kind)
+        self.add("type slugs", kind["manufacturer"], kind["slug"])
+
+    def roles(self, row: dict) -> None:
+        self.add("roles", row["name"])
+
+    def sites(self, row: dict) -> None:
+        self.add("sites", row["name"])
+        self.add("site slugs", row["slug"])
+
+    def locations(self, row: dict) -> None:
+        self.has("sites", row["site"])
+        self.add("locations", row["site"], row["name"])
+
+    def racks(self, row: dict) -> None:
+        self.has("locations", row["site"], row["location"])
+        self.add("racks", row["site"], row["location"], row["name"], value=int(row["u_height"]))
+
+    def devices(self, row: dict) -> None:
+        kind = self.has("device types", row["manufacturer"], row["device_type"])
+        self.has("roles", row["role"])
+        self.has("sites", row["site"])
+        self.add("devices", row["site"], row["name"])
+        if row["rack"]:
+            where = (row["site"], row["location"], row["rack"])
+            height = self.has("racks", *where)
+            for unit in range(int(row["position"]), int(row["position"]) + kind["u_height"]) if row["position"] else ():
+                assert unit <= height
+                self.add("units", *where, unit)
+        for interface in kind["interfaces"]:
+            self.add("interfaces", row["site"], row["name"], interface["name"])
+
+    def cables(self, row: dict) -> None:
+        for side in ("side_a", "side_b"):
+            end = (row[f"{side}_site"], row[f"{side}_device"], row[f"{side}_name"])
+            self.has("interfaces", *end)
+            self.add("ends of cables", *end)
+
+
+def exported(rng: random.Random, name: str) -> dict[str, str]:
+    """A small cluster drawn at random, some with storage, management and a floor."""
+    nodes = {"gpu": {"model": rng.choice(["dgx-h100", "dgx-b200", "hgx-h100"]), "count": rng.randint(1, 5)}}
+    if rng.random() < 0.5:
+        nodes["head"] = {"model": "management-ndr", "count": rng.randint(1, 2)}
+    spec = {"name": name, "nodes": nodes, "network": {"shape": "fat-tree", "switch": rng.choice(["QM9700", "QM9790"])}}
+    if rng.random() < 0.7:
+        spec["floor"] = {"rack_units": 48}
+    cluster = topo.parse(spec)
+    return netbox_files(cluster.fabrics, cluster.catalog, name, cluster.layout, cluster.cablings)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clusters_stand_beside_one_another_and_a_second_import_changes_nothing(seed: int) -> None:
+    rng, box = random.Random(seed), Box()
+    first, second = exported(rng, "one"), exported(rng, "two")
+    assert box.load(first) == []
+    shared = ("manufacturers/", "device-types/", "roles/")
+    assert all(name.startswith(shared) for name in box.load(second))
+    for files, site in ((first, "one"), (second, "two")):
+        rows = list(csv.DictReader(io.StringIO(files["devices.csv"])))
+        assert sum(key[0] == site for key in box.held["devices"]) == len(rows)
+        ends = sum(key[0] == site for key in box.held["ends of cables"])
+        assert ends == 2 * len(files["cables.csv"].splitlines()) - 2
+    before = {table: dict(rows) for table, rows in box.held.items()}
+    for files in (first, second, first):
+        assert sorted(box.load(files)) == sorted(name for name in files if name != "README.md")
+    assert box.held == before
