@@ -87,15 +87,14 @@ SUBJECTS = {
         ("tests/costmodel/test_capacity.py",),
         (
             M("the faster end of a link decides", "fabric.links].min(axis=1)", "fabric.links].max(axis=1)"),
-            M("the odd node of a job receives", "hosts[(len(hosts) + 1) // 2 :]", "hosts[len(hosts) // 2 :]"),
-            M("the last job is left out", "len(hosts) - job + 1, job)", "len(hosts) - job, job)"),
-            M("the best of the jobs counts", "return min(_halves(", "return max(_halves("),
-            M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
             M(
-                "ports without a cable could send",
-                "nodes[fabric.port_node] & (fabric.peer >= 0)",
-                "nodes[fabric.port_node]",
+                "the odd node of a job receives",
+                "total // 2 - inside, total // 2",
+                "total // 2 - inside, -(-total // 2)",
             ),
+            M("the best of the jobs counts", "share.share < worst.share", "share.share > worst.share"),
+            M("switches without adapters take a side at random", "np.minimum(up, dense", "np.maximum(up, dense"),
+            M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
         ),
     ),
     "shapes": Subject(

@@ -1,16 +1,44 @@
-"""What a network could carry at best, whatever its routing: the maximum flow from some servers to others."""
+"""What a network could carry at best, whatever its routing: maximum flows, and the worst way to halve a job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from costmodel.task import JOBS, job_windows
 from topo.fabric import Fabric, Kind, Role
-from topo.flow import max_flow_gbps
+from topo.flow import STEPS_PER_GBPS, max_flow_gbps
 
-JOBS = 32
+MOST_TRIED = 15
+"""Switches of which every set is tried, so that the worst cut is exact."""
+TINY = 1e-6
+"""Gb/s that are no difference."""
+MOST_SPECTRAL = 800
+"""Switches of which eigenvectors are computed."""
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Share of its rate at which one half of a job can send to the other, the halves chosen as badly as may be.
+
+    Examples
+    --------
+    >>> print(Bisection(0.5, exact=True), Bisection(0.5, exact=False), sep=", ")
+    50.0%, at most 50.0%
+    """
+
+    share: float
+    exact: bool
+    """Whether no way to halve it is worse; otherwise the share is the least of those that were tried: a bound."""
+
+    def __str__(self) -> str:
+        return f"{'' if self.exact else 'at most '}{self.share:.1%}"
 
 
 def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool_]) -> float:
@@ -27,11 +55,22 @@ def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool
     return max_flow_gbps(links, rate, out * sources, out * sinks)
 
 
-def bisection(fabrics: Sequence[Fabric], job: int | None = None, *, with_storage: bool = False) -> float:
-    """Share of their full rate at which the first half of a job can send to its second half, all at once.
+def bisection(
+    fabrics: Sequence[Fabric],
+    job: int | None = None,
+    *,
+    with_storage: bool = False,
+    alone: bool = False,
+    tries: int = 8,
+    enough: float = 0.0,
+) -> Bisection:
+    """Share of its full rate at which one half of each job can send to the other, all at once, however it is halved.
 
-    Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, in which they hang side by side; the
-    worst of the jobs counts (of many, `JOBS` that are spread evenly). A job of one node has 1.
+    Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, in which they hang side by side. In
+    each subnet the adapters of each job, and of the storage, are halved so that the maximum flow from the halves to the
+    others is least, which is a minimum balanced cut. On small subnets it is exact, since all sets of switches are
+    tried; on larger ones it is the least that a descent from many halves finds: an upper bound. A job of one node has
+    1.
 
     Parameters
     ----------
@@ -40,38 +79,41 @@ def bisection(fabrics: Sequence[Fabric], job: int | None = None, *, with_storage
     job : int, optional
         Nodes of a job; all compute nodes when left out.
     with_storage : bool
-        Whether the storage adapters in the zones of the job send and receive too, half of them with each half.
+        Whether the storage adapters in the zones of the jobs send and receive too.
+    alone : bool
+        Whether each job is taken alone, and the worst counts (of many, `JOBS` that are spread evenly).
+    tries : int
+        Descents from halves at random, beside those from halves that are often bad.
+    enough : float
+        Share below which nobody asks how bad it is: the first such cut is returned.
 
     Examples
     --------
     >>> import costmodel, topo
-    >>> cluster = topo.preset("fire-flyer-2")
-    >>> costmodel.bisection(cluster.fabrics, 600), round(costmodel.bisection(cluster.fabrics), 4)
-    (1.0, 0.0333)
+    >>> print(costmodel.bisection(topo.preset("lab-20").fabrics))
+    100.0%
+    >>> print(costmodel.bisection(topo.preset("fire-flyer-2").fabrics))
+    at most 3.3%
     """
     hosts = _hosts(fabrics, Role.COMPUTE)
-    storage = _hosts(fabrics, Role.STORAGE) if with_storage else []
-    job = min(job or len(hosts), len(hosts))
-    if job < 2:
-        return 1.0
-    starts = np.arange(0, len(hosts) - job + 1, job)
-    chosen = starts[np.unique(np.linspace(0, len(starts) - 1, min(len(starts), JOBS)).astype(int))]
-    return min(_halves(fabrics, hosts[start : start + job], storage) for start in chosen.tolist())
-
-
-def _halves(fabrics: Sequence[Fabric], hosts: Sequence[str], storage: Sequence[str]) -> float:
-    carried = sent = 0.0
-    for fabric in fabrics:
-        zones = np.unique(fabric.zone[_adapters(fabric, set(hosts))])
-        here = np.isin(fabric.zone, zones)
-        reached = {fabric.hosts[host] for host in fabric.host[here & (fabric.role == Role.STORAGE)].tolist()}
-        beside = [name for name in storage if name in reached]
-        first = set(hosts[: len(hosts) // 2]) | set(beside[: len(beside) // 2])
-        second = set(hosts[(len(hosts) + 1) // 2 :]) | set(beside[(len(beside) + 1) // 2 :])
-        senders = _adapters(fabric, first) & here
-        carried += flow_gbps(fabric, senders, _adapters(fabric, second) & here)
-        sent += _injection(fabric, senders)
-    return carried / sent if sent else 1.0
+    windows = job_windows(len(hosts), job or len(hosts))
+    if alone and len(windows) > JOBS:
+        windows = windows[np.linspace(0, len(windows) - 1, JOBS).astype(int)]
+    rank = {host: number for number, host in enumerate(hosts)}
+    subnets = [_Subnet(fabric, rank) for fabric in fabrics]
+    worst = Bisection(1.0, exact=True)
+    for at_once in np.split(windows, len(windows)) if alone and len(windows) else [windows]:
+        carried = sent = 0.0
+        exact = True
+        for subnet in subnets:
+            found = subnet.worst(subnet.jobs(at_once, with_storage=with_storage), tries, enough)
+            carried, sent, exact = carried + found[0], sent + found[1], exact and found[2]
+        if sent:
+            share = Bisection(carried / sent, exact)
+            worst = share if worst.share == 1 or share.share < worst.share else worst
+        if worst.share < enough:
+            break
+    return worst
 
 
 def storage_gbps(fabrics: Sequence[Fabric]) -> float:
@@ -87,6 +129,147 @@ def storage_gbps(fabrics: Sequence[Fabric]) -> float:
     return sum(flow_gbps(fabric, _adapters(fabric, storage), _adapters(fabric, compute)) for fabric in fabrics)
 
 
+class _Subnet:
+    """A subnet as its switches, the capacities between them, and the adapters that hang on them."""
+
+    def __init__(self, fabric: Fabric, rank: dict[str, int]) -> None:
+        self.n = n = fabric.n_switches
+        rate = fabric.rate_gbps[fabric.links].min(axis=1)
+        ends = np.sort(fabric.port_node[fabric.links], axis=1)
+        inner = (ends[:, 1] < n) & (ends[:, 0] != ends[:, 1])
+        pairs, where = np.unique(ends[inner, 0].astype(np.int64) * n + ends[inner, 1], return_inverse=True)
+        self.a, self.b = pairs // n, pairs % n
+        self.gbps = np.bincount(where, rate[inner], len(pairs))
+        hung = (ends[:, 0] < n) & (fabric.kind[ends[:, 1]] == Kind.HCA) & (fabric.host[ends[:, 1]] >= 0)
+        nodes = ends[hung, 1]
+        order = np.argsort(ends[hung, 0], kind="stable")
+        self.leaf, self.rate = ends[hung, 0][order], rate[hung][order]
+        self.zone, self.role = fabric.zone[nodes][order], fabric.role[nodes][order]
+        if not fabric.arrangement.startswith("levels"):
+            self.zone = np.zeros_like(self.zone)  # groups and sides, which share their storage
+        self.rank = np.array([rank.get(host, -1) for host in fabric.hosts], np.int64)[fabric.host[nodes]][order]
+
+    def jobs(self, windows: NDArray[np.int64], *, with_storage: bool) -> NDArray[np.int64]:
+        """Return the job of each adapter, -1 where it has none; storage is one more job in each zone that has some."""
+        job = np.searchsorted(windows[:, 0], self.rank, "right") - 1
+        job[(self.rank < 0) | (self.rank >= np.append(windows[:, 1], 0)[job])] = -1
+        if with_storage:
+            beside = (self.role == Role.STORAGE) & np.isin(self.zone, np.unique(self.zone[job >= 0]))
+            job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
+        return np.asarray(job)
+
+    def worst(self, job: NDArray[np.int64], tries: int, enough: float) -> tuple[float, float, bool]:
+        """Return what the worst halves can send, what they would, and whether no others are worse."""
+        members = np.flatnonzero(job >= 0)
+        leaf, rate = self.leaf[members], self.rate[members]
+        _, mine = np.unique(job[members], return_inverse=True)
+        if len(members) < 2 or np.bincount(mine).max() < 2:
+            return 0.0, 0.0, True
+        if len(self.tried) <= MOST_TRIED and rate.min() == rate.max():
+            hosts = np.zeros((mine.max() + 1, self.n), np.int64)
+            np.add.at(hosts, (mine, leaf), 1)
+            return self._least_cut(hosts, float(rate[0])), float((hosts.sum(axis=1) // 2 * rate[0]).sum()), True
+        best, side = (np.inf, 1.0), np.zeros(self.n, bool)
+        for key in self._starts(leaf, tries):
+            found, cut = self._descend(leaf, rate, mine, key)
+            if found[0] / found[1] < best[0] / best[1]:
+                best, side = found, cut
+            if best[0] / best[1] < enough:
+                return *best, False
+        draw = np.random.default_rng(1)
+        for _ in range(tries):  # from near the worst
+            key = np.where(draw.random(self.n) < 0.1, draw.random(self.n), ~side * 1.0)
+            found, cut = self._descend(leaf, rate, mine, key)
+            if found[0] / found[1] < best[0] / best[1]:
+                best, side = found, cut
+        return *best, False
+
+    @cached_property
+    def tried(self) -> NDArray[np.intp]:
+        """Switches on either side of a cut; each of the others has neighbours among these alone, and no adapters."""
+        other = np.bincount(self.leaf, minlength=self.n) == 0
+        for a, b in zip(self.a.tolist(), self.b.tolist(), strict=True):
+            if other[a] and other[b]:
+                other[b] = False
+        return np.flatnonzero(~other)
+
+    def _least_cut(self, hosts: NDArray[np.int64], rate: float) -> float:
+        """Try every set of switches: its links out, and the adapters of each half on the side of the other.
+
+        ``hosts`` are (jobs, switches) the adapters of each job on each switch.
+        """
+        tried = self.tried
+        dense = np.zeros((self.n, self.n))
+        dense[self.a, self.b] = dense[self.b, self.a] = self.gbps
+        others = np.setdiff1d(np.arange(self.n), tried)
+        sets = (np.arange(1 << max(len(tried) - 1, 0))[:, None] >> np.arange(len(tried)) & 1).astype(np.float64)
+        among = dense[np.ix_(tried, tried)]
+        cut = sets @ among.sum(axis=1) - ((sets @ among) * sets).sum(axis=1)
+        up = sets @ dense[np.ix_(tried, others)]
+        cut += np.minimum(up, dense[tried][:, others].sum(axis=0) - up).sum(axis=1)
+        for mine in hosts:
+            inside, total = sets @ mine[tried], int(mine.sum())
+            cut += rate * np.maximum(0, np.maximum(total // 2 - inside, total // 2 - (total - inside)))
+        return float(cut.min())
+
+    def _starts(self, leaf: NDArray[np.intp], tries: int) -> Iterator[NDArray[np.float64]]:
+        """Yield keys of switches; the half with the lower ones is a place to start from."""
+        yield np.arange(self.n, dtype=np.float64)
+        yield -np.bincount(leaf, minlength=self.n).astype(np.float64)
+        yield from self._eigenvectors
+        draw = np.random.default_rng(0)
+        yield from (draw.random(self.n) for _ in range(tries))
+
+    @cached_property
+    def _eigenvectors(self) -> list[NDArray[np.float64]]:
+        """Second to fourth eigenvector of the Laplacian: where a graph is narrow (Fiedler 1973)."""
+        if not 3 < self.n <= MOST_SPECTRAL:
+            return []
+        laplacian = np.zeros((self.n, self.n))
+        laplacian[self.a, self.b] = laplacian[self.b, self.a] = -self.gbps
+        np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
+        return list(np.linalg.eigh(laplacian)[1].T[1:4])
+
+    def _descend(
+        self, leaf: NDArray[np.intp], rate: NDArray[np.float64], job: NDArray[np.int64], key: NDArray[np.float64]
+    ) -> tuple[tuple[float, float], NDArray[np.bool_]]:
+        """Take the least cut between two halves, then the halves that fit the cut best, while that makes it less.
+
+        ``key`` orders switches; the adapters on those with low ones are a job's first half to begin with.
+        """
+        order = np.lexsort((key[leaf], job))
+        total = np.bincount(job, rate)
+        before = (np.cumsum(total) - total)[job[order]]
+        total = total[job[order]]
+        best, side = (np.inf, 1.0), np.zeros(self.n, bool)
+        while True:
+            far = np.cumsum(rate[order]) - before
+            first, second = order[far <= total / 2 + TINY], order[far - rate[order] >= total / 2 - TINY]
+            sends, receives = (np.bincount(leaf[half], rate[half], self.n).astype(float) for half in (first, second))
+            carried, cut = self._cut(sends, receives)
+            sent = float(min(sends.sum(), receives.sum()))
+            if not sent or carried / sent >= best[0] / best[1]:
+                return best if sent else (0.0, 1.0), side
+            best, side = (carried, sent), cut
+            order = order[np.lexsort((~side[leaf[order]], job[order]))]
+
+    def _cut(self, sends: NDArray[np.float64], receives: NDArray[np.float64]) -> tuple[float, NDArray[np.bool_]]:
+        """Return the maximum flow between switches, and the side of its minimum cut on which the senders are."""
+        every, (source, sink) = np.arange(self.n), (self.n, self.n + 1)
+        from_node = np.concatenate([self.a, self.b, np.full(self.n, source), every])
+        to_node = np.concatenate([self.b, self.a, every, np.full(self.n, sink)])
+        gbps = np.concatenate([self.gbps, self.gbps, sends, receives])
+        steps = np.rint(gbps * STEPS_PER_GBPS).astype(np.int32)
+        graph = coo_array((steps, (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
+        flow = maximum_flow(graph, source, sink)
+        left = graph - flow.flow
+        left.data = np.maximum(left.data, 0)
+        left.eliminate_zeros()
+        side = np.zeros(sink + 1, bool)
+        side[breadth_first_order(left, source, return_predecessors=False)] = True
+        return flow.flow_value / STEPS_PER_GBPS, side[: self.n]
+
+
 def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:
     """Names of the servers of a role, in order."""
     named = (fabric.hosts[fabric.host[node]] for fabric in fabrics for node in np.flatnonzero(fabric.role == role))
@@ -97,8 +280,3 @@ def _adapters(fabric: Fabric, hosts: set[str]) -> NDArray[np.bool_]:
     """(N,) bool: adapters of the servers."""
     wanted = np.array([host in hosts for host in fabric.hosts] + [False], bool)
     return np.asarray(wanted[fabric.host] & (fabric.kind == Kind.HCA))
-
-
-def _injection(fabric: Fabric, nodes: NDArray[np.bool_]) -> float:
-    """Rate of all plugged ports of some nodes, in Gb/s."""
-    return float(fabric.rate_gbps[nodes[fabric.port_node] & (fabric.peer >= 0)].sum())

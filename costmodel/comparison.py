@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.bills import Bill, bill
-from costmodel.capacity import bisection
+from costmodel.capacity import Bisection, bisection
 from costmodel.parts import columns
 from costmodel.power import Power
 from costmodel.price import Cost
@@ -29,7 +29,7 @@ class Compared:
     ports: PortUse
     cost: Cost
     power: Power
-    bisection: float
+    bisection: Bisection
     """Share of their rate at which one half of all compute nodes can send to the other, whatever the routing."""
     largest: Loss | None
     """The failure of a switch that takes the most."""
@@ -47,7 +47,8 @@ class Compared:
             "ports": self.ports.to_dict(),
             "cost": self.cost.to_dict(),
             "power": self.power.to_dict(),
-            "bisection": self.bisection,
+            "bisection": self.bisection.share,
+            "bisection_exact": self.bisection.exact,
             "largest_failure": self.largest and str(self.largest),
         }
 
@@ -133,5 +134,5 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
     yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
     yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
-    yield "bisection", f"{system.bisection:.1%}"
+    yield "bisection", str(system.bisection)
     yield "largest failure", str(system.largest or "none")

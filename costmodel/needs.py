@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.fabric import Role
+from topo.cluster import catalog_folders
+from topo.errors import Finding, SpecError, did_you_mean
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.hardware.models import Price, PricePoint, Source
+from topo.hardware.speeds import parse_link_speed
 from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, spelled
 from topo.schema.cluster import Budget, NodeGroup
 from topo.schema.units import GigabitsPerSecond
 from topo.schema.validation import validate
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+FamilyName = Literal[
+    "fat-tree", "planes", "zones", "rail", "hyperx", "torus", "dragonfly", "dragonfly+", "slim-fly", "bigraph"
+]
 
 
 class Job(SpecModel):
-    """The largest job that must get its full share of the network."""
+    """The jobs that must get their full share of the network: as many of this size as there is room for."""
 
     nodes: Annotated[int, Field(ge=1, le=49_151)]
     """Compute nodes of the job, placed side by side."""
     bisection: Share = 1.0
     """Share of its full rate at which one half of the job must be able to send to the other; 1.0 is non-blocking."""
     with_storage: bool = True
-    """Whether the storage nodes beside it must be able to do the same at the same time."""
+    """Whether the storage nodes beside them must be able to do the same at the same time."""
+    alone: bool = False
+    """Whether a job gets its share while the others are silent; otherwise all get theirs at the same time."""
 
 
 class Needs(SpecModel):
@@ -37,6 +46,8 @@ class Needs(SpecModel):
 
     name: Name
     """Name of the cluster, and of the design that is found."""
+    catalog: str | None = None
+    """Folder with catalog tables of your own, or one table such as ``prices.csv``, relative to this file."""
     nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
     """Groups of servers, as in a cluster's spec."""
     job: Job
@@ -51,38 +62,25 @@ class Needs(SpecModel):
     """Whether every server that is not on it must stay connected to all others when any one switch fails."""
     switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]
     """Models of switches to choose from."""
+    families: Annotated[tuple[FamilyName, ...], Field(max_length=12, strict=False)] = ()
+    """Families of designs to choose from, as ``network.shape`` of a spec names them; all that the search knows when
+    left out."""
     currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
     """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
+    quotes: Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)] = Field(
+        default_factory=dict
+    )
+    """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
+    catalog's."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """The most that switches and cables may cost, in that currency."""
     budget: Budget = Budget()
     """What the plan may take at most."""
 
 
-@dataclass(frozen=True)
-class Servers:
-    """A group of servers as the network sees it."""
-
-    group: str
-    count: int
-    """With those that growth brings."""
-    adapters: int
-    """Of each server."""
-
-
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
     """Return a group with the servers that growth brings."""
     return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
-
-
-def servers_of(needs: Needs, catalog: Catalog, role: Role | None = None) -> list[Servers]:
-    """List the groups of servers of a role, or all."""
-    found = []
-    for name, group in needs.nodes.items():
-        model = catalog.node(group.model)
-        if role is None or (group.role or model.role) == role:
-            found.append(Servers(name, grown(group, needs.growth).count, model.adapters))
-    return found
 
 
 def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
@@ -108,9 +106,10 @@ def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
     (600, ('QM8700',))
     """
     shipped = isinstance(path, str) and Path(path).suffix == ""
-    return validate_needs(
-        read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path)), catalog or load_catalog()
-    )
+    document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path))
+    folders = catalog_folders(document, Path(path).parent)
+    needs = validate_needs(document, catalog or load_catalog(folders))
+    return needs.model_copy(update={"catalog": str(folders[0].resolve())}) if folders else needs
 
 
 def validate_needs(document: Document, catalog: Catalog) -> Needs:
@@ -122,4 +121,35 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
         With every finding, at its line and column.
     """
     context: Mapping[str, list[str]] = {"switch": list(catalog.switches), "node model": list(catalog.nodes)}
-    return validate(Needs, document, context)
+    needs = validate(Needs, document, context)
+    known = {*catalog.switches, *catalog.cables, *catalog.hcas, *catalog.nodes}
+    faults = [
+        Finding(
+            document.where("quotes", name),
+            f'"{name[:60]}"',
+            "a model of the catalog, or a cable by its speed, such as 4xHDR",
+            did_you_mean(name, known),
+        )
+        for name in needs.quotes
+        if name not in known and not _is_speed(name)
+    ]
+    if faults:
+        raise SpecError(faults)
+    return needs
+
+
+def quoted(needs: Needs, catalog: Catalog) -> Catalog:
+    """Return the catalog with the prices that the needs quote."""
+    source = Source("quoted in the needs", "", "own", needs.name)
+    prices = {
+        name: {**catalog.prices.get(name, {}), needs.currency: Price(needs.currency, (PricePoint(p, p, "", source),))}
+        for name, p in needs.quotes.items()
+    }
+    return replace(catalog, prices=MappingProxyType({**catalog.prices, **prices}))
+
+
+def _is_speed(name: str) -> bool:
+    try:
+        return str(parse_link_speed(name)) == name
+    except ValueError:
+        return False

@@ -1,26 +1,30 @@
-"""The search for the cheapest network that meets given needs.
+"""The search for the cheapest network that meets given needs, with the proof that none is cheaper.
 
-Every design of `costmodel.families` is compiled as `plan build` would, priced by the same bill, and measured by maximum
-flows, which no routing can exceed. So nothing here knows a formula of a topology, and a design that wins also builds.
-`least_price` bounds how far the winner is from what could be had at all.
+Best-first branch and bound over all families (Land and Doig 1960): the cheapest node of `costmodel.families` is taken
+from a heap, and what follows from it is put back. A design that comes first is compiled as `plan build` would, priced
+by the same bill, and measured by the worst cut. The first that holds is the cheapest of all, since every other costs as
+much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from math import ceil, gcd, inf
+from functools import partial
+from math import inf
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from costmodel.bills import make_bill
-from costmodel.capacity import bisection, storage_gbps
-from costmodel.families import AnyShape, finer_trees, landmarks, out_of_reach
-from costmodel.needs import Needs, grown, servers_of
+from costmodel.capacity import Bisection, bisection, storage_gbps
+from costmodel.families import openings
+from costmodel.needs import Needs
 from costmodel.owning import check_budget
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
+from costmodel.task import ROUNDING, Task
 from topo.cluster import Cluster
 from topo.errors import DesignError, plural
 from topo.fabric import Fabric, Role
@@ -28,16 +32,17 @@ from topo.hardware.catalog import Catalog, load_catalog
 from topo.losses import find_parting_switch
 from topo.reach import Reach
 from topo.schema.cluster import ClusterSpec
-from topo.shapes.fat_tree import FatTree
-from topo.shapes.zones import Zones
+from topo.shapes.base import ShapeModel
 from topo.sums import Check, Sum, Verdict, sums_to_dict
 from topo.table import Shown, Table
 
 Step = Callable[[str], None]
-ROUNDING = 1e-9
-"""Shares are quotients of whole numbers: less than this is no difference."""
-MOST_FINER = 100
-"""Finer trees that are compiled at most, the cheapest that no bound rules out."""
+FEW, MANY = 1, 16
+"""Descents to a worst cut: of any design, and of one that may be the winner."""
+SHOWN = 8
+"""Designs that miss a need and are shown to a person."""
+MOST_UNDECIDED = 4
+"""Designs of which nobody can tell whether they meet the needs, before the search asks for what is unknown."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +57,22 @@ class Design:
     """Switches, cables and optics."""
     power_w: Sum
     """Of the network, typically."""
-    job_bisection: float
-    bisection: float
+    job_bisection: Bisection
+    bisection: Bisection
     """Of all compute nodes."""
     storage_gbps: float
     checks: tuple[Check, ...]
     """Each need, and whether the design meets it."""
 
     @property
-    def price(self) -> float | None:
-        """Middle of the range of its cost; None where a part has no price."""
-        return self.cost.middle
+    def price(self) -> float:
+        """Middle of the range of its cost, of what is known of it."""
+        return 0.0 if self.cost.known is None else self.cost.known.middle
 
     @property
     def verdict(self) -> Verdict:
         """Whether it meets all needs; cannot tell where a figure that a need limits is unknown."""
         return Verdict.all_of(check.verdict for check in self.checks)
-
-    @property
-    def meets_needs(self) -> bool:
-        """Whether it is known to meet all needs."""
-        return self.verdict is Verdict.HOLDS
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -83,119 +83,123 @@ class Design:
             if check.verdict is not Verdict.HOLDS
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, with the spec."""
+        figures = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cost"}
+        cuts = {name: figures[name].share for name in ("job_bisection", "bisection")}
+        return {
+            **figures,
+            **cuts,
+            "exact": self.job_bisection.exact and self.bisection.exact,
+            "spec": self.spec.model_dump(mode="json", exclude_unset=True),
+            **sums_to_dict({"price": self.cost, "power_w": self.power_w}),
+            "checks": [check.to_dict() for check in self.checks],
+            "verdict": str(self.verdict),
+            "reasons": list(self.reasons),
+        }
+
 
 @dataclass(frozen=True)
 class Search(Shown):
-    """All designs that were tried."""
+    """What was found, and the certificate that nothing is cheaper."""
 
     needs: Needs
-    designs: tuple[Design, ...]
-    """Those that compile, cheapest first; of equal price, fewest switches and watts first."""
-    refused: Mapping[str, str]
-    """By name, why the others cannot be built, or miss a need by a bound that takes no compiling."""
-    bound: float | None
-    """What no network of these families and switches can undercut; None where a switch has no price."""
+    winner: Design | None
+    """The cheapest design that is known to meet all needs."""
+    bound: float
+    """No design of the families costs less and meets the needs."""
+    looked_at: int
+    """Nodes of the search tree that were taken: choices of parameters, alone or in rows."""
+    tried: tuple[Design, ...]
+    """Designs that were compiled and missed a need, in the order of price."""
+    refused: tuple[str, ...]
+    """Why designs did not compile, although their parts add up."""
+    unpriced: tuple[str, ...]
+    """Parts without a price; designs are compared in what is known."""
+    ended: str = ""
+    """Why the search ended before the winner was proven; nothing where it was."""
 
     @property
-    def able(self) -> tuple[Design, ...]:
-        """Designs that meet all needs and have a price, cheapest first."""
-        return tuple(design for design in self.designs if design.meets_needs and design.price is not None)
+    def proven(self) -> bool:
+        """Whether the winner is known to be the cheapest."""
+        return not self.unpriced and self.winner is not None and self.bound >= self.winner.price * (1 - ROUNDING)
 
     @property
     def undecided(self) -> tuple[Design, ...]:
-        """Designs that may meet all needs and cost the least, as far as anybody can tell."""
-        most = inf if self.winner is None or self.winner.price is None else self.winner.price
-        return tuple(
-            design
-            for design in self.designs
-            if (design.verdict is Verdict.CANNOT_TELL or (design.meets_needs and design.price is None))
-            and (design.cost.known is None or design.cost.known.low < most)
-        )
+        """Designs that may meet all needs, as far as anybody can tell."""
+        return tuple(design for design in self.tried if design.verdict is Verdict.CANNOT_TELL)
 
     @property
     def verdict(self) -> Verdict:
         """Whether a design meets the needs; cannot tell where none is known to, and one may."""
         if self.winner is not None:
             return Verdict.HOLDS
-        return Verdict.CANNOT_TELL if self.undecided else Verdict.EXCEEDED
+        return Verdict.CANNOT_TELL if self.undecided or self.ended else Verdict.EXCEEDED
 
     @property
-    def winner(self) -> Design | None:
-        """The cheapest design that meets all needs."""
-        return next(iter(self.able), None)
+    def certificate(self) -> str:
+        """What is proven, in a sentence."""
+        unit = self.needs.currency
+        end = f" (ended: {self.ended})" if self.ended else ""
+        work = f"{self.looked_at:,} excluded by bound, {len(self.tried) + len(self.refused):,} by trial{end}"
+        if self.winner is None:
+            return (
+                f"no design of these families meets the needs at less than {self.bound:,.0f} {unit}; {work}"
+                if (self.bound < inf)
+                else f"no design of these families meets the needs; {work}"
+            )
+        return f"{self.winner.cost} {unit}; no design of these families costs less than {self.bound:,.0f}; {work}"
 
-    @property
-    def front(self) -> tuple[Design, ...]:
-        """Designs that meet all needs, and that no other beats in price, power and bisection, cheapest first."""
-        return tuple(design for design in self.able if not any(_beats(other, design) for other in self.able))
-
-    def why_not(self, design: Design) -> str:
-        """Say why a design did not win."""
-        winner = self.winner
-        if design is winner:
-            return ""
-        if design.reasons:
-            return "; ".join(design.reasons)
-        if design.price is None or winner is None or winner.price is None:
-            return f"a part of it has no price in {self.needs.currency}"
-        more = design.price - winner.price
-        if more > 0:
-            return f"{more:,.0f} {self.needs.currency} more expensive ({design.price / winner.price - 1:.0%})"
-        watts, least = design.power_w.middle, winner.power_w.middle
-        more_w = "an unknown difference in power" if watts is None or least is None else f"{watts - least:+,.0f} W"
-        return f"as expensive, with {design.switches - winner.switches:+d} switches and {more_w}"
+    def _brief(self) -> str:
+        return self.certificate
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all designs as plain values."""
-
-        def row(design: Design) -> dict[str, Any]:
-            figures = {item.name: getattr(design, item.name) for item in fields(design) if item.name != "cost"}
-            return {
-                **figures,
-                "spec": design.spec.model_dump(mode="json", exclude_unset=True),
-                **sums_to_dict({"price": design.cost, "power_w": design.power_w}),
-                "checks": [check.to_dict() for check in design.checks],
-                "verdict": str(design.verdict),
-                "why_not": self.why_not(design),
-            }
-
+        """Return what was found as plain values."""
         return {
-            "winner": self.winner and row(self.winner),
+            "winner": self.winner and self.winner.to_dict(),
             "verdict": str(self.verdict),
-            "undecided": [design.name for design in self.undecided],
-            "front": [design.name for design in self.front],
-            "bound": self.bound,
+            "certificate": self.certificate,
+            "proven": self.proven,
+            "bound": None if self.bound == inf else self.bound,
+            "looked_at": self.looked_at,
+            "ended": self.ended,
             "currency": self.needs.currency,
-            "designs": [row(design) for design in self.designs],
-            "refused": dict(self.refused),
+            "unpriced": list(self.unpriced),
+            "tried": [design.to_dict() for design in self.tried],
+            "refused": list(self.refused),
         }
 
     @property
     def table(self) -> Table:
-        """The designs that meet all needs as a table; a star marks those on the front."""
-        names = ("design", "price", "switches", "network power", "bisection", "why not")
-        front = self.front
-        digits = {"bisection": ".1%"}
+        """The winner, and the dearest of the designs that are cheaper and miss a need."""
+        names = ("design", "price", "switches", "network power", "bisection of a job", "bisection", "why not")
         rows = (
             (
-                design.name + (" *" if design in front else ""),
-                str(design.cost),
-                design.switches,
-                str(design.power_w),
-                design.bisection,
-                self.why_not(design) or "the cheapest",
+                d.name,
+                str(d.cost),
+                d.switches,
+                str(d.power_w),
+                str(d.job_bisection),
+                str(d.bisection),
+                "; ".join(d.reasons),
             )
-            for design in self.designs
-            if design.meets_needs
+            for d in (*([self.winner] if self.winner else []), *self.tried[: -SHOWN - 1 : -1])
         )
         units = {"price": self.needs.currency, "network power": "W"}
-        return Table(f"{self.needs.name}: designs that meet the needs", tuple(columns(names, rows, units, digits)))
+        return Table(
+            f"{self.needs.name}: the cheapest design, and others that miss a need", tuple(columns(names, rows, units))
+        )
 
 
-def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda name: None) -> Search:
-    """Find the cheapest network that meets needs.
-
-    Tries every landmark, and the finer trees that are cheaper than the best of them until one of those meets the needs.
+def optimise(
+    needs: Needs,
+    catalog: Catalog | None = None,
+    step: Step = lambda name: None,
+    *,
+    gap: float = 0.0,
+    limit_s: float = inf,
+) -> Search:
+    """Find the cheapest network that meets needs, and prove it.
 
     Parameters
     ----------
@@ -204,12 +208,17 @@ def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda n
     catalog : topo.Catalog, optional
         Hardware and prices; what ships when left out.
     step : callable
-        Progress callback, called with the name of each design before it is tried.
+        Progress callback, called with the name of each design before it is tried, and the bound so far.
+    gap : float
+        Share of its price by which the design that is returned may be dearer than the bound: 0.05 ends the search as
+        soon as a design is known that costs at most 5 % more than any can.
+    limit_s : float
+        Seconds after which the best design so far is returned, with the bound so far.
 
     Returns
     -------
     Search
-        The winner, and of each other design why it lost.
+        The winner with the certificate.
 
     Examples
     --------
@@ -219,39 +228,81 @@ def optimise(needs: Needs, catalog: Catalog | None = None, step: Step = lambda n
     ...     "job": {"nodes": 60}, "switches": ["QM8700"],
     ... })
     >>> found = costmodel.optimise(needs)
-    >>> found.winner.switches, found.winner.price
-    (5, 15.0)
+    >>> found.winner.switches, found.winner.price, found.proven
+    (3, 9.0, True)
     """
-    catalog = catalog or load_catalog()
-    designs: list[Design] = []
-    refused: dict[str, str] = {}
+    ends = monotonic() + limit_s
+    task = Task(needs, catalog or load_catalog([Path(needs.catalog)] if needs.catalog else []))
+    tried: list[Design] = []
+    refused: list[str] = []
+    best = _landmark(task, step) if gap or limit_s < inf else None
+    looked_at, ended, bound, winner = 0, "", inf, None
+    heap = [] if _cannot_be_met(task) else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
+    heapq.heapify(heap)
+    while heap:
+        node = heap[0]
+        bound = node.price
+        if best is not None and bound >= best.price * (1 - gap) - ROUNDING:
+            winner, ended = best, "" if bound >= best.price - ROUNDING else f"the gap of {gap:.0%} is reached"
+            break
+        if monotonic() > ends:
+            winner, ended = best, f"{limit_s:,.0f} s are over"
+            break
+        if needs.network_price is not None and bound * task.narrowest > needs.network_price * (1 + ROUNDING):
+            bound = inf
+            break
+        heapq.heappop(heap)
+        if node.shape is not None:
+            step(f"{node.name} ({bound:,.0f} {needs.currency})")
+            try:
+                design = judge(node.name, node.shape(), task)
+            except DesignError as error:
+                refused.append(f"{node.name}: {error}")
+            else:
+                if design.verdict is Verdict.HOLDS:
+                    winner = design
+                    break
+                tried.append(design)
+                if sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
+                    ended = "what is unknown decides"
+                    break
+        else:
+            looked_at += 1
+        for following in node.grow():
+            if not task.exceeds_budget(following.switches):
+                heapq.heappush(heap, following)
+    else:
+        bound = inf if best is None else best.price
+        winner = best
+    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), tuple(sorted(task.unpriced)), ended)
 
-    def attempt(name: str, shape: AnyShape) -> Design | None:
-        reason = out_of_reach(shape, needs, catalog)
-        if reason:
-            refused[name] = reason
-            return None
-        step(name)
-        try:
-            designs.append(judge(name, shape, needs, catalog))
-        except DesignError as error:
-            refused[name] = str(error)
-            return None
-        return designs[-1]
 
-    for name, shape in landmarks(needs, catalog):
-        attempt(name, shape)
-    able = [design.price for design in designs if design.meets_needs and design.price is not None]
-    below = min([*able, *([] if needs.network_price is None else [needs.network_price * (1 + ROUNDING)])], default=inf)
-    for name, shape in finer_trees(needs, catalog, below)[:MOST_FINER]:
-        design = attempt(name, shape)
-        if design is not None and design.meets_needs:
-            break  # all that follow have more expensive switches
-    designs.sort(key=lambda d: (d.price is None, d.price or 0.0, d.switches, d.power_w.middle or inf, d.name))
-    return Search(needs, tuple(designs), refused, least_price(needs, catalog))
+def _cannot_be_met(task: Task) -> bool:
+    """Whether the servers alone miss a need, whatever joins them."""
+    storage = sum(
+        group.count * group.adapters * group.speed.gbps for group in task.groups if group.role == Role.STORAGE
+    )
+    return storage < task.needs.storage * (1 - ROUNDING)
 
 
-def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
+def _landmark(task: Task, step: Step) -> Design | None:
+    """Return the cheapest of a few designs that people would name and that meets the needs: something to begin with."""
+    found = []
+    for kind in task.kinds:
+        for levels in (1, 2, 3):
+            keys = {"shape": "fat-tree", "switch": kind.name, "levels": levels, "split": kind.split}
+            try:
+                spec = ClusterSpec.model_validate({**task.spec.model_dump(exclude={"network"}), "network": keys})
+                step(f"{levels} levels of {kind.name}")
+                design = judge(f"{levels} levels of {kind.name}", spec.network, task)
+            except DesignError:
+                continue
+            if design.verdict is Verdict.HOLDS:
+                found.append(design)
+    return min(found, key=lambda design: design.price, default=None)
+
+
+def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     """Compile, price and measure one design, with the ports that growth will need.
 
     Raises
@@ -259,63 +310,27 @@ def judge(name: str, shape: AnyShape, needs: Needs, catalog: Catalog) -> Design:
     DesignError
         When it cannot be built.
     """
-    nodes = {key: grown(group, needs.growth) for key, group in needs.nodes.items()}
-    spec = ClusterSpec(name=needs.name, nodes=nodes, network=shape)
-    fabrics = Cluster(spec, catalog).fabrics
+    needs, catalog = task.needs, task.catalog
+    fabrics = Cluster(task.spec.model_copy(update={"network": shape}), catalog).fabrics
     bill = make_bill(fabrics, catalog)
+    job = needs.job
+    cut = partial(bisection, fabrics, job.nodes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)
+    split = cut(tries=FEW)
+    if split.share >= job.bisection and not split.exact:
+        split = min(split, cut(tries=MANY), key=lambda each: each.share)
     design = Design(
         name=name,
-        spec=spec.model_copy(update={"nodes": needs.nodes, "network": _settled(shape, fabrics, catalog)}),
+        spec=task.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
         switches=sum(fabric.n_switches for fabric in fabrics),
         cables=bill.count("cable"),
         cost=bill.of(*NETWORK).price(needs.currency).network,
         power_w=bill.power.network_w,
-        job_bisection=bisection(fabrics, needs.job.nodes, with_storage=needs.job.with_storage),
-        bisection=bisection(fabrics),
+        job_bisection=split,
+        bisection=bisection(fabrics, tries=FEW, enough=needs.bisection),
         storage_gbps=storage_gbps(fabrics),
         checks=(),
     )
     return replace(design, checks=(*_checks(design, fabrics, needs), *_limits(design, bill.power, needs)))
-
-
-def least_price(needs: Needs, catalog: Catalog) -> float | None:
-    """Return what no design of the families can undercut.
-
-    Each adapter takes a port of a leaf. At bisection b, a leaf needs b uplinks for each of its adapters in jobs, since
-    the other half of a job hangs on other leaves, except on the one leaf in the middle of each job; and an uplink ends
-    in a port of another switch. So x switches of each model must have ``n + 2 (b j - m r)`` ports in all, with n
-    adapters, j of them in m jobs, and leaves of at most r ports. The least price of so many ports is that of one switch
-    and of the ports that it leaves to others, whichever switch makes that least. Cables are left out.
-    """
-    models = [catalog.switch(name) for name in needs.switches]
-    priced = [catalog.price(model.name, needs.currency) for model in models]
-    prices = [(price.low + price.high) / 2 for price in priced if price is not None]
-    if len(prices) < len(models):
-        return None
-    adapters = sum(servers.count * servers.adapters for servers in servers_of(needs, catalog))
-    compute = servers_of(needs, catalog, Role.COMPUTE)
-    jobs = sum(servers.count for servers in compute) // needs.job.nodes
-    least_adapters = min((servers.adapters for servers in compute), default=0)
-    radix = max(model.chip_radix or model.radix for model in models)
-    crossing = max(needs.job.bisection * jobs * needs.job.nodes * least_adapters - jobs * radix, 0)
-    sizes = [(model.chip_radix or model.radix) * model.chips for model in models]
-    unit = gcd(*sizes)
-    options = [(size // unit, price) for size, price in zip(sizes, prices, strict=True)]
-    least = [0.0]
-    for ports in range(1, ceil(ceil(adapters + 2 * crossing) / unit) + 1):
-        least.append(min(price + least[max(ports - size, 0)] for size, price in options))
-    return least[-1]
-
-
-def _settled(shape: AnyShape, fabrics: Sequence[Fabric], catalog: Catalog) -> AnyShape:
-    """Write the leaves into the shape, so that it keeps the ports for growth."""
-    tree = shape if isinstance(shape, FatTree) else shape.tree
-    if catalog.switch(tree.switch).chips > 1:
-        return shape
-    trees = shape.zones if isinstance(shape, Zones) else 1
-    leaves = int(np.count_nonzero(fabrics[0].role == Role.LEAF)) // trees
-    settled = tree.model_copy(update={"leaves": leaves})
-    return settled if isinstance(shape, FatTree) else shape.model_copy(update={"tree": settled})
 
 
 def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator[Check]:
@@ -326,14 +341,14 @@ def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator
 
     yield check(
         "bisection of a job",
-        design.job_bisection >= needs.job.bisection - ROUNDING,
-        f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection:.0%} of its rate, "
+        design.job_bisection.share >= needs.job.bisection - ROUNDING,
+        f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection} of its rate, "
         f"{needs.job.bisection:.0%} is needed",
     )
     yield check(
         "bisection",
-        design.bisection >= needs.bisection - ROUNDING,
-        f"bisection of the whole is {design.bisection:.1%}, {needs.bisection:.1%} is needed",
+        design.bisection.share >= needs.bisection - ROUNDING,
+        f"bisection of the whole is {design.bisection}, {needs.bisection:.1%} is needed",
     )
     yield check(
         "storage",
@@ -352,11 +367,3 @@ def _limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
         yield Check("network price", design.cost.against(needs.network_price), text)
     for check in check_budget(needs.budget, power, design.switches):
         yield replace(check, text=f"{check.what}: {check.text}")
-
-
-def _beats(one: Design, other: Design) -> bool:
-    """Whether one design is known to be as good in price, power and bisection, and better in one of them."""
-    mine = (one.price, one.power_w.middle, -one.bisection)
-    theirs = (other.price, other.power_w.middle, -other.bisection)
-    pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a is not None and b is not None]
-    return len(pairs) == len(mine) and mine != theirs and all(a <= b for a, b in pairs)

@@ -311,7 +311,7 @@ def _with_lengths(fabric: Fabric, cabling: Cabling) -> Fabric:
 
 
 def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:
-    catalog = load_catalog(_catalog_folders(document, folder))
+    catalog = load_catalog(catalog_folders(document, folder))
     spec = validate_spec(document, catalog, engines)
     if not document.text:
         return Cluster(spec, catalog)
@@ -338,7 +338,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
     return validate(ClusterSpec, document, context)
 
 
-def _catalog_folders(document: Document, base: Path) -> list[Path]:
+def catalog_folders(document: Document, base: Path) -> list[Path]:
     """Return the folder that a document's key ``catalog`` names, if it is there."""
     named = document.value.get("catalog") if isinstance(document.value, dict) else None
     if not isinstance(named, str):  # absent, or an error that validation reports

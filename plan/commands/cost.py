@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from costmodel import Search
     from topo import Cluster
 
-SHOWN = 12
-"""Designs that lost and are shown to a person; ``--json`` has all."""
-
 
 currency_option = click.option(
     "--currency",
@@ -117,11 +114,24 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
 @click.command()
 @click.argument("needs", type=FILE)
 @click.option("-o", "--output", type=FILE, help="File to write the winner's spec to.")
+@click.option(
+    "--gap",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    help="Share of its price by which the result may be dearer than the cheapest: 0.05 ends the search at 5 %.",
+)
+@click.option(
+    "--time",
+    "limit_s",
+    type=click.FloatRange(0),
+    default=float("inf"),
+    help="Seconds after which the best so far is taken.",
+)
 @as_json
-def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
-    """Find the cheapest network that meets the requirements in NEEDS.
+def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, as_json: bool) -> None:
+    """Find the cheapest network that meets the requirements in NEEDS, and prove that none is cheaper.
 
-    Tries two levels, zones, three levels, planes and frames at several taperings, and says why each that lost did.
+    Searches all trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in the order of their price.
     """
     import costmodel
     from plan.export.spec import format_spec
@@ -130,36 +140,26 @@ def optimise(needs: Path, output: Path | None, as_json: bool) -> None:
     if output is not None and output.exists():
         raise SpecError([Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
-        found = costmodel.optimise(costmodel.read_needs(needs), step=step)
+        found = costmodel.optimise(costmodel.read_needs(needs), step=step, gap=gap, limit_s=limit_s)
     winner = found.winner
     if as_json:
         print_json(found.to_dict())
     else:
         show(found)
-    if winner is None:
-        raise click.exceptions.Exit(STATUS[found.verdict])
-    if output is not None:
-        comment = f"The cheapest of {plural(len(found.designs), 'design')} for {needs.name}: {winner.name}"
-        write_file(output, format_spec(winner.spec, comment), new=True)
+    if winner is not None and output is not None:
+        write_file(output, format_spec(winner.spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
+    if found.verdict is not Verdict.HOLDS or found.unpriced:
+        raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
 
 
 def show(found: Search) -> None:
-    """Print the designs that meet the needs, and examples of those that do not."""
+    """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
     from plan.render.tables import show_table
 
-    unit, winner = found.needs.currency, found.winner
     show_table(found.table)
-    click.echo("* on the front: no other is known to be as good in price, power and bisection at once")
-    if found.bound is not None and winner is not None and winner.price:
-        click.echo(f"no design of these families and switches costs less than {found.bound:,.0f} {unit} (a bound)")
-    for design in found.undecided[:SHOWN]:
-        click.echo(f"cannot tell whether {design.name} does better: {found.why_not(design)}")
-    others = [design for design in found.designs if design.verdict is Verdict.EXCEEDED]
-    click.echo(
-        f"{plural(len(others), 'design')} missed a requirement, {len(found.refused):,} cannot be built; examples:"
-    )
-    for design in others[-SHOWN:]:
-        click.echo(f"  {design.name} ({design.cost} {unit}): {found.why_not(design)}")
-    for name, reason in list(found.refused.items())[:SHOWN]:
-        click.echo(f"  {name}: {reason}")
+    click.echo(found.certificate)
+    for part in found.unpriced:
+        click.echo(f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared")
+    for reason in found.refused[:4]:
+        click.echo(f"does not compile: {reason}")

@@ -1,0 +1,388 @@
+"""Needs with the catalog they are met from: what hangs on a network, what it must carry, and what its parts cost.
+
+Everything here is known before a network is compiled. `least` is the law that excludes most designs: of the leaves,
+pods or zones of a design, take those with the most adapters until they hold half of a job. What their links to the
+outside carry, and what the two halves send among themselves for want of balance, is all that the halves can exchange,
+whatever the routing (max-flow min-cut, Ford and Fulkerson 1956).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.needs import Needs, grown, quoted
+from costmodel.price import UNITS
+from topo.cluster import resolve_groups
+from topo.errors import DesignError
+from topo.fabric import Role
+from topo.hardware.catalog import Catalog
+from topo.hardware.speeds import LinkSpeed, slower
+from topo.schema.cluster import ClusterSpec
+from topo.shapes.base import HostGroup, SwitchPorts, apportion, each_adapter
+from topo.shapes.fat_tree import FatTree
+
+ROUNDING = 1e-9
+"""Shares are quotients of whole numbers: less than this is no difference."""
+JOBS = 32
+"""Jobs that are looked at, of many."""
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Cut = Literal["out", "mesh", "mean", "line"]
+"""What links of containers are told: see `least`."""
+Hung = Sequence[tuple[HostGroup, Counts]]
+"""Adapters of one number of some servers, and how many of them hang on each leaf."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model of switch as a design uses it."""
+
+    name: str
+    split: bool
+    radix: int
+    speed: LinkSpeed
+
+    def rate(self, other: Kind) -> float:
+        """Gb/s of a link between two switches."""
+        return slower(self.speed, other.speed).gbps
+
+    def link(self, other: Kind) -> str:
+        """Item of the bill for a link between two switches."""
+        return str(slower(self.speed, other.speed))
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one half of each of some jobs must be able to send to the other, all at once. J jobs."""
+
+    gbps: Floats
+    """(J, leaves), of the adapters of each job on each leaf."""
+    half: Floats
+    """(J,), of the adapters of one half."""
+    need: float
+    """What the other halves must receive of all."""
+
+
+class Task:
+    """Needs, resolved.
+
+    Parameters
+    ----------
+    needs : Needs
+        What the network has to do.
+    catalog : topo.Catalog
+        Hardware and prices.
+    """
+
+    def __init__(self, needs: Needs, catalog: Catalog) -> None:
+        self.needs, self.catalog = needs, quoted(needs, catalog)
+        nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
+        self.spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
+        """With the servers that growth brings, and any network."""
+        self.groups = resolve_groups(self.spec, self.catalog)
+        self.spare = 2 if needs.survives_a_switch else 1
+        """Switches of a kind that all would hang on."""
+        self.unpriced: set[str] = set()
+        """Items without a price that a design asked for."""
+        self._each: dict[str, tuple[float, float]] = {}
+
+    @cached_property
+    def ports(self) -> int:
+        """Adapters of all servers."""
+        return sum(group.count * group.adapters for group in self.groups)
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """Models to choose from, also with split ports where every server keeps its full rate on them; no frames."""
+        found = []
+        for name in self.needs.switches:
+            model = self.catalog.switch(name)
+            for split in (False, True) if model.chips == 1 else ():
+                try:
+                    ports = SwitchPorts(self.catalog, name, split=split)
+                except DesignError:
+                    continue
+                whole = model.speed
+                if all(slower(g.speed, ports.speed).gbps == slower(g.speed, whole).gbps for g in self.groups):
+                    found.append(Kind(name, split, ports.radix, ports.speed))
+        return found
+
+    def joinable(self, *kinds: Kind) -> bool:
+        """Whether switches can be linked: both of InfiniBand or of Ethernet, all ports split or none."""
+        protocols = {self.catalog.switch(kind.name).protocol for kind in kinds}
+        return len(protocols) == 1 and len({kind.split for kind in kinds}) == 1
+
+    def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]]) -> float:
+        """Middle of the price of switches and cables, of what is known: see `unpriced`."""
+        total = sum(self._price(name)[0] * count for name, count in switches if count)
+        if self.needs.currency != UNITS:  # in which a switch comes with its links
+            total += sum(self._price(name)[0] * count for name, count in links if count)
+        return total
+
+    @property
+    def narrowest(self) -> float:
+        """Least quotient of low end and middle of a price: how much less than the middle a design may cost."""
+        return min((low / middle for middle, low in self._each.values() if middle), default=1.0)
+
+    @cached_property
+    def _servers_w(self) -> float:
+        """What the servers draw, of what is known."""
+        models = [(group.count, self.catalog.node(group.model).planned_w) for group in self.groups]
+        return sum(count * watts for count, watts in models if watts)
+
+    @cached_property
+    def _switch_w(self) -> float:
+        """The least that a switch draws, of what is known."""
+        models = map(self.catalog.switch, self.needs.switches)
+        return min((model.planned_w or 0.0) / model.chips for model in models)
+
+    def exceeds_budget(self, switches: int) -> bool:
+        """Whether so many switches are more than are allowed, or draw more together with the servers."""
+        most, watts = self.needs.budget.switches, self.needs.budget.power
+        if most is not None and switches > most:
+            return True
+        return watts is not None and self._servers_w + switches * self._switch_w > watts
+
+    def _price(self, name: str) -> tuple[float, float]:
+        if name not in self._each:
+            price = self.catalog.price(name, self.needs.currency)
+            if price is None:
+                self.unpriced.add(name)
+            self._each[name] = (0.0, 0.0) if price is None else ((price.low + price.high) / 2, price.low)
+        return self._each[name]
+
+    def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> dict[str, int]:
+        """Items of the bill for the cables of servers."""
+        found: dict[str, int] = {}
+        for rail in rails:
+            item = str(slower(rail.speed, leaf.speed))
+            found[item] = found.get(item, 0) + rail.count
+        return found
+
+    def demands(self, hung: Hung, speed: LinkSpeed, zone: Counts | None = None) -> list[Demand]:
+        """What a design must carry between the halves of jobs, and of all.
+
+        Parameters
+        ----------
+        hung : sequence of (HostGroup, (leaves,) int64)
+            What hangs on the leaves of one subnet.
+        speed : LinkSpeed
+            Of the ports of leaves.
+        zone : (leaves,) int64, optional
+            Zone of each leaf, where there are several.
+        """
+        needs, first = self.needs, self._first_node
+        total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
+        windows = job_windows(total, needs.job.nodes)
+        leaves = len(hung[0][1]) if hung else 0
+        zones = np.zeros(leaves, np.int64) if zone is None else zone
+        ends = [
+            (rail, first[rail.name] + rail.first + np.cumsum(counts), counts)
+            for rail, counts in hung
+            if rail.role == Role.COMPUTE
+        ]
+
+        def held(start: int, end: int) -> list[tuple[HostGroup, Counts]]:
+            return [
+                (rail, np.clip(np.minimum(last, end) - np.maximum(last - counts, start), 0, None))
+                for rail, last, counts in ends
+            ]
+
+        found = []
+        chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), JOBS)).astype(int))]
+        for at_once in [[one] for one in chosen.tolist()] if needs.job.alone else [windows.tolist()]:
+            parts = [held(start, end) for start, end in at_once]
+            if needs.job.with_storage:
+                used = np.sum([counts for part in parts for _, counts in part], axis=0) > 0
+                storage = [(rail, counts) for rail, counts in hung if rail.role == Role.STORAGE]
+                parts += [
+                    [(rail, counts * (zones == each)) for rail, counts in storage]
+                    for each in np.unique(zones[used]).tolist()
+                ]
+            found.append(_demand(needs.job.bisection, parts, speed, leaves))
+        found.append(_demand(needs.bisection, [held(0, total)], speed, leaves))
+        return [demand for demand in found if demand.need > 0]
+
+    @cached_property
+    def _first_node(self) -> dict[str, int]:
+        """Number of the first compute node of each group, in the order of their names."""
+        first, number = {}, 0
+        for group in sorted(self.groups, key=lambda group: group.name):
+            if group.role == Role.COMPUTE:
+                first[group.name] = number
+                number += group.count
+        return first
+
+
+def job_windows(nodes: int, job: int) -> Counts:
+    """(J, 2) first node of each job that stands beside the others, and the one after its last; none of one node.
+
+    Examples
+    --------
+    >>> job_windows(7, 3).tolist()
+    [[0, 3], [3, 6]]
+    """
+    job = min(job, nodes)
+    starts = np.arange(0, nodes - job + 1 if job > 1 else 0, max(job, 1))
+    return np.stack([starts, starts + job], axis=1)
+
+
+def _demand(share: float, jobs: Sequence[Hung], speed: LinkSpeed, leaves: int) -> Demand:
+    """Return what jobs ask for, given what of each hangs where."""
+    rows, halves, need = [], [], 0.0
+    for parts in jobs:
+        rates = {slower(rail.speed, speed).gbps for rail, counts in parts if counts.any()}
+        gbps = sum((slower(rail.speed, speed).gbps * counts for rail, counts in parts), np.zeros(leaves))
+        half = gbps.sum() / 2
+        if len(rates) == 1:
+            rate = next(iter(rates))
+            half = round(gbps.sum() / rate) // 2 * rate
+        rows.append(gbps)
+        halves.append(half)
+        need += share * (half - (max(rates) if len(rates) > 1 else 0.0))
+    return Demand(np.array(rows).reshape(-1, leaves), np.array(halves), need)
+
+
+class Spread:
+    """Adapters spread over leaves with room for so many each; what fits with room to spare is remembered."""
+
+    def __init__(self, task: Task, rails: Sequence[HostGroup], speed: LinkSpeed) -> None:
+        self.task, self.rails, self.speed = task, rails, speed
+        self.ports = sum(rail.count for rail in rails)
+        self._known: dict[tuple[int, int], list[Demand] | None] = {}
+        self._fullest: dict[int, int] = {}
+
+    def demands(self, leaves: int, room: int) -> list[Demand] | None:
+        """What leaves with so many ports for adapters must carry; None where they are too few."""
+        if leaves * room < self.ports or room < 1:
+            return None
+        if leaves not in self._fullest:
+            free = hang(self.rails, np.full(leaves, self.ports + 1)) or []
+            self._fullest[leaves] = int(np.sum([counts for _, counts in free], axis=0).max())
+            self._known[leaves, self.ports] = self.task.demands(free, self.speed)
+        key = (leaves, self.ports if self._fullest[leaves] < room else room)
+        if key not in self._known:
+            hung = hang(self.rails, np.full(leaves, room))
+            self._known[key] = None if hung is None else self.task.demands(hung, self.speed)
+        return self._known[key]
+
+
+def least_out(demands: Sequence[Demand], leaf_gbps: float) -> float:
+    """Gb/s that must leave all leaves together at least, whatever hangs where, if none holds more than `leaf_gbps`.
+
+    Some leaves hold half of each job, but for a leaf's adapters; what crosses must leave them, and the others.
+    """
+    return max((2 * (demand.need - len(demand.half) * leaf_gbps) for demand in demands), default=0.0)
+
+
+def hang(rails: Sequence[HostGroup], room: Counts) -> Hung | None:
+    """Spread adapters over leaves as the compiler does; None where there is not room for all."""
+    hung = []
+    for rail in rails:
+        if rail.count > room.sum():
+            return None
+        counts = apportion(rail.count, room)
+        room = room - counts
+        hung.append((rail, counts))
+    return hung
+
+
+def by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> Iterator[list[HostGroup]]:
+    """Yield what hangs in each zone: an adapter of each shared server, and a part of each other group."""
+    parts = {group.name: group.divide(zones) for group in groups}
+    for zone in range(zones):
+        own: list[HostGroup] = []
+        for group in groups:
+            own += [replace(group, device=zone)] if group.name in shared else each_adapter([parts[group.name][zone]])
+        yield own
+
+
+def least(
+    demands: Sequence[Demand],
+    out: Floats | float,
+    of: Counts | None = None,
+    *,
+    cut: Cut = "out",
+) -> float:
+    """Least factor on the capacities of containers of adapters, such as leaves or pods, with which they may carry all.
+
+    Parameters
+    ----------
+    demands : sequence of Demand
+        What must be carried.
+    out : float or (containers,) float64
+        Gb/s of what `cut` says.
+    of : (leaves,) int64, optional
+        Container of each leaf; each is one when left out.
+    cut : str
+        ``out``: of the links that leave each container. ``mesh``: of those between each two. ``mean``: the same in the
+        mean over all pairs; of all choices of k containers, one is cut no dearer than the mean over them. ``line``: of
+        those that leave the first k, by k - 1.
+
+    Returns
+    -------
+    float
+        0 where nothing must leave a container, infinite where no factor would do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> job = Demand(np.full((1, 4), 20.0), half=np.array([40.0]), need=40.0)  # on four leaves
+    >>> least([job], 1.0), least([job], 1.0, cut="mesh"), least([job], 1.0, np.array([0, 0, 1, 1]))
+    (20.0, 10.0, 40.0)
+    """
+    worst = 0.0
+    for demand in demands:
+        held = demand.gbps
+        if of is not None:
+            held = np.stack([np.bincount(of, gbps) for gbps in demand.gbps])
+        n = held.shape[1]
+        k = np.arange(1, n + 1)
+        order = k - 1 if cut == "line" else fullest_first(held)
+        if cut == "mean":
+            most = np.cumsum(-np.sort(-held, axis=1), axis=1)
+            fewest = np.cumsum(np.sort(held, axis=1), axis=1)
+        else:
+            most = fewest = np.cumsum(held[:, order], axis=1)
+        if cut == "line":
+            leaving = np.asarray(out)
+        elif isinstance(out, np.ndarray):
+            leaving = np.cumsum(out[order])
+            leaving = np.minimum(leaving, out.sum() - leaving)
+        else:
+            leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
+        half = demand.half[:, None]
+        among = np.maximum(0.0, np.maximum(half - fewest, half - (most[:, -1:] - most))).sum(axis=0)
+        lack = demand.need - among
+        lacking = lack > ROUNDING * max(demand.need, 1.0)
+        if (leaving[lacking] <= 0).any():
+            return inf
+        worst = max(worst, float((lack[lacking] / leaving[lacking]).max(initial=0.0)))
+    return worst
+
+
+def carries(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
+    """Whether cuts between the first k leaves of an order and the others, by k - 1, let pass what must cross them."""
+    inside = np.cumsum(demand.gbps[:, order], axis=1)
+    half = demand.half[:, None]
+    among = np.maximum(0.0, np.maximum(half - inside, half - (inside[:, -1:] - inside))).sum(axis=0)
+    return bool((cut + among >= demand.need * (1 - ROUNDING)).all())
+
+
+def fullest_first(held: Floats) -> NDArray[np.intp]:
+    """Order containers so that those of every job come at an even pace, the fullest of each first."""
+    if len(held) == 1:
+        return np.argsort(-held[0], kind="stable")
+    job = np.argmax(held, axis=0)
+    order = np.lexsort((-held.sum(axis=0), job))
+    sizes = np.bincount(job, minlength=len(held))
+    rank = np.arange(len(job)) - (np.cumsum(sizes) - sizes)[job[order]]
+    return order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]
