@@ -86,7 +86,11 @@ SUBJECTS = {
         "costmodel/capacity.py",
         ("tests/costmodel/test_capacity.py",),
         (
-            M("the faster end of a link decides", "fabric.links].min(axis=1)", "fabric.links].max(axis=1)"),
+            M(
+                "the faster end of a link decides",
+                "fabric.links].min(axis=1)\n    links",
+                "fabric.links].max(axis=1)\n    links",
+            ),
             M(
                 "the odd node of a job receives",
                 "total // 2 - inside, total // 2",

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from scipy.sparse.linalg import eigsh
 
 from costmodel.task import JOBS, job_windows
 from topo.fabric import Fabric, Kind, Role
@@ -19,7 +20,7 @@ MOST_TRIED = 15
 """Switches of which every set is tried, so that the worst cut is exact."""
 TINY = 1e-6
 """Gb/s that are no difference."""
-MOST_SPECTRAL = 800
+MOST_SPECTRAL = 3_000
 """Switches of which eigenvectors are computed."""
 
 
@@ -216,19 +217,20 @@ class _Subnet:
         """Yield keys of switches; the half with the lower ones is a place to start from."""
         yield np.arange(self.n, dtype=np.float64)
         yield -np.bincount(leaf, minlength=self.n).astype(np.float64)
-        yield from self._eigenvectors
         draw = np.random.default_rng(0)
         yield from (draw.random(self.n) for _ in range(tries))
+        yield from self._eigenvectors
 
     @cached_property
     def _eigenvectors(self) -> list[NDArray[np.float64]]:
-        """Second to fourth eigenvector of the Laplacian: where a graph is narrow (Fiedler 1973)."""
-        if not 3 < self.n <= MOST_SPECTRAL:
+        """Eigenvectors of the least eigenvalues of the Laplacian: where a graph is narrow (Fiedler 1973)."""
+        if not 5 < self.n <= MOST_SPECTRAL:
             return []
-        laplacian = np.zeros((self.n, self.n))
-        laplacian[self.a, self.b] = laplacian[self.b, self.a] = -self.gbps
-        np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-        return list(np.linalg.eigh(laplacian)[1].T[1:4])
+        ends = (np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a]))
+        links = coo_array((np.tile(self.gbps, 2), ends), shape=(self.n, self.n)).tocsc()
+        scale = max(float(self.gbps.max(initial=0.0)), 1.0)
+        shifted = (diags_array(links.sum(axis=0) + scale) - links) / scale  # positive definite
+        return list(eigsh(shifted, k=4, sigma=0.0, v0=np.arange(1.0, self.n + 1))[1].T[::-1])
 
     def _descend(
         self, leaf: NDArray[np.intp], rate: NDArray[np.float64], job: NDArray[np.int64], key: NDArray[np.float64]

@@ -99,6 +99,7 @@ def anything(seed: int) -> Fabric:
     return builder.build()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100_000))
 @examples(30)
 def test_the_exact_cut_is_that_of_all_halves_and_a_descent_is_never_below_it(seed: int) -> None:

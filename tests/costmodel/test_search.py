@@ -12,6 +12,7 @@ from costmodel.needs import Needs, quoted, read_needs, validate_needs
 from costmodel.search import Design, judge, optimise
 from costmodel.task import Task
 from helpers.clusters import CATALOG
+from helpers.strategies import seeds, slow_but
 from plan.export.spec import format_spec
 from routing import prove, route
 from topo.cluster import Cluster, validate_spec
@@ -100,8 +101,8 @@ def random_needs(seed: int) -> tuple[Needs, Catalog]:
     return asked, small_catalog(cable, **models)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", slow_but(FAMILIES, "fat-tree", "zones", "hyperx"))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_price_in_closed_form_is_that_of_the_bill_and_no_design_that_follows_is_cheaper(
     family: str, seed: int
 ) -> None:
@@ -140,8 +141,8 @@ def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
     return best
 
 
-@pytest.mark.parametrize("radix", [4, 6])
-@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("radix", slow_but([4, 6], 4))
+@pytest.mark.parametrize("share", slow_but([1.0, 0.5], 1.0))
 def test_no_tree_beats_the_winner(radix: int, share: float) -> None:
     catalog = small_catalog(S=(radix, 3.0))
     for hosts, survives in zip(range(radix - 1, radix * radix // 2 + 1, radix - 1), (True, False) * 9, strict=False):
@@ -159,6 +160,7 @@ def test_no_tree_beats_the_winner(radix: int, share: float) -> None:
                 assert found.winner.price <= best.price
 
 
+@pytest.mark.slow
 def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
     asked = needs(100, families=["fat-tree"])
     whole = optimise(asked, CATALOG)
@@ -183,6 +185,7 @@ def test_what_cannot_be_had_has_no_winner(keys: dict[str, object]) -> None:
     assert "no design of these families meets the needs" in found.certificate
 
 
+@pytest.mark.slow
 def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> None:
     found = optimise(needs(currency="USD"), CATALOG)
     assert found.winner is not None
@@ -190,6 +193,7 @@ def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> 
     assert optimise(needs(switches=["CS8500"]), CATALOG).unpriced == ("CS8500",)
 
 
+@pytest.mark.slow
 def test_needs_in_dollars_with_quotes_become_a_bill(tmp_path: Path) -> None:
     """The example of docs/optimise.md, from the file to the bill of what was found."""
     page = (config_root().parent / "docs" / "optimise.md").read_text(encoding="utf-8")
@@ -224,6 +228,7 @@ def test_the_cheaper_of_two_switches_wins_and_both_may_be_mixed() -> None:
     assert found.winner.price == 5.0
 
 
+@pytest.mark.slow
 def test_growth_buys_ports_today_and_servers_later() -> None:
     winner = optimise(needs(100, growth=0.5), CATALOG).winner
     assert winner is not None
@@ -235,6 +240,7 @@ def test_growth_buys_ports_today_and_servers_later() -> None:
     assert grown.n_switches == winner.switches
 
 
+@pytest.mark.slow
 def test_the_winner_is_a_spec_that_reads_back() -> None:
     winner = optimise(needs(), CATALOG).winner
     assert winner is not None
