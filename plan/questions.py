@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from routing import EndpointSet, LinkUse, LossStudy, Routed, Trace
 
@@ -54,6 +52,8 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
     HeddleError
         When the fabric has no such part.
     """
+    import numpy as np
+
     import routing
 
     ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]

@@ -104,4 +104,4 @@ def test_every_mutation_is_one_edit_of_the_code_as_it_is(repository: Path) -> No
         if (repository / subject.file).read_text(encoding="utf-8").count(mutation.old) != 1
     ]
     assert stale == []
-    assert sum(len(subject.mutations) for subject in script.SUBJECTS.values()) == 40
+    assert sum(len(subject.mutations) for subject in script.SUBJECTS.values()) >= 40

@@ -123,7 +123,7 @@ def test_what_the_catalog_does_not_know_is_refused() -> None:
     odd = replace(fabric, models=tuple(name.replace("dgx-b200", "dgx-b900") for name in fabric.models))
     assert "The catalog has no server dgx-b900. Did you mean" in refusal(odd)
     assert "HFReduce is known on servers with one" in refusal(fabric, algorithm="hfreduce")
-    assert "always plugged in" in refusal(fabric, nvlink=False)
+    assert "are fixed" in refusal(fabric, nvlink=False)
 
 
 def test_storage_servers_too_are_those_of_the_fabric() -> None:
