@@ -148,7 +148,7 @@ def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ..
     if budget.power is not None:
         planned = power.planned_w
         unknown = f"; unknown: {listed(planned.missing)}" if planned.missing else ""
-        text = f"{planned * 1e-3:,.1f} kW planned {power.basis}{unknown}, {budget.power / 1e3:,.1f} kW allowed"
+        text = f"{planned * 1e-3:,.1f kW} planned {power.basis}{unknown}, {budget.power / 1e3:,.1f} kW allowed"
         found.append(Check("power", planned.against(budget.power), text))
     if budget.switches is not None:
         text = f"{switches:,} planned, {budget.switches:,} allowed"

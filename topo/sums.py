@@ -110,10 +110,12 @@ class Sum:
             return Verdict.EXCEEDED
         return Verdict.CANNOT_TELL if self.missing or self.known is None or self.known.high > limit else Verdict.HOLDS
 
-    def __format__(self, digits: str) -> str:
+    def __format__(self, spec: str) -> str:
+        """Write it as ``spec`` says, digits and a unit such as ``,.1f kW``; what is unknown has no unit."""
+        digits, _, unit = spec.partition(" ")
         if self.known is None or (self.missing and not self.known.high):
             return "unknown"  # at least 0 says nothing
-        return f"{'at least ' if self.missing else ''}{self.known:{digits}}"
+        return f"{'at least ' if self.missing else ''}{self.known:{digits}}{unit and f' {unit}'}"
 
     def __str__(self) -> str:
         return format(self, "")

@@ -112,9 +112,9 @@ def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total} {unit}"
-    typical = f"{power.total_w * 1e-3:,.1f} kW typically (network {power.network_w * 1e-3:,.1f} kW)"
-    yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f} kW planned {power.basis}"
+    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total: {unit}}"
+    typical = f"{power.total_w * 1e-3:,.1f kW} typically (network {power.network_w * 1e-3:,.1f kW})"
+    yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f kW} planned {power.basis}"
 
 
 def _unknown(quote: Quote) -> Iterator[str]:

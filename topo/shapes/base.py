@@ -235,7 +235,16 @@ def attach_alike(
 ) -> None:
     """Hang all adapters of all groups on leaves with ``hosts`` ports each."""
     rails = each_adapter(groups)
-    require_leaf_ports(rails, len(leaves), hosts)
+    needed = sum(group.count for group in rails)
+    require_ports(
+        needed,
+        len(leaves) * hosts,
+        ports_wanted(rails),
+        f"{len(leaves):,} switches x {hosts} hosts = {len(leaves) * hosts:,}",
+        f"Take {-(-needed // len(leaves))} hosts a switch if it has ports for them, "
+        f"{f'{-(-needed // hosts):,}' if hosts else 'more'} switches, or fewer nodes",
+        "ports",
+    )
     attach_hosts(builder, leaves, np.full(len(leaves), hosts), rails, speed)
 
 
