@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routing import EndpointSet, LinkUse, LossStudy, Routed, Trace
+    from routing import AdaptiveStudy, EndpointSet, LinkUse, LossStudy, Routed, Trace
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Questions:
     """Links."""
     without: tuple[str, ...] = ()
     """Switches and links."""
+    adaptive: bool = False
+    """Whether to prove groups of ports around the tables."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,11 @@ class Answers:
     paths: tuple[Trace, ...] = ()
     over: tuple[LinkUse, ...] = ()
     without: tuple[LossStudy, ...] = ()
+    adaptive: AdaptiveStudy | None = None
 
     @property
     def given(self) -> bool:
-        """Whether anything was asked."""
+        """Whether anything was asked of parts of the fabric."""
         return bool(self.paths or self.over or self.without)
 
     def to_dict(self) -> dict[str, Any]:
@@ -41,7 +44,8 @@ class Answers:
             "over": [use.to_dict() for use in self.over],
             "without": [study.to_dict() for study in self.without],
         }
-        return {name: part for name, part in parts.items() if part}
+        found: dict[str, Any] = {name: part for name, part in parts.items() if part}
+        return found | ({"adaptive": self.adaptive.to_dict()} if self.adaptive else {})
 
 
 def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
@@ -66,4 +70,5 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
         ),
         tuple(routing.link_use(routed, link, endpoints) for link in asked.over),
         tuple(routing.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
+        routing.study_adaptive(routed) if asked.adaptive else None,
     )

@@ -10,6 +10,7 @@ Verbs
     ``link_use``  who uses a link
     ``study_loss``  what is lost without a switch or a link
     ``study_failures``  what random failures of links leave
+    ``study_adaptive``  groups of ports for adaptive routing, proven whichever a switch takes
     ``measure_lids``  what paths to several LIDs of a port share
     ``fit_traffic``  tables whose fullest link under a demand is less full
     ``read_demand``  a demand from a CSV file
@@ -34,6 +35,8 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``LossStudy``  a fabric without a switch or a link
     ``FailureStudy``  a fabric before and after failures
     ``Diversity``  shortest paths without a cable in common
+    ``AdaptiveStudy``  groups of ports beside static tables
+    ``Groups``  what groups of ports of one kind are worth
     ``Multipath``  what paths to the LIDs of a port share
     ``LanePlan``  lane of each service level, and how lanes share a cable
     ``QosPolicy``  service level of each path

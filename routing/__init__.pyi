@@ -1,4 +1,5 @@
 from . import opensm as opensm
+from .adaptive import AdaptiveStudy as AdaptiveStudy, Groups as Groups, study_adaptive as study_adaptive
 from .bounds import Bounds as Bounds, bound as bound
 from .demand import Demand as Demand, demand_load as demand_load, fit_traffic as fit_traffic, read_demand as read_demand
 from .diversity import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures

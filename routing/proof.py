@@ -275,7 +275,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     unheard = pairs - len(dests) * (len(senders) - 1)
     examples = _examples(routed, ends, dests, lid, walk) if missing or unheard else ()
     virtual_lanes = tuple(lane for lane in range(len(walk.depends)) if lanes >> lane & 1)
-    judged = [_judge(fabric, walk.depends[lane]) for lane in virtual_lanes]
+    judged = [judge_dependencies(fabric, walk.depends[lane]) for lane in virtual_lanes]
     looping = np.zeros((len(walk.depends), fabric.n_ports), bool)
     for lane, (on_loop, _, _) in zip(virtual_lanes, judged, strict=True):
         looping[lane] = on_loop
@@ -423,10 +423,12 @@ def _examples(
     return tuple(trace(routed, *pair) for pair in pairs)
 
 
-def _judge(
+def judge_dependencies(
     fabric: Fabric, depends: NDArray[np.uint64], apart: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.bool_], tuple[int, ...], NDArray[np.int32]]:
     """Return which channels lie on credit loops of one lane, one short loop, and the order of all other channels.
+
+    Dependencies are as `routing.kernels.pairs.PairWalk` has them.
 
     The loop begins at a channel that is not set ``apart``.
     """
@@ -468,7 +470,7 @@ def _judge_lost(
     follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
     count, loops = 0, []
     for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):
-        on_loop, loop, _ = _judge(fabric, depends[lane], apart=looping[lane])
+        on_loop, loop, _ = judge_dependencies(fabric, depends[lane], apart=looping[lane])
         count += int((on_loop & ~looping[lane]).sum())
         loops += [loop] if loop else []
     return count, min(loops, key=len, default=())

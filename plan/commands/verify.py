@@ -47,6 +47,11 @@ if TYPE_CHECKING:
         metavar="SWITCH|LINK",
         help="Say what is lost without it, at once and after it is routed anew.",
     ),
+    click.option(
+        "--adaptive",
+        is_flag=True,
+        help="Prove groups of ports for adaptive routing, with these tables as the escape lane.",
+    ),
 )
 @as_json
 def verify(
@@ -72,7 +77,8 @@ def verify(
     one. Tables that have none on one lane have none on several.
 
     --path, --over and --without answer questions about these tables, after one line on the proof; each can be given
-    several times. Pairs are those of --endpoints. --json lists all of them.
+    several times. Pairs are those of --endpoints. --json lists all of them. --adaptive says with which ports switches
+    may choose freely, between hosts.
 
     Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
     """

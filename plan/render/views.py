@@ -202,6 +202,8 @@ def show_answers(answers: Answers) -> None:
         show_table(study.lost_table)
         _show_first(study.pair_table)
         print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
+    if answers.adaptive:
+        show_table(answers.adaptive.table)
 
 
 def _show_first(table: Table) -> None:

@@ -165,3 +165,12 @@ def test_a_folder_in_place_of_a_spec(
     assert run([command, str(tmp_path), *more]) == 2
     assert "found a folder; expected the YAML file" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_groups_of_ports_are_proven_around_the_tables(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(lab), "--adaptive", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["adaptive"]
+    assert [found[kind]["lanes"] for kind in ("tables", "legal", "shortest")] == [1, 1, 1]
+    assert found["legal"]["max_load"] < found["tables"]["max_load"] == 11
+    assert run(["verify", str(lab), "--adaptive"]) == 0
+    assert "ports that a switch may choose from" in capsys.readouterr().out
