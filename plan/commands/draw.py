@@ -120,6 +120,6 @@ def read_simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArra
         for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
             number, port = ports[plain_text(row["channel"])]
             loads[number][port] += int(row["bytes"])
-    except (KeyError, ValueError, TypeError, OverflowError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise FormatError(f"found {error}; expected channels of this cluster and their bytes", str(path)) from None
     return loads

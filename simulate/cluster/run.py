@@ -14,13 +14,15 @@ from simulate.cluster.queue import Queue
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.network import Network
-from simulate.workload.storage import BulkStorage
+from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
 from topo.table import Column, Shown, Table
 
 DAY_S = 86_400.0
+COPIES = 2
+"""Storage servers that keep what is written, as 3FS does."""
 STEPS_A_LOOK = 500
 """Events between two reports of progress."""
 
@@ -71,12 +73,19 @@ class ClusterRun(Shown):
             for job, where in zip(queue.jobs, queue.where, strict=True)
             if (flows := job.nodes * (job.expert_nodes + 3 + rules.storage_streams)) > QUEUE_FLOWS.limit
         ]
+        stores = (fabric.role[fabric.end_node] == Role.STORAGE) & (fabric.end_switch >= 0)
+        servers = len(storage_adapters(fabric)) if stores.any() else 0
+        findings += [
+            Finding(where, "1 storage server", f"{COPIES} or more, which keep a copy each of what is written")
+            for job, where in zip(queue.jobs, queue.where, strict=True)
+            if job.checkpoint and servers == 1
+        ]
         if findings:
             raise SpecError(list(dict.fromkeys(findings)))
         storage = None
-        if np.any(fabric.role == Role.STORAGE):
+        if servers:
             sl = ASK if rules.storage_sl is None else rules.storage_sl
-            storage = BulkStorage(self.env, streams=rules.storage_streams, sl=sl)
+            storage = BulkStorage(self.env, streams=rules.storage_streams, replicas=min(COPIES, servers), sl=sl)
         self.jobs = [
             JobProcess(self.env, job, self.scheduler, storage, of_job, rules.round)
             for job, of_job in zip(queue.jobs, for_jobs, strict=True)

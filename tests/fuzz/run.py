@@ -30,7 +30,12 @@ STUCK_S = 120
 
 
 def attempt(target: Target, data: bytes, folder: Path) -> str:
-    """Try one input; return what is wrong, or nothing."""
+    """Try one input, twice where it may have waited for a kernel to be compiled; return what is wrong, or nothing."""
+    wrong = _attempt(target, data, folder)
+    return _attempt(target, data, folder) if wrong.startswith("took") else wrong
+
+
+def _attempt(target: Target, data: bytes, folder: Path) -> str:
     path = folder / target.file
     kept = path.read_bytes() if path.is_file() else None
     path.write_bytes(data)

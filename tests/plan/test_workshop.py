@@ -1,6 +1,5 @@
 """At every system call that writes: a kill, a signal or a full disk leaves the older result or the newer one, whole."""
 
-import re
 import subprocess
 import sys
 from datetime import date
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-CALLS = "write,openat,rename,renameat2,fsync,mkdir,rmdir,unlink,unlinkat,chmod,chown,link,flock"
-"""System calls that writing is made of; `openat` and `flock` are its steps too."""
+from helpers.faults import ENDS, find_calls, traced
 
 PROGRAM = """
 import sys
@@ -33,28 +31,10 @@ plan.cli.plan.invoke = invoke
 plan.cli.main()
 """
 
-ENDS = {"SIGKILL": ("signal=SIGKILL", {-9}), "SIGTERM": ("signal=SIGTERM", {143}), "full": ("error=ENOSPC", {0, 2})}
-
 
 def write(folder: Path, text: str, how: str, *tracer: str) -> subprocess.CompletedProcess[str]:
     command = [*tracer, sys.executable, "-c", PROGRAM, str(folder / "out"), text, how]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def traced(log: Path, *options: str) -> list[str]:
-    return ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS}", *options]
-
-
-def find_calls(log: Path) -> list[tuple[str, int]]:
-    """Return the calls of a trace, from the first that makes a workshop on, each with its number of all of its name."""
-    times: dict[str, int] = {}
-    calls: list[tuple[str, int]] = []
-    for line in log.read_text(encoding="utf-8").splitlines():
-        if call := re.match(r"\d+ +(\w+)\(", line):
-            times[call[1]] = times.get(call[1], 0) + 1
-            if calls or ("mkdir" in call[1] and ".heddle-workshop" in line):
-                calls.append((call[1], times[call[1]]))
-    return calls
 
 
 def read(out: Path) -> str:

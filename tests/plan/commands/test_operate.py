@@ -248,6 +248,18 @@ def drain(terminal: int) -> bytes:
 # What is refused
 
 
+def test_a_checkpoint_wants_two_storage_servers(tmp_path: Path, capsys: Captured) -> None:
+    spec = written(
+        tmp_path / "spec.yaml",
+        "name: one\nnodes: {gpu: {model: pcie-a100, count: 4}, storage: {model: storage-3fs, count: 1}}\n"
+        "network: {shape: fat-tree, switch: QM8700, leaves: 2, spines: 1}\n",
+    )
+    job = "jobs:\n- {name: a, nodes: 2, steps: 2, forward: 1 s, backward: 1 s, gradients: 1 GB, loaded: 1 MB"
+    assert operate(capsys, spec, "-q", written(tmp_path / "reads.yaml", f"{job}}}"), "--hours", "0.01")
+    queue = written(tmp_path / "writes.yaml", f"{job}, checkpoint: 1 GB}}")
+    assert refused(capsys, spec, "-q", queue).startswith(f"{queue}:2:3: found 1 storage server; expected 2 or more")
+
+
 def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
     queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
     operate(capsys, LAB, "-q", queue, "--hours", "0.02", "--state", state)

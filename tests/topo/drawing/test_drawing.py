@@ -252,7 +252,15 @@ def test_links_are_coloured_by_the_bytes_of_a_simulation(tmp_path, capsys):
     assert "beside the mean" in drawing.read_text()
 
 
-@pytest.mark.parametrize("content", [None, "channel,bytes\nnowhere:1 -> nothing:2,7\n", "channel,bytes\nleaf0:1 -> "])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "channel,bytes\nnowhere:1 -> nothing:2,7\n",
+        "channel,bytes\nleaf0:1 -> ",
+        pytest.param(f"channel,bytes\n{'x' * 200_000},1\n", id="a cell of 200,000"),
+    ],
+)
 def test_a_simulation_of_something_else_is_refused(tmp_path, capsys, content):
     if content is not None:
         (tmp_path / "links.csv").write_text(content)
