@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -231,6 +232,14 @@ def read_routed_argument(
     import routing
     from routing.opensm import read_lanes, read_lfts, read_qos_policy
 
+    if given.subnet is not None and "*" in given.subnet:
+        files = [file for file in (given.tables, given.lanes, given.policy) if file is not None]
+        if files:
+            raise HeddleError(f"{files[0]}: found a file of one subnet; expected --subnet with the name of one")
+        subnets = [*(subnet_folders(path) if path.is_dir() else (fabric.name for fabric in read_cluster(path).subnets))]
+        names = [name for name in subnets if fnmatchcase(name, given.subnet)] or [_one_of(path, subnets, given.subnet)]
+        several = [read_routed_argument(path, replace(given, subnet=name), step) for name in names]
+        return routing.side_by_side(several, path.stem)
     step("reading the fabric")
     tables, lanes, policy = given.tables, given.lanes, given.policy
     if path.is_dir():

@@ -20,6 +20,7 @@ Verbs
 
 Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``to_dict`` for JSON
     ``Routed``  a fabric with its tables and lanes
+    ``side_by_side``  several routed subnets as one network, to simulate planes
     ``RoutingTables``  LIDs, forwarding tables and service levels
     ``Proof``  pairs, hops, loads and credit loops, with the certificate
     ``ChannelClass``  load of the channels between two levels

@@ -31,6 +31,7 @@ from .questions import (
     study_loss as study_loss,
 )
 from .routed import Candidate as Candidate, Routed as Routed
+from .side_by_side import side_by_side as side_by_side
 from .tables import (
     NO_PATH as NO_PATH,
     EndpointSet as EndpointSet,

@@ -55,7 +55,9 @@ specs_argument = click.argument("specs", type=FILE, nargs=-1, required=True, cal
 fabric_argument = click.argument("fabric", type=FILE)
 output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
-subnet_option = click.option("--subnet", help="Which subnet, when FABRIC has several.")
+subnet_option = click.option(
+    "--subnet", help="Which subnet, when FABRIC has several; several as one network by a pattern such as '*-plane*'."
+)
 roles_option = click.option("--roles", type=FILE, help="Lines such as `storage st*`: what hosts are for.")
 endpoints_option = click.option(
     "--endpoints",

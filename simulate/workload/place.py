@@ -326,7 +326,8 @@ class _Placer:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
                 raise HeddleError(
                     f"{host} has {plural(len(odd), 'adapter port')} in this fabric, and "
-                    f"{model.name} has {model.adapters}: what its GPUs send goes through all of them"
+                    f"{model.name} has {model.adapters}: what its GPUs send goes through all of them; play "
+                    f"all its planes as one network"
                 )
             if job.algorithm == "hfreduce":
                 reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
