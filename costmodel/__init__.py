@@ -31,8 +31,11 @@ The cheapest design
     ``read_needs``  what a network has to do, from a YAML file
     ``Needs``  what a network has to do, without saying how
     ``optimise``  the cheapest network of many families that meets needs
-    ``Search``  what `optimise` returns: all designs that were tried, and why each lost
+    ``Search``  what `optimise` returns: the winner, with the certificate that none is cheaper
+    ``trade_off``  what each need costs, and price over bandwidth
+    ``Tradeoffs``  what `trade_off` returns
     ``bisection``  share of its rate at which one half of a job can send to the other, whatever the routing
+    ``Bisection``  what `bisection` returns: the share, and whether it is exact or a bound
     ``storage_gbps``  rate at which all compute nodes can read from storage, whatever the routing
 """
 

@@ -16,3 +16,5 @@ from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line 
 from .power import Power as Power
 from .price import Cost as Cost
 from .search import Search as Search, optimise as optimise
+from .tradeoffs import Tradeoffs as Tradeoffs
+from .tradeoffs import trade_off as trade_off

@@ -56,6 +56,9 @@ class Needs(SpecModel):
     """Share of their full rate at which one half of all compute nodes must be able to send to the other."""
     storage: GigabitsPerSecond = 0.0
     """Rate at which all compute nodes together must be able to read from all storage nodes, such as ``9 TB/s``."""
+    tables: Share | None = None
+    """Least effective bisection of the forwarding tables that Heddle would load. A design that may win is then routed,
+    proven and measured; when left out, it is judged by cuts alone."""
     growth: Annotated[float, Field(ge=0.0, le=10.0, strict=False)] = 0.0
     """Servers of each group that must find ports later, as a share of those of today: 0.1 is 10 %."""
     survives_a_switch: bool = True

@@ -26,7 +26,7 @@ from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
 from costmodel.task import ROUNDING, Task
 from topo.cluster import Cluster
-from topo.errors import DesignError, plural
+from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog, load_catalog
 from topo.losses import find_parting_switch
@@ -37,6 +37,8 @@ from topo.sums import Check, Sum, Verdict, sums_to_dict
 from topo.table import Shown, Table
 
 Step = Callable[[str], None]
+Routed = Callable[[Cluster], Sequence[Check]]
+"""Routes a design and holds its tables against the needs."""
 FEW, MANY = 1, 16
 """Descents to a worst cut: of any design, and of one that may be the winner."""
 SHOWN = 8
@@ -148,7 +150,10 @@ class Search(Shown):
                 if (self.bound < inf)
                 else f"no design of these families meets the needs; {work}"
             )
-        return f"{self.winner.cost} {unit}; no design of these families costs less than {self.bound:,.0f}; {work}"
+        cost = f"{self.winner.price:,.0f} {unit}"
+        if self.winner.cost.known and self.winner.cost.known.low < self.winner.cost.known.high:
+            cost += f", the middle of {self.winner.cost}"
+        return f"{cost}; no design of these families costs less than {self.bound:,.0f}; {work}"
 
     def _brief(self) -> str:
         return self.certificate
@@ -198,6 +203,7 @@ def optimise(
     *,
     gap: float = 0.0,
     limit_s: float = inf,
+    routed: Routed | None = None,
 ) -> Search:
     """Find the cheapest network that meets needs, and prove it.
 
@@ -214,11 +220,18 @@ def optimise(
         soon as a design is known that costs at most 5 % more than any can.
     limit_s : float
         Seconds after which the best design so far is returned, with the bound so far.
+    routed : callable, optional
+        Called with the cluster of each design that meets all other needs; the checks that it returns decide too.
 
     Returns
     -------
     Search
         The winner with the certificate.
+
+    Raises
+    ------
+    topo.HeddleError
+        When the needs ask for tables and nothing routes.
 
     Examples
     --------
@@ -231,6 +244,8 @@ def optimise(
     >>> found.winner.switches, found.winner.price, found.proven
     (3, 9.0, True)
     """
+    if needs.tables is not None and routed is None:
+        raise HeddleError("needs.tables: found a share of tables, and nothing that routes; expected `routed`")
     ends = monotonic() + limit_s
     task = Task(needs, catalog or load_catalog([Path(needs.catalog)] if needs.catalog else []))
     tried: list[Design] = []
@@ -259,6 +274,9 @@ def optimise(
             except DesignError as error:
                 refused.append(f"{node.name}: {error}")
             else:
+                if design.verdict is Verdict.HOLDS and routed is not None:
+                    cluster = Cluster(task.spec.model_copy(update={"network": design.spec.network}), task.catalog)
+                    design = replace(design, checks=(*design.checks, *routed(cluster)))
                 if design.verdict is Verdict.HOLDS:
                     winner = design
                     break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,10 @@ import click
 
 from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument, specs_argument
 from plan.render.progress import progress
-from topo import Finding, HeddleError, SpecError, Verdict, plural
+from topo import Check, Finding, HeddleError, SpecError, Verdict, plural
 
 if TYPE_CHECKING:
-    from costmodel import Search
+    from costmodel import Needs, Search
     from topo import Cluster
 
 
@@ -127,8 +128,9 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     default=float("inf"),
     help="Seconds after which the best so far is taken.",
 )
+@click.option("--trade-offs", is_flag=True, help="Search again without each requirement, and for less bandwidth.")
 @as_json
-def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, as_json: bool) -> None:
+def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, as_json: bool) -> None:
     """Find the cheapest network that meets the requirements in NEEDS, and prove that none is cheaper.
 
     Searches all trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in the order of their price.
@@ -136,21 +138,45 @@ def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, as_js
     import costmodel
     from plan.export.spec import format_spec
     from plan.files import write_file
+    from plan.render.tables import show_table
 
     if output is not None and output.exists():
         raise SpecError([Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
-        found = costmodel.optimise(costmodel.read_needs(needs), step=step, gap=gap, limit_s=limit_s)
+
+        def search(asked: Needs) -> Search:
+            routed = partial(hold_tables, asked.tables) if asked.tables is not None else None
+            return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed)
+
+        found = search(costmodel.read_needs(needs))
+        beside = costmodel.trade_off(found, search) if trade_offs else None
     winner = found.winner
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | ({"trade_offs": beside.to_dict()} if beside else {}))
     else:
         show(found)
+        for table in (beside.table, beside.curve_table) if beside else ():
+            show_table(table)
     if winner is not None and output is not None:
         write_file(output, format_spec(winner.spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
     if found.verdict is not Verdict.HOLDS or found.unpriced:
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
+
+
+def hold_tables(least: float, cluster: Cluster) -> list[Check]:
+    """Route a design as it would be loaded, and hold its proof and its effective bisection against what is asked."""
+    import routing
+
+    checks = []
+    for fabric in cluster.subnets:
+        tables = routing.route(fabric, "balanced")
+        proof = routing.prove(tables)
+        share = routing.measure(tables, proof=proof).ebb
+        text = f"the tables of `balanced` give {share:.1%} to random halves, {least:.1%} is needed"
+        checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
+        checks.append(Check("tables", Verdict.HOLDS if share >= least else Verdict.EXCEEDED, text))
+    return checks
 
 
 def show(found: Search) -> None:
@@ -159,6 +185,9 @@ def show(found: Search) -> None:
 
     show_table(found.table)
     click.echo(found.certificate)
+    for check in found.winner.checks if found.winner else ():
+        if check.what == "tables":
+            click.echo(check.text)
     for part in found.unpriced:
         click.echo(f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared")
     for reason in found.refused[:4]:

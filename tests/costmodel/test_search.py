@@ -16,13 +16,13 @@ from helpers.strategies import seeds, slow_but
 from plan.export.spec import format_spec
 from routing import prove, route
 from topo.cluster import Cluster, validate_spec
-from topo.errors import DesignError, SpecError
+from topo.errors import DesignError, HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root
 from topo.hardware.models import Price, PricePoint, Source, SwitchModel
 from topo.hardware.speeds import LinkSpeed
 from topo.shapes.fat_tree import FatTree
-from topo.sums import Verdict
+from topo.sums import Check, Verdict
 
 
 def needs(count: int = 40, servers: int = 0, **keys: object) -> Needs:
@@ -206,6 +206,23 @@ def test_needs_in_dollars_with_quotes_become_a_bill(tmp_path: Path) -> None:
     parts = bill(Cluster(found.winner.spec, quoted(asked, CATALOG)))
     assert parts.price("USD").network.middle == found.winner.price
     assert found.winner.price == 15_000 * found.winner.switches + 250 * parts.count("cable")
+
+
+def test_what_routes_a_design_decides_too() -> None:
+    seen: list[str] = []
+
+    def routed(cluster: Cluster) -> list[Check]:
+        seen.append(cluster.name)
+        return [Check("tables", Verdict.HOLDS if len(seen) == 3 else Verdict.EXCEEDED, "in words")]
+
+    asked = needs(60, tables=0.5)
+    with pytest.raises(HeddleError, match="tables"):
+        optimise(asked, CATALOG)
+    found = optimise(asked, CATALOG, routed=routed)
+    assert found.winner is not None
+    assert [design.reasons for design in found.tried][-2:] == [("in words",)] * 2
+    assert found.winner.checks[-1].text == "in words"
+    assert found.tried[0].price <= found.winner.price == found.bound
 
 
 def test_quotes_of_what_nobody_knows_are_refused_at_their_place() -> None:
