@@ -234,9 +234,7 @@ def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
             ("cost_performance", performance / price, "relative performance / relative price"),
             ("node_power_w", _known(node, "power_typical_w"), "measured by the authors, mean of ResNet training"),
         )
-        cells += [
-            Cell("II", system, name, value, printed.value("II", system, name), note) for name, value, note in rows
-        ]
+        cells += _cells("II", system, rows, printed)
     return cells
 
 

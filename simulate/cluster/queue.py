@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from topo.budget import QUEUE_JOBS
-from topo.errors import Finding, SpecError, plural
+from topo.errors import plural, refusal
 from topo.formats.yaml import Document, given_document, read_yaml
 from topo.schema.base import Name, SpecModel, mismatch
 from topo.schema.units import Bytes, Seconds
@@ -142,12 +142,12 @@ class Queue(Brief):
             for number in range(entry.copies):
                 name = entry.name if entry.copies == 1 else f"{entry.name}-{number}"
                 if name in jobs:
-                    raise SpecError([Finding(at, f"a second job with the name {name}", "a name for each job")])
+                    raise refusal(at, f"a second job with the name {name}", "a name for each job")
                 own = {"name": name, "submit": entry.submit + number * entry.apart, "copies": 1}
                 jobs[name] = entry.model_copy(update=own)
                 located.append(at)
             if len(jobs) > QUEUE_JOBS.limit:
-                raise SpecError([Finding(at, f"{len(jobs):,} jobs up to here", str(QUEUE_JOBS))])
+                raise refusal(at, f"{len(jobs):,} jobs up to here", str(QUEUE_JOBS))
         return cls(spec.model_copy(update={"jobs": tuple(jobs.values())}), seed, tuple(located))
 
     def _brief(self) -> str:
