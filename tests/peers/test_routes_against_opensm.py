@@ -21,7 +21,7 @@ from topo.formats.ibnetdiscover import format_ibnetdiscover
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
 
 SMALL = ("frame", "ndr-pod", "fdr10-mesh", "zone")
-ENGINES = ("fat-tree", "balanced", "zoned", "minhop", "updn", "dfsssp")
+ENGINES = ("fat-tree", "balanced", "zoned", "minhop", "updn", "dfsssp", "shortest")
 LARGEST = ("hdr-pod", "edr-frames", "qdr-directors")
 CASES = [nightly(name, "auto") if name in LARGEST else (name, "auto") for name in MACHINES]
 CASES += [
@@ -56,9 +56,9 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, tmp_path) -> N
 
 
 def test_each_path_is_answered_with_its_lane(tmp_path) -> None:
-    """The tables of dfsssp need several lanes on this machine; whoever asks for a path is told the right one."""
+    """The tables of shortest need several lanes on this machine; whoever asks for a path is told the right one."""
     fabric = as_simulated(twin("two-frames"))
-    tables = routing.route(fabric, "dfsssp").tables
+    tables = routing.route(fabric, "shortest").tables
     assert tables.path_sl is not None
     assert prove(Routed(fabric, tables), "adapters").credit_loops == 0
     files = opensm_files(Routed(fabric, tables), directory=str(tmp_path / "files"))
