@@ -18,13 +18,15 @@ PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
     "fire-flyer-2-frames": (122, 80, 40, 0, 9_600, 1_640),
     "pcie-three-level": (200, 80, 80, 40, 9_600, 3_200),
     "dgx-baseline": (1_320, 500, 500, 320, 10_000, 20_000),
+    "dgx-h100-48": (30, 20, 10, 0, 384, 640),
     "dgx-b200-superpod": (48, 32, 16, 0, 1_024, 1_024),
     "deepseek-v3-2048": (96, 64, 32, 0, 2_048, 2_048),
     "deepseek-v3-planes": (768, 512, 256, 0, 16_384, 16_384),
     "four-planes-32k": (768, 512, 256, 0, 32_768, 32_768),
     "slim-fly": (50, 50, 0, 0, 1_600, 175),
 }
-"""Rows of the papers that the presets cite; the links of deepseek-v3-2048 are those of FT2, which is as large."""
+"""Rows of the papers that the presets cite, and of dgx-h100-48 by arithmetic; the links of deepseek-v3-2048 are those
+of FT2, which is as large."""
 
 LANES = {"dragonfly": 3, "slim-fly": 2}
 """Lanes that a preset says it needs; all others need one."""
