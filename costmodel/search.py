@@ -150,6 +150,8 @@ class Search(Shown):
                 if (self.bound < inf)
                 else f"no design of these families meets the needs; {work}"
             )
+        if self.unpriced:
+            return f"{self.winner.cost} {unit}, the least in what is known of prices; {work}"
         cost = f"{self.winner.price:,.0f} {unit}"
         if self.winner.cost.known and self.winner.cost.known.low < self.winner.cost.known.high:
             cost += f", the middle of {self.winner.cost}"
@@ -250,7 +252,10 @@ def optimise(
     task = Task(needs, catalog or load_catalog([Path(needs.catalog)] if needs.catalog else []))
     tried: list[Design] = []
     refused: list[str] = []
-    best = _landmark(task, step) if gap or limit_s < inf else None
+    trees = not needs.families or "fat-tree" in needs.families
+    best = _landmark(task, step) if trees and (gap or limit_s < inf) else None
+    if task.unpriced:
+        best = None  # not cheap, but unknown
     looked_at, ended, bound, winner = 0, "", inf, None
     heap = [] if _cannot_be_met(task) else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)

@@ -173,6 +173,7 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
     assert late.winner is not None
     assert not late.proven
     assert late.ended == "0 s are over"
+    assert optimise(asked.model_copy(update={"families": ("torus",)}), CATALOG, limit_s=0.0).winner is None
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,8 @@ def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> 
     found = optimise(needs(currency="USD"), CATALOG)
     assert found.winner is not None
     assert found.unpriced == ("4xHDR",)
+    assert not found.proven
+    assert "in what is known of prices" in found.certificate
     assert optimise(needs(switches=["CS8500"]), CATALOG).unpriced == ("CS8500",)
 
 
