@@ -54,7 +54,8 @@ class Places(CompileResultCacheImpl):
     """Where to look for a place; the last one is always there."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        at_home = [OF_USER] if Path("~").expanduser().is_absolute() else []  # else Numba makes a folder named ~
+        home = os.path.expanduser("~")  # noqa: PTH111  as it is where a user has none; Numba would make a folder ~
+        at_home = [OF_USER] if os.path.isabs(home) else []  # noqa: PTH117
         given = bool(config.CACHE_DIR)  # type: ignore[attr-defined]
         self._locator_classes = [GIVEN, ReadOnlyGiven] if given else [BESIDE, *at_home, ReadOnlyBeside]
         super().__init__(function)
