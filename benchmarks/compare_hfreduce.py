@@ -46,7 +46,7 @@ class Cluster:
         (fabric,) = source.fabrics
         latency_ns = source.catalog.switch("QM8700").latency_ns or 0.0
         model = source.catalog.node("pcie-a100")
-        return cls(fabric, ENGINES["zoned"].route(fabric), model, latency_ns * 1e-9)
+        return cls(fabric, ENGINES["balanced"].route(fabric), model, latency_ns * 1e-9)
 
     def ends(self, servers: int) -> np.ndarray:
         """The first servers of zone 0."""

@@ -1,4 +1,4 @@
-"""What joint ports spread over leaves cost beside ports gathered on a border leaf: the table of docs/zoned.md.
+"""What joint ports spread over leaves cost beside ports gathered on a border leaf: the table of docs/joined-zones.md.
 
 Run from the repository: python benchmarks/compare_placements.py
 """
@@ -24,7 +24,7 @@ def figures(placement: str) -> dict[str, str]:
     joints = source.spec.network.joints.model_copy(update={"placement": placement})
     spec = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"joints": joints})})
     fabric = Cluster(spec, source.catalog).fabrics[0]
-    tables = ENGINES["zoned"].route(fabric)
+    tables = ENGINES["balanced"].route(fabric)
     proof = prove(Routed(fabric, tables))
     quality = measure(Routed(fabric, tables), seed=0)
     gpus = zone_gpus(fabric, 0)

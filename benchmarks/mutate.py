@@ -140,18 +140,17 @@ SUBJECTS = {
             ),
         ),
     ),
-    "zoned": Subject(
-        "routing/engines/zoned/within.py",
-        ("tests/routing/engines/test_zoned.py",),
+    "joined": Subject(
+        "routing/order/joined.py",
+        ("tests/routing/engines/test_joined_zones.py", "tests/routing/order/test_joined.py"),
         (
-            M("what arrives waits for what leaves", "enterable &= ~departing[home]", "enterable &= True"),
             M(
-                "hosts of all leaves begin at one uplink",
-                "(np.arange(len(first)) + skip * leaf) % uplinks",
-                "np.arange(len(first)) % uplinks",
+                "nothing is reserved for what leaves",
+                "np.flatnonzero(down & reserved[",
+                "np.flatnonzero(down & ~down & reserved[",
             ),
-            M("a border leaf departs on cables that it misses", " + np.where(zone.linked, 0, CLOSED * CLOSED)", ""),
-            M("a border leaf may be shut to arrivals", "    wide[shut] = departing[shut]\n", ""),
+            M("any channels are reserved", "used[spines, leaf]))[:few]", "-used[spines, leaf]))[:few]"),
+            M("no step back", "    phase[_steps_back(order, phase, border, hosts)] = Phase.STEP_BACK\n", ""),
         ),
     ),
     "proof": Subject(

@@ -30,7 +30,7 @@ from topo import HeddleError, did_you_mean, plural
 @bundle(
     "wanted",
     TableOptions,
-    click.option("--engine", help="fat-tree, zoned, balanced, ... or auto, which picks and says why."),
+    click.option("--engine", help="balanced, fat-tree, ... or auto, which picks and says why."),
     click.option(
         "--lanes",
         type=click.IntRange(1, 8),

@@ -19,19 +19,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines import shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
+from routing.engines.judge import judge, mark
 from routing.kernels.legal import ChannelOrder
 from routing.kernels.relieve import relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.traffic import Dests, Net
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
-from routing.order.joined import order_joined_zones
+from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables, stagger
+from routing.order.joined import order_joined_zones, zones_of
 from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import prove
 from routing.routed import Routed
@@ -63,8 +65,24 @@ ROLE_WEIGHT = 0.3
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
 evens out what compute left uneven."""
 
-SHIFT_WEIGHT = 0.1
-"""Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
+SHIFT_WEIGHTS = (0.1, 0.3)
+"""Share of shift permutations in the traffic that is planned for; the rest is random permutations. What the second
+comes to is tried, too, and what comes of the closed form if nothing is rerouted: the best of all is kept."""
+
+SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.01
+"""Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
+
+
+class Work(NamedTuple):
+    """What all candidates are made from."""
+
+    net: Net
+    dests: Dests
+    reliefs: list[tuple[Net, Dests, NDArray[np.bool_], int, float]]
+    """Whose flows are taken off peaks, one after the other: channels, destinations, channels that are relieved, detour,
+    and the share of the peak that must be left."""
+    stride: int
+    effort: int
 
 
 def route(
@@ -95,15 +113,32 @@ def route(
     lids, lft = empty_tables(fabric, lid)
     dests = destinations_of(fabric, lids, level)
     order = order_channels(fabric, level)
+    made = [lft]
     if len(order.sender):
-        order, next_hop = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
-        for switch in range(fabric.n_switches):
-            number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
-            mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
-            number[: len(mine)] = mine
-            lft[switch] = number[next_hop[:, switch]]
-    tables = finish_tables(dests, lft, lids, "balanced")
-    return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+        order, placed = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
+        made = [_port_numbers(order, next_hop) for next_hop in placed]
+    tables = [finish_tables(dests, lft, lids, "balanced") for lft in made]
+    best = tables[0] if len(tables) == 1 else _best(fabric, tables)
+    return _on_lanes(fabric, best, lanes) if lanes > 1 else best
+
+
+def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return (S, T) the port of each channel, by switch and LID."""
+    lft = np.empty(next_hop.shape[::-1], np.uint8)
+    for switch in range(len(lft)):
+        number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
+        mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
+        number[: len(mine)] = mine
+        lft[switch] = number[next_hop[:, switch]]
+    return lft
+
+
+def _best(fabric: Fabric, tables: list[RoutingTables]) -> RoutingTables:
+    """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
+    rows = [judge(fabric, one) for one in tables]
+    fullest, least = (1 + SPARE_LOAD) * rows[0].max_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
+    fit = [i for i, row in enumerate(rows) if row.max_load <= fullest and row.ebb >= least]
+    return tables[max(fit, key=lambda i: round(mark(rows[i], [rows[j] for j in fit]), 3))]
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -127,14 +162,10 @@ def _place(
     level: NDArray[np.int64],
     rng: np.random.Generator,
     shape: tuple[int, ...],
-) -> tuple[ChannelOrder, NDArray[np.uint8]]:
-    """Return an order and (T, S) which of its channels each switch takes to each LID: a tree lies together."""
-    work = len(dests.lid) * len(order.sender)
+) -> tuple[ChannelOrder, list[NDArray[np.uint8]]]:
+    """Return an order and, for each candidate, (T, S) which of its channels each switch takes to each LID."""
+    size = len(dests.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
-    at_port = _port_weights(fabric)
-    sending = np.zeros(fabric.n_switches)
-    np.add.at(sending, fabric.port_node[: fabric.first_adapter_port], at_port[: fabric.first_adapter_port])
-    receiving = at_port[fabric.port_offset[dests.switch] + np.maximum(dests.port, 1) - 1]
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
     start = np.full(shape, NO_PATH, np.uint8)
     tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
@@ -142,40 +173,110 @@ def _place(
     )
     # What crosses from zone to zone is no choice of a climb within one.
     climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
+    zones = zones_of(fabric, order, level)
     joined = None
-    if len(np.unique(fabric.zone[: fabric.n_switches])) > 1:
-        joined = order_joined_zones(fabric, order, level, hosts)
-    net = _net(order, sending, nodes, AGGREGATION)
-    weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
-    # What is relieved, with which channels, detour and share of the peak that a move must take off: SHARP aggregation
-    # nodes also as if they were hosts, though the hosts have the last word.
-    anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
-    worth = WORTH if tree else 1.0
-    as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
-    each = _hosts_only(net, weighted, hosts)
-    reliefs = [
-        *([(*as_hosts, anywhere, 0, worth)] if nodes.any() else []),
-        (net, weighted, anywhere, 0, worth),
-        (*each, fast, 0, worth),
-        (*each, fast, DETOUR, WORTH),
-    ]
-    rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // work))
-    stride, effort = 1 + work // MOST_EFFORT, RELIEF_EFFORT // len(order.sender)
-    results: list[tuple[int, float, int, ChannelOrder, NDArray[np.uint8]]] = []
+    if zones is not None:
+        dests = stagger(dests, zones.border, zones.gate, zones.width)
+        plain = np.full(shape, NO_PATH, np.uint8)
+        closed_form(order, dests, climbs, own, plain)
+        joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
+    work = _work(fabric, order, dests, hosts, nodes, tree)
+    rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
+    free = work.net.kept
+    results: list[tuple[int, float, int, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]] = []
     for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
-        if tree and one is order:
-            next_hop = start
-        else:
-            next_hop = np.full(shape, NO_PATH, np.uint8)
-            closed_form(one, dests, climbs, own, next_hop)
-        squares = reroute(net._replace(order=one), weighted, rounds, stride, next_hop)
+        begin = start
+        if not (tree and one is order):
+            begin = np.full(shape, NO_PATH, np.uint8)
+            closed_form(one, dests, climbs, own, begin, turns=zones.turns if zones and one is joined else None)
+        kept = zones.zone if zones and one is joined and _alone(one, dests, zones.zone, begin) else free
+        quality, next_hop = _improve(work, one, kept, begin, rounds, SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
-        for there, these, fullest, detour, least in reliefs:
-            peak = relieve_peaks(there._replace(order=one), these, fullest, detour, effort, least, next_hop)
-        results.append((lost, squares * peak, len(results), one, next_hop))
+        results.append((lost, quality, len(results), one, kept, [next_hop, begin]))
         if lost == 0 and one is joined and not tree:
             break
-    return min(results)[-2:]
+    *_, order, kept, (next_hop, begin) = min(results)
+    made = [next_hop]
+    if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
+        for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
+            made.append(_improve(work, order, kept, begin, times, share)[1])
+    return order, made
+
+
+def _improve(
+    work: Work, order: ChannelOrder, kept: NDArray[np.int32], start: NDArray[np.uint8], rounds: int, share: float
+) -> tuple[float, NDArray[np.uint8]]:
+    """Return how full channels are, the less the better, and the channels taken once all is rerouted and relieved."""
+    next_hop = start.copy()
+    dests = work.dests._replace(shift_weight=float(round(share * work.dests.shift_weight)))
+    quality = reroute(work.net._replace(order=order, kept=kept), dests, rounds, work.stride, next_hop)
+    for net, dests, fullest, detour, worth in work.reliefs:
+        net = net._replace(order=order, kept=kept)
+        peak = relieve_peaks(net, dests, fullest, detour, work.effort, worth, next_hop)
+    return quality * peak, next_hop
+
+
+def _work(
+    fabric: Fabric,
+    order: ChannelOrder,
+    dests: Destinations,
+    hosts: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    tree: bool,
+) -> Work:
+    """Return what candidates are made from, for an order of the same channels each."""
+    size = len(dests.lid) * len(order.sender)
+    at_port = _port_weights(fabric)
+    sending = np.zeros(fabric.n_switches)
+    np.add.at(sending, fabric.port_node[: fabric.first_adapter_port], at_port[: fabric.first_adapter_port])
+    receiving = at_port[fabric.port_offset[dests.switch] + np.maximum(dests.port, 1) - 1]
+    net = _net(order, sending, nodes, AGGREGATION)
+    weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
+    anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
+    worth = WORTH if tree else 1.0
+    each = _hosts_only(net, weighted, hosts)
+    reliefs = [(net, weighted, anywhere, 0, worth), (*each, fast, 0, worth), (*each, fast, DETOUR, WORTH)]
+    if nodes.any():  # also as if they were hosts, though the hosts have the last word
+        as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
+        reliefs.insert(0, (*as_hosts, anywhere, 0, worth))
+    return Work(net, weighted, reliefs, 1 + size // MOST_EFFORT, RELIEF_EFFORT // len(order.sender))
+
+
+def _descents(order: ChannelOrder, dests: Destinations, next_hop: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return (S, S) over which switch hosts are reached: how many entries lead to hosts of each over each other."""
+    n = len(order.indptr) - 1
+    used = np.zeros((n, n), np.int64)
+    hosts = dests.role < Role.AGGREGATION
+    taken = next_hop[dests.lid[hosts]].astype(np.int64)  # (hosts, switches)
+    of_role = np.bincount(dests.role[hosts])[dests.role[hosts]]
+    row, switch = np.nonzero(taken != NO_PATH)
+    np.add.at(used, (order.receiver[order.indptr[switch] + taken[row, switch]], dests.switch[hosts][row]), of_role[row])
+    return used
+
+
+def _alone(order: ChannelOrder, dests: Destinations, zone: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> bool:
+    """Whether hosts reach each other within a zone over one switch, and over channels to each that lead to no other."""
+    hosts = dests.role < Role.AGGREGATION
+    home = dests.switch[hosts]
+    leaves = np.unique(home)
+    for number in np.unique(zone[leaves]):
+        mine, sources = np.flatnonzero(zone[home] == number), leaves[zone[leaves] == number]
+        reached = next_hop[dests.lid[hosts][mine]]
+        row, source = np.nonzero(sources != home[mine][:, None])
+        if (reached[:, sources] == NO_PATH).sum() > len(mine):  # each has none at its own leaf
+            return False
+        first = reached[row, sources[source]]
+        above = order.receiver[order.indptr[sources[source]] + first.astype(np.int64)]
+        last = reached[row, above]
+        if (last == NO_PATH).any():
+            return False
+        channel = order.indptr[above] + last.astype(np.int64)
+        if (order.receiver[channel] != home[mine][row]).any():
+            return False
+        pairs = np.unique(channel * len(mine) + row)
+        if (np.bincount(pairs // len(mine)) > 1).any():
+            return False
+    return True
 
 
 def _orders(
@@ -223,6 +324,7 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
         sources=frozen(hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
+        kept=frozen(np.full(len(hosts), -1, np.int32)),
     )
 
 
@@ -246,7 +348,7 @@ def _dests(
         lid=frozen(dests.lid[turn]),
         weight=frozen(weights[turn]),
         neighbours=neighbours,
-        shift_weight=float(round(SHIFT_WEIGHT * hosts.sum() / neighbours)),
+        shift_weight=float(hosts.sum() / neighbours),
         shift_everywhere=bool(everywhere),
         segment=frozen(np.append(np.flatnonzero(np.diff(role, prepend=-1)), len(role)).astype(np.int32)),
         role_weight=ROLE_WEIGHT if several else 0.0,

@@ -115,8 +115,9 @@ class Outside:
 
 BUILT_IN = (
     BuiltIn("fat-tree", "trees of any height by closed form; every shift of a whole tree is free of contention"),
-    BuiltIn("zoned", "two-level fat-trees joined at their leaves; complete and free of loops on one lane"),
-    BuiltIn("balanced", "any topology, evenly loaded; complete and free of loops on one lane", DATA_LANES),
+    BuiltIn(
+        "balanced", "any topology, joined zones too, evenly loaded; complete and free of loops on one lane", DATA_LANES
+    ),
     BuiltIn("shortest", "any topology over shortest paths, evenly loaded, freed of credit loops by lanes", DATA_LANES),
     BuiltIn("minhop", "to compare with: shortest paths by count of destinations, as OpenSM does by default"),
     BuiltIn(
@@ -183,7 +184,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     >>> fabric = topo.preset("lab-20").fabric
     >>> routed = routing.route(fabric)
     >>> routed.tables.engine, [row.engine for row in routed.candidates if not row.refusal]
-    ('balanced', ['balanced', 'fat-tree', 'zoned', 'minhop', 'dfsssp'])
+    ('balanced', ['balanced', 'fat-tree', 'minhop', 'dfsssp'])
     >>> routing.prove(routing.route(fabric, "updn")).holds
     True
     """

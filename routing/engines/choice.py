@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
-
+from routing.engines.judge import FIGURES, judge, mark
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
-from routing.proof import prove, role_name
-from routing.quality import Quality, measure
+from routing.proof import prove
 from routing.routed import Candidate, Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, frozen
 from topo.table import Column, Table
 
-ENTRANTS = ("balanced", "fat-tree", "zoned", "minhop", "dfsssp")
+ENTRANTS = ("balanced", "fat-tree", "minhop", "dfsssp")
 """Engines that are tried, in order of preference where they do equally well; the first takes any fabric."""
 
 PLAIN = ("minhop", "dfsssp")
@@ -37,43 +34,6 @@ HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
 """Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
 its figures is at most this share of theirs; and what bounds the search for lanes: two seconds."""
 
-MEASURED_FLOWS = 400_000
-"""Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
-
-
-class Figure(NamedTuple):
-    """What tables are judged by."""
-
-    name: str
-    field: str
-    """Attribute of a candidate."""
-    sign: int
-    """1 where more is better, -1 where less is."""
-    weight: float
-    digits: str
-
-    def share(self, row: Candidate, other: Candidate) -> float:
-        """Return how much of another's figure one has: 1 where both are as good."""
-        over, under = getattr(row, self.field), getattr(other, self.field)
-        if self.sign < 0:
-            over, under = under, over
-        return float(over / under) if under else 1.0
-
-    def text(self, row: Candidate) -> str:
-        """Return the figure of one as text."""
-        return f"{getattr(row, self.field):{self.digits}}"
-
-
-FIGURES = (
-    Figure("fullest link", "max_load", -1, 2.0, ",.0f"),
-    Figure("by role", "role_load", -1, 1.0, ",.0f"),
-    Figure("bisection", "ebb", 1, 2.0, ".3f"),
-    Figure("permutations", "permutation", 1, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 1.0, ".3f"),
-    Figure("worst shift", "worst_shift", -1, 0.5, ".0f"),
-)
-
-
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
     """Return candidates side by side; those that refuse the fabric are left out.
 
@@ -82,7 +42,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> routing.candidate_table(routed.candidates).columns[0].values
-    ['balanced', 'fat-tree', 'zoned', 'minhop', 'dfsssp']
+    ['balanced', 'fat-tree', 'minhop', 'dfsssp']
     """
     rows = [row for row in candidates if not row.refusal]
     columns = {"missing": "missing", "loops": "credit_loops", "lanes": "lanes", "switches": "max_hops"}
@@ -122,7 +82,7 @@ def choose(
         raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
     least = min(row.missing for _, row in made)
     safe = [pair for pair in made if pair[1].missing == least and not pair[1].credit_loops] or made[:1]
-    tables, best = max(safe, key=lambda pair: round(_mark(pair[1], [row for _, row in safe]), 3))
+    tables, best = max(safe, key=lambda pair: round(mark(pair[1], [row for _, row in safe]), 3))
     rows = [row for _, row in tried]
     why = _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least])
     plain = [row for _, row in made if row.credit_loops and row.missing == least]
@@ -149,8 +109,8 @@ def _offer(
     if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight >= 1 for row in plain):
         return None
     tables = tables_of()
-    row = _judge(fabric, "shortest", tables)
-    if row.missing or _mark(best, [best, row]) > WORTH * _mark(row, [best, row]):
+    row = judge(fabric, tables)
+    if row.missing or mark(best, [best, row]) > WORTH * mark(row, [best, row]):
         return None
     try:
         needed = max(break_loops(fabric, tables, DATA_LANES, OFFER_STEPS).sl2vl) + 1
@@ -164,33 +124,7 @@ def _try(fabric: Fabric, name: str, tables_of: Callable[[], RoutingTables]) -> t
         tables = tables_of()
     except RoutingError as error:
         return None, Candidate(name, refusal=str(error))
-    return tables, _judge(fabric, name, tables)
-
-
-def _judge(fabric: Fabric, name: str, tables: RoutingTables) -> Candidate:
-    routed = Routed(fabric, tables)
-    proof = prove(routed)
-    missing, loops = proof.missing - proof.disconnected, proof.credit_loops
-    if name not in PLAIN and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
-        wider = prove(routed, "adapters")
-        missing, loops = wider.missing - wider.disconnected, wider.credit_loops
-    phases = MEASURED_FLOWS // max(len(proof.ends), 1)
-    samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
-    quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
-    return Candidate(
-        engine=name,
-        missing=missing,
-        credit_loops=loops,
-        lanes=proof.lanes,
-        max_hops=proof.max_hops,
-        stretch=proof.stretch,
-        max_load=quality.max_load,
-        role_load=_role_load(quality),
-        ebb=quality.ebb,
-        permutation=quality.permutation.bandwidth,
-        shift=quality.shift.bandwidth,
-        worst_shift=quality.shift.max_load_worst,
-    )
+    return tables, judge(fabric, tables, switches=name not in PLAIN)
 
 
 def _with_safe_switches(
@@ -205,20 +139,6 @@ def _with_safe_switches(
         tables = replace(tables, lft=frozen(lft))
     proof = prove(Routed(fabric, tables), "all")
     return tables, replace(row, missing=proof.missing - proof.disconnected, credit_loops=proof.credit_loops)
-
-
-def _role_load(quality: Quality) -> float:
-    fullest: dict[str, int] = {}
-    for part in quality.classes:
-        if part.role is not None:
-            fullest[role_name(part.role)] = max(part.max, fullest.get(role_name(part.role), 0))
-    return float(np.exp(np.mean([np.log(max(load, 1)) for load in fullest.values()]))) if fullest else 0.0
-
-
-def _mark(row: Candidate, others: Sequence[Candidate]) -> float:
-    """Return the mean over all figures, weighted, of how much of the best one has."""
-    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in FIGURES]
-    return sum(shares) / sum(figure.weight for figure in FIGURES)
 
 
 def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candidate]) -> str:

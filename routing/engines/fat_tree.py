@@ -68,7 +68,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
     if far != NOWHERE:
         raise RoutingError(
             f"{fabric.label(far[0])} and {fabric.label(far[1])} have no switch above both: the engine `fat-tree` "
-            "cannot connect their hosts; take `zoned` for joined zones, else `balanced`"
+            "cannot connect their hosts; take `balanced`"
         )
     lft[:] = port.T
     return finish_tables(dests, lft, lids, "fat-tree")
@@ -88,6 +88,7 @@ def closed_form(
     number: NDArray[np.int32],
     next_hop: NDArray[np.uint8],
     limit: NDArray[np.int64] | None = None,
+    turns: NDArray[np.int32] | None = None,
 ) -> tuple[int, int]:
     """Choose by destination-modulo among legal channels.
 
@@ -101,6 +102,8 @@ def closed_form(
         By LID and switch: a destination's entries lie together, which is faster than tables by switch.
     limit : (S,) int, optional
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
+    turns : (2, S) int32, optional
+        Zone of each switch, and how its choices for other zones turn (`routing.order.joined.Zones`).
 
     Returns
     -------
@@ -110,13 +113,14 @@ def closed_form(
     return fill_modulo(
         order,
         frozen(number),
-        frozen(np.maximum(level, 1).astype(np.int32)),
+        frozen(level.astype(np.int32)),
         dests.group,
         dests.indptr,
         dests.lid,
         frozen(_quotients(order, dests, level)),
         *_planes(order, level),
         frozen((np.full(len(level), -1) if limit is None else limit).astype(np.int32)),
+        frozen(np.full((2, len(level)), -1, np.int32) if turns is None else turns),
         next_hop,
     )
 

@@ -28,6 +28,7 @@ def fill_modulo(
     plane: Int32s,
     planes: Int32s,
     limit: Int32s,
+    turns: Int32s,
     next_hop: NDArray[np.uint8],
 ) -> tuple[int, int]:
     """Choose a channel at every switch to every destination by closed form.
@@ -38,7 +39,7 @@ def fill_modulo(
     number : (C,) int32
         What stands for each channel in the result.
     level : (S,) int32
-        Levels of the switches, from 1.
+        Levels of the switches, from 1; 0 for those that join zones and are no choice of a climb.
     group, indptr, lid
         `group`, `indptr` and `lid` of `routing.order.destinations.Destinations`.
     quotient : (L + 1, D) uint32
@@ -47,6 +48,9 @@ def fill_modulo(
         Number of each switch among those that a switch of the level below may see, and how many it may see above it.
     limit : (S,) int32
         For switches with hosts, the most hops that a path between two of them may have; -1 for other switches.
+    turns : (2, S) int32
+        Zone of each switch, -1 for those that join zones; and its number among its like there. Towards other zones the
+        choices of who climbs turn by so much, and who descends takes the channel of this number; -1: no choice does so.
     next_hop : (T, S) uint8, out
         By LID and switch: the number of the channel taken.
 
@@ -93,7 +97,7 @@ def fill_modulo(
             # Channels to one neighbour stand together: a bundle of parallel cables.
             bundles = 0
             previous = np.uint32(len(level))
-            upper = level[here]
+            upper, aside = level[here], False
             end = start[here] + np.uint32(n_choices[here])
             for k in range(start[here], end):
                 there = after_channel[chosen[k]]
@@ -102,23 +106,32 @@ def fill_modulo(
                     bundles += 1
                     previous = there
                     upper = max(upper, level[there])
+                    if level[there] <= level[here]:
+                        aside = True
             bundle[bundles] = end
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
-            if bundles < planes[here] and _find_planes(
+            if (bundles < planes[here] or (aside and upper > level[here])) and _find_planes(
                 here, bundle[:bundles], choice, receiver, level, plane, bundle_of
             ):
-                known_row = -1
+                known_row, row = -1, max(upper - 2, 0)
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)
             elif row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
                 known_row, known_bundles = row, bundles
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
+            if turns[1, here] >= 0 and turns[0, here] != turns[0, target]:
+                known_row = -1
+                for d in range(indptr[g], indptr[after]):
+                    own = turn[d] if upper > level[here] else 0
+                    turn[d] = (own + np.uint32(turns[1, here])) % np.uint32(bundles)
             for d in range(indptr[g], indptr[after]):
                 k = bundle[turn[d]]
                 width = bundle[turn[d] + 1] - k
-                if width > 1:
+                if width > 1 and level[after_channel[chosen[k]]] > 0 and level[here] > 0:
                     k += quotient[upper - 1, d] % width
+                elif width > 1:
+                    k += quotient[row, d] // np.uint32(bundles) % width
                 next_hop[lid[d], here] = number[chosen[k]]
         if twins:
             for twin in range(g, after):
@@ -138,21 +151,34 @@ def _find_planes(
     plane: Int32s,
     bundle_of: Int32s,
 ) -> bool:
-    """Find the bundle to each plane, -1 where none leads; return whether all lead up, each to another plane."""
+    """Find the bundle to each plane, -1 where none leads; return whether some lead up, each to another plane."""
     bundle_of[:] = -1
+    found = False
     for b in range(len(bundle)):
         there = receiver[choice[bundle[b]]]
+        if level[there] <= level[here]:  # who can climb does not go by the side, as over what joins zones
+            continue
         if level[there] != level[here] + 1 or bundle_of[plane[there]] >= 0:
             return False
         bundle_of[plane[there]] = b
-    return True
+        found = True
+    return found
 
 
 @kernel
 def _turn(index: int, planes: int, bundles: int, bundle_of: Int32s) -> int:
-    """Return the bundle to the plane of a destination; where none leads there, that of its next digit."""
-    found = bundle_of[index % planes]
-    return found if found >= 0 else index // planes % bundles
+    """Return the bundle to the plane of a destination; where none leads there, one that its next digit finds."""
+    found = int(bundle_of[index % planes])
+    if found >= 0:
+        return found
+    skip = index // planes % bundles
+    for p in range(planes):  # the one of that number among the planes that some lead to
+        if bundle_of[p] >= 0:
+            found = int(bundle_of[p])
+            if skip == 0:
+                break
+            skip -= 1
+    return found
 
 
 @kernel
@@ -202,6 +228,6 @@ def _hand_over(
         width = 1
         while begin + width < first[here + 1] and receiver[begin + width] == target:
             width += 1
-        upper = max(level[here], level[target])
+        upper = max(level[here], level[target], 1)
         for d in range(len(lid)):
             next_hop[lid[d], here] = number[begin + np.int32(quotient[upper - 1, d] % np.uint32(width))]

@@ -113,7 +113,8 @@ def _relieve(
         for i in range(1, tree.size[0]):
             switch = tree.nearest[i]
             flows = tree.flow[switch] * weight
-            if not tries.over[switch] or flows == 0.0:
+            keeps = net.kept[switch] >= 0 and net.kept[switch] == net.kept[tree.nearest[0]]
+            if not tries.over[switch] or flows == 0.0 or keeps:
                 continue
             _add(net, tree, load, tree.onward[switch], -flows)
             left = _squares(net, tree, load, tree.onward[switch], flows)

@@ -132,6 +132,8 @@ def _choose(net: Net, choices: Choices, tree: Tree, traffic: Traffic) -> float:
         for k in range(before, before + choices.entries[there]):
             back = choices.entry[k]
             here = receiver[back]
+            if net.kept[here] >= 0 and net.kept[here] == net.kept[target] and reverse[back] != tree.onward[here]:
+                continue
             met = least[there] + traffic.load[back]
             if onward >= 0:
                 met -= traffic.turn_load[onward, back - before]

@@ -26,6 +26,8 @@ class Net(NamedTuple):
     """(S,) weight of the sources at each switch."""
     leaves: Int32s
     """Switches with hosts."""
+    kept: Int32s
+    """(S,) switches of one number keep their paths to each other's destinations; those of -1 keep none."""
 
 
 class Dests(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -95,6 +96,64 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
         count=count.astype(np.int32),
         turn=turn.astype(np.int32),
     )
+
+
+def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:
+    """Return destinations with turns such that the uplinks over which no host of a border leaf is reached are spread.
+
+    What leaves a zone passes there. The turns go on from leaf to leaf with a skip, and on border leaves the hosts of
+    rarer roles leave one uplink out. Consecutive hosts of the most common role stay on different uplinks, since the
+    skip is at most what these leave free.
+
+    Parameters
+    ----------
+    dests : Destinations
+    border : (S,) int
+        Zone of each leaf from which traffic leaves its zone, -1 for other switches.
+    gate : (S,) int
+        What each of these is linked to. The uplinks of those at one gate are spread modulo its share of a leaf's, too,
+        since it shares out by that digit what it passes on.
+    width : int
+        Uplinks of a leaf.
+    """
+    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
+    begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
+    count = np.diff(np.append(begin, len(hosts)))
+    leaf = np.repeat(np.arange(len(begin)), count)
+    lead = dests.role[hosts] == dests.role[hosts][begin][leaf]
+    gate = gate[dests.switch[hosts][begin]]
+    border = np.where(count < width, border[dests.switch[hosts][begin]], -1)
+    if (border < 0).all():
+        return dests
+    best: tuple[int, int, int] | None = None
+    for skip in range(max(width - int(np.bincount(leaf[lead]).max()), 0) + 1):
+        tried = dests.turn[hosts] + skip * leaf
+        taken = np.zeros((len(begin), width), bool)
+        taken[leaf[lead], tried[lead] % width] = True
+        skipped, spread = np.full(len(begin), width), 0
+        for zone in np.unique(border[border >= 0]):
+            used = np.zeros(width, np.int64)
+            for each in np.unique(gate[border == zone]):
+                thin = np.flatnonzero((border == zone) & (gate == each))
+                share = max(width // len(np.unique(gate[border == zone])), 1)
+                cost = np.full((len(thin), -(-width // share) * share), len(begin) ** 3)
+                cost[:, :width] = len(begin) ** 2 * taken[thin] + len(begin) * used
+                by_digit = cost.reshape(len(thin), -1, share)
+                again = np.repeat(np.arange(-(-len(thin) // share)), share)  # twice costs more than once
+                _, digit = linear_sum_assignment(np.tile(by_digit.min(axis=1), len(again) // share) + again)
+                gap = by_digit.argmin(axis=1)[np.arange(len(thin)), digit % share] * share + digit % share
+                thin, gap = thin[~taken[thin, gap]], gap[~taken[thin, gap]]
+                np.add.at(used, gap, 1)
+                skipped[thin] = (gap - tried[begin][thin]) % width
+                spread += len(np.unique(gap % share))
+            spread += int(np.count_nonzero(used))
+        uneven = int(np.ptp(np.bincount(tried[lead] % width, minlength=width)))
+        if best is None or (max(uneven, 1), -spread, skip) < best:
+            best = max(uneven, 1), -spread, skip
+            turn = tried + (~lead & (tried - tried[begin][leaf] >= skipped[leaf]))
+    turns = dests.turn.copy()
+    turns[hosts] = turn
+    return replace(dests, turn=turns)
 
 
 def _tree_order(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ A spine without a cable to any border leaf takes a step back first, down to a le
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum, auto
 
 import numpy as np
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import with_ranks
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Role, freeze_arrays
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -56,11 +57,28 @@ class Phase(IntEnum):
     DESCEND_BELOW = auto()
 
 
-def order_joined_zones(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: Ints) -> ChannelOrder | None:
-    """Return the same channels with ranks for zones that are joined, or None where the fabric has no such zones.
+@dataclass(frozen=True, eq=False)
+class Zones:
+    """Zones, and what joins them."""
 
-    Whether every pair has a legal path must be looked at: with zones of more than two levels, or when a path must pass
-    through a third zone, some have none.
+    zone: NDArray[np.int32]
+    """(S,) zone of each switch, -1 for those that join zones."""
+    border: Ints
+    """(S,) the same for leaves that are linked to other zones or to what joins them, -1 for all others."""
+    gate: Ints
+    """(S,) the first switch in another zone, or in none, that each such leaf is linked to."""
+    width: int
+    """Most switches above such a leaf."""
+    turns: NDArray[np.int32]
+    """(2, S) zone, and the number of each switch among those of its zone and level that hold no border; -1 for others,
+    and where a zone has one border leaf only."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+
+def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:
+    """Return the zones of a fabric; None where it has only one, or switches that are in none.
 
     Parameters
     ----------
@@ -70,17 +88,48 @@ def order_joined_zones(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: 
         Its channels.
     level : (S,) int
         Level of each switch.
-    hosts : (S,) int
-        Host ports at each switch.
     """
     n = fabric.n_switches
-    zone = np.where(fabric.role[:n] == Role.JOINT, -1, fabric.zone[:n]).astype(np.int64)
-    near, far = zone[order.sender], zone[order.receiver]
-    if (near == far).all() or ((zone < 0) & (fabric.role[:n] != Role.JOINT)).any():
+    joint = fabric.role[:n] == Role.JOINT
+    zone = np.where(joint, -1, fabric.zone[:n])
+    outside = zone[order.sender] != zone[order.receiver]
+    if not outside.any() or ((zone < 0) & ~joint).any():
         return None
-    inside, border = near == far, np.zeros(n, bool)
-    border[order.sender[near != far]] = True
-    border &= zone >= 0
+    border = np.full(n, -1)
+    border[order.sender[outside]] = zone[order.sender[outside]]
+    gate = np.full(n, n)
+    np.minimum.at(gate, order.sender[outside], order.receiver[outside])
+    up = ~outside & (border[order.sender] >= 0)
+    links = np.unique(order.sender[up].astype(np.int64) * n + order.receiver[up])
+    several = np.bincount(border[border >= 0], minlength=zone.max() + 1) > 1
+    turning = np.flatnonzero((border < 0) & ~joint & several[zone])
+    kind = zone[turning] * (level.max() + 1) + level[turning]
+    turns = np.full((2, n), -1)
+    turns[0] = zone
+    turning = turning[np.argsort(kind, kind="stable")]
+    turns[1, turning] = np.arange(len(kind)) - np.searchsorted(np.sort(kind), np.sort(kind))
+    width = int(np.bincount(links // n, minlength=1).max())
+    return Zones(zone.astype(np.int32), border, gate, width, turns.astype(np.int32))
+
+
+def order_joined_zones(order: ChannelOrder, level: Ints, hosts: Ints, zones: Zones, used: Ints) -> ChannelOrder:
+    """Return the same channels with ranks for zones that are joined.
+
+    Whether every pair has a legal path must be looked at: with zones of more than two levels, or when a path must pass
+    through a third zone, some have none.
+
+    Parameters
+    ----------
+    order : ChannelOrder
+    level, hosts : (S,) int
+        Level of each switch, and its host ports.
+    zones : Zones
+    used : (S, S) int
+        How much each switch hands over to hosts of each other: where that is least, channels are reserved.
+    """
+    n, zone = len(level), zones.zone.astype(np.int64)
+    near, far = zone[order.sender], zone[order.receiver]
+    inside, border = near == far, zones.border >= 0
     position = np.empty(n, np.int64)
     position[np.lexsort((np.arange(n), level))] = np.arange(n)
     up = inside & (position[order.receiver] > position[order.sender])
@@ -103,7 +152,7 @@ def order_joined_zones(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: 
     phase[up & below[order.sender]] = Phase.CLIMB_FROM_BELOW
     phase[down & below[order.receiver]] = Phase.DESCEND_BELOW
     cables = np.bincount(order.sender[near != far], minlength=n)
-    phase[_leaving(order, phase == Phase.DESCEND, border & (zone != middle), hosts, cables)] = Phase.LEAVE
+    phase[_leaving(order, phase == Phase.DESCEND, border & (zone != middle), hosts, cables, used)] = Phase.LEAVE
     phase[_steps_back(order, phase, border, hosts)] = Phase.STEP_BACK
     step = np.where(up, position[order.sender], 2 * n - position[order.sender])
     key = phase * 4 * n + np.where(inside, step, 0)
@@ -131,7 +180,7 @@ def _steps_back(order: ChannelOrder, phase: Ints, border: Bools, hosts: Ints) ->
     return np.array(steps, np.int64)
 
 
-def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cables: Ints) -> Ints:
+def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cables: Ints, used: Ints) -> Ints:
     """Return the channels down to guarded leaves that are reserved for what leaves their zone.
 
     Parameters
@@ -142,6 +191,8 @@ def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cabl
         Border leaves with the rule.
     hosts, cables : (S,) int
         Host ports of each leaf, and its cables to other zones.
+    used : (S, S) int
+        How much each switch hands over to hosts of each leaf.
     """
     n = len(hosts)
     reserved = np.zeros((n, n), bool)  # by spine and leaf
@@ -150,12 +201,12 @@ def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cabl
     for leaf in sorted(np.flatnonzero(guarded).tolist(), key=lambda leaf: (-hosts[leaf], leaf)):
         spines = np.flatnonzero(wired[:, leaf])
         few = min(cables[leaf], max(len(spines) - hosts[leaf], 1)) if hosts[leaf] else len(spines)
-        reserved[spines[np.argsort(reserved[spines].sum(axis=1), kind="stable")[:few]], leaf] = True
+        reserved[spines[np.lexsort((reserved[spines].sum(axis=1), used[spines, leaf]))[:few]], leaf] = True
     # Spines without one could send nothing of their own to other zones: give each one where it costs least.
     wired[:, ~guarded] = False
     for spine in np.flatnonzero(wired.any(axis=1) & ~reserved.any(axis=1)).tolist():
         free = wired.sum(axis=0) - reserved.sum(axis=0)
         leaves = np.flatnonzero(wired[spine] & (free > 1))
         if len(leaves):
-            reserved[spine, leaves[np.argmax((free - hosts)[leaves])]] = True
+            reserved[spine, leaves[np.lexsort(((hosts - free)[leaves], used[spine, leaves]))[0]]] = True
     return np.flatnonzero(down & reserved[order.sender, order.receiver])

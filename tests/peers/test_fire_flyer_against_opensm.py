@@ -4,7 +4,7 @@ import pytest
 
 from helpers.clusters import zoned
 from plan.opensm_lab.ibsim import run_ibdmchk, simulated
-from routing.engines.zoned import route
+from routing.engines.balanced import route
 from routing.opensm.files import opensm_files
 from routing.proof import prove
 from routing.routed import Routed

@@ -21,16 +21,15 @@ from topo.formats.ibnetdiscover import format_ibnetdiscover
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
 
 SMALL = ("frame", "ndr-pod", "fdr10-mesh", "zone")
-ENGINES = ("fat-tree", "balanced", "zoned", "minhop", "updn", "dfsssp", "shortest")
+ENGINES = ("fat-tree", "balanced", "minhop", "updn", "dfsssp", "shortest")
 LARGEST = ("hdr-pod", "edr-frames", "qdr-directors")
 CASES = [nightly(name, "auto") if name in LARGEST else (name, "auto") for name in MACHINES]
 CASES += [
     (name, engine) if (row + column) % 2 else nightly(name, engine)
     for row, name in enumerate(SMALL)
     for column, engine in enumerate(ENGINES)
-    if (name, engine) != ("frame", "zoned")
 ]
-"""By day every second engine on each machine, so that each engine meets two. A bare frame is nothing for `zoned`."""
+"""By day every second engine on each machine, so that each engine meets two."""
 
 
 @pytest.mark.parametrize(("name", "engine"), CASES)

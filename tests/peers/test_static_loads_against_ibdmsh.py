@@ -36,8 +36,8 @@ def ibdmsh(folder: Path, fabric: Fabric, tables: RoutingTables, partners: NDArra
     [
         (tree(120, leaves=6, spines=4), "fat-tree"),
         (tree(120, leaves=6, spines=20), "balanced"),
-        (zoned("spread", leaves=8, spines=4, n_gpus=120, n_storage=20, ports=8), "zoned"),
-        (zoned(), "zoned"),
+        (zoned("spread", leaves=8, spines=4, n_gpus=120, n_storage=20, ports=8), "balanced"),
+        (zoned(), "balanced"),
     ],
     ids=["tapered", "balanced", "zones", "fire-flyer-2"],
 )

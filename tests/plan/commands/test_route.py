@@ -12,7 +12,7 @@ import pytest
 
 import plan.opensm_lab.comparison
 import routing.engines.base
-import routing.engines.zoned
+import routing.engines.minhop
 from helpers import twins
 from helpers.clusters import zoned
 from helpers.strategies import nightly, ring, slow_but, spoil, tree
@@ -172,17 +172,17 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
     assert not (tmp_path / "out").exists()
     said = capsys.readouterr().err
     assert "fat-tree" in said
-    assert "`balanced`" in said or "`zoned`" in said
+    assert "`balanced`" in said
 
     def refuse(fabric: Fabric, lid: object):
         raise RoutingError("two leaves share no spine")
 
     # auto takes another engine instead, and says why not this one.
-    monkeypatch.setattr(routing.engines.zoned, "route", refuse)
+    monkeypatch.setattr(routing.engines.minhop, "route", refuse)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert status == 0
     assert told["subnets"][0]["engine"] == "balanced"
-    assert {"engine": "zoned", "refusal": "two leaves share no spine"} in told["subnets"][0]["candidates"]
+    assert {"engine": "minhop", "refusal": "two leaves share no spine"} in told["subnets"][0]["candidates"]
 
 
 def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:

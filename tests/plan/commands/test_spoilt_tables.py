@@ -10,7 +10,7 @@ import pytest
 
 from helpers.clusters import zoned
 from plan.cli import run
-from routing.engines.zoned import route
+from routing.engines.balanced import route
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import format_lfts
 from routing.paths import end_label

@@ -11,7 +11,8 @@ from helpers.clusters import zoned
 from helpers.random_fabrics import draw
 from helpers.trees import damage, grow_tree
 from routing.engines.base import ENGINES
-from routing.engines.choice import FIGURES, _mark, _reason
+from routing.engines.choice import _reason
+from routing.engines.judge import FIGURES, mark
 from routing.proof import prove
 from routing.routed import Candidate, Routed
 from topo.errors import RoutingError
@@ -92,7 +93,7 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
     ours = Candidate("ours", max_load=10, **figures)
     rival = Candidate("rival", max_load=12, **figures)
     wild = Candidate("wild", max_load=5, credit_loops=7, **figures)
-    assert _mark(ours, [ours, rival]) == 1 > _mark(rival, [ours, rival])
+    assert mark(ours, [ours, rival]) == 1 > mark(rival, [ours, rival])
     assert _reason(ours, [ours], [ours]) == "alone delivers every pair without credit loops"
     assert _reason(ours, [ours, rival], [ours, rival, wild]) == (
         "ahead of `rival` in fullest link; behind in fullest link (10, `wild` 5); credit loops in `wild`"

@@ -42,7 +42,6 @@ FABRICS: dict[str, Callable[[], Fabric]] = {
 }
 TAKES = {
     "fat-tree": {"two levels", "three levels, parallel cables"},
-    "zoned": {"two levels", "two zones, one border leaf", "two zones, joined everywhere"},
 }
 """Fabrics of engines that do not take every one."""
 

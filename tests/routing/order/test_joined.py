@@ -9,16 +9,11 @@ import routing
 from helpers.zones import random_zones
 from routing.engines import balanced
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.joined import order_joined_zones
+from routing.order.joined import zones_of
 from routing.routed import Routed
-from topo.fabric import Fabric, Role
+from topo.fabric import Role
 
 SEEDS = range(24)
-
-
-def zones_of(fabric: Fabric) -> int:
-    zone = fabric.zone[: fabric.n_switches]
-    return len(np.unique(zone[zone >= 0]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -44,22 +39,12 @@ def test_it_is_better_in_the_mean() -> None:
     assert np.mean(ratios) > 1.05
 
 
-def test_auto_measures_where_two_engines_fit() -> None:
-    """`zoned` spreads by the order of a dump, which says nothing here; with the better tables comes the reason."""
+def test_a_fabric_of_one_zone_has_nothing_to_join() -> None:
     fabric = random_zones(5)
-    assert zones_of(fabric) > 1
-    routed = routing.route(fabric, "auto")
-    assert routed.tables.engine == "balanced"
-    assert "ahead of `zoned` in" in routed.why and "bisection" in routed.why
-
-
-def test_a_fabric_of_one_zone_has_no_such_order() -> None:
-    fabric = random_zones(5)
-    n = fabric.n_switches
     level = switch_levels(fabric)
-    order, hosts = order_channels(fabric, level), np.ones(n, np.int64)
-    assert order_joined_zones(fabric, order, level, hosts) is not None
+    order = order_channels(fabric, level)
+    assert zones_of(fabric, order, level) is not None
     one = replace(
         fabric, zone=np.zeros_like(fabric.zone), role=np.where(fabric.role == Role.JOINT, Role.CORE, fabric.role)
     )
-    assert order_joined_zones(one, order, level, hosts) is None
+    assert zones_of(one, order, level) is None

@@ -13,7 +13,7 @@ from helpers.clusters import zoned
 from helpers.presets import ALIKE, EACH, read_preset, subnets
 from helpers.strategies import examples, fabrics
 from plan.cli import run
-from routing.engines.zoned import route
+from routing.engines.balanced import route
 from routing.proof import prove
 from routing.routed import Routed
 from topo.builder import FabricBuilder

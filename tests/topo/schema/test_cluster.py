@@ -76,10 +76,10 @@ def test_what_is_written_reads_the_same(preset: str, tmp_path: Path) -> None:
 
 
 def test_unknown_engine(catalog: Catalog) -> None:
-    text = PILOT + "routing: {engine: zonde}\n"
-    (said,) = findings(text, catalog, ["zoned", "min-hop"])
-    assert said == 'f:5:19: found the text "zonde"; expected the name of a routing engine. Did you mean `zoned`?'
-    assert validate_spec(parse_yaml(text, "f"), catalog).routing.engine == "zonde"
+    text = PILOT + "routing: {engine: balancd}\n"
+    (said,) = findings(text, catalog, ["balanced", "min-hop"])
+    assert said == 'f:5:19: found the text "balancd"; expected the name of a routing engine. Did you mean `balanced`?'
+    assert validate_spec(parse_yaml(text, "f"), catalog).routing.engine == "balancd"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""What tables are worth: whether they are safe, and the figures that engines and candidates are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from routing.proof import prove, role_name
+from routing.quality import Quality, measure
+from routing.routed import Candidate, Routed
+from routing.tables import RoutingTables
+from topo.fabric import Fabric, Kind
+
+MEASURED_FLOWS = 400_000
+"""Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
+
+
+class Figure(NamedTuple):
+    """What tables are judged by."""
+
+    name: str
+    field: str
+    """Attribute of a candidate."""
+    sign: int
+    """1 where more is better, -1 where less is."""
+    weight: float
+    digits: str
+
+    def share(self, row: Candidate, other: Candidate) -> float:
+        """Return how much of another's figure one has: 1 where both are as good."""
+        over, under = getattr(row, self.field), getattr(other, self.field)
+        if self.sign < 0:
+            over, under = under, over
+        return float(over / under) if under else 1.0
+
+    def text(self, row: Candidate) -> str:
+        """Return the figure of one as text."""
+        return f"{getattr(row, self.field):{self.digits}}"
+
+
+FIGURES = (
+    Figure("fullest link", "max_load", -1, 2.0, ",.0f"),
+    Figure("by role", "role_load", -1, 1.0, ",.0f"),
+    Figure("bisection", "ebb", 1, 2.0, ".3f"),
+    Figure("permutations", "permutation", 1, 1.0, ".3f"),
+    Figure("shifts", "shift", 1, 1.0, ".3f"),
+    Figure("worst shift", "worst_shift", -1, 0.5, ".0f"),
+)
+
+
+def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Candidate:
+    """Return what tables are worth.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    tables : RoutingTables
+    switches : bool
+        Whether paths from and to SHARP aggregation nodes must be safe, too.
+    """
+    routed = Routed(fabric, tables)
+    proof = prove(routed)
+    missing, loops = proof.missing - proof.disconnected, proof.credit_loops
+    if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
+        wider = prove(routed, "adapters")
+        missing, loops = wider.missing - wider.disconnected, wider.credit_loops
+    phases = MEASURED_FLOWS // max(len(proof.ends), 1)
+    samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
+    quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
+    return Candidate(
+        engine=tables.engine,
+        missing=missing,
+        credit_loops=loops,
+        lanes=proof.lanes,
+        max_hops=proof.max_hops,
+        stretch=proof.stretch,
+        max_load=quality.max_load,
+        role_load=_role_load(quality),
+        ebb=quality.ebb,
+        permutation=quality.permutation.bandwidth,
+        shift=quality.shift.bandwidth,
+        worst_shift=quality.shift.max_load_worst,
+    )
+
+
+def _role_load(quality: Quality) -> float:
+    fullest: dict[str, int] = {}
+    for part in quality.classes:
+        if part.role is not None:
+            fullest[role_name(part.role)] = max(part.max, fullest.get(role_name(part.role), 0))
+    return float(np.exp(np.mean([np.log(max(load, 1)) for load in fullest.values()]))) if fullest else 0.0
+
+
+def mark(row: Candidate, others: Sequence[Candidate]) -> float:
+    """Return the mean over all figures, weighted, of how much of the best one has."""
+    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in FIGURES]
+    return sum(shares) / sum(figure.weight for figure in FIGURES)
