@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
 from routing.engines import shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
@@ -182,7 +184,7 @@ def _place(
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
     work = _work(fabric, order, dests, hosts, nodes, tree)
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
-    free = work.net.kept
+    free, cut = work.net.kept, _cut_off(order, dests)
     results: list[tuple[int, float, int, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]] = []
     for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
         begin = start
@@ -191,7 +193,7 @@ def _place(
             closed_form(one, dests, climbs, own, begin, turns=zones.turns if zones and one is joined else None)
         kept = zones.zone if zones and one is joined and _alone(one, dests, zones.zone, begin) else free
         quality, next_hop = _improve(work, one, kept, begin, rounds, SHIFT_WEIGHTS[0])
-        lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - len(dests.lid)  # each has none at its own switch
+        lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
         results.append((lost, quality, len(results), one, kept, [next_hop, begin]))
         if lost == 0 and one is joined and not tree:
             break
@@ -201,6 +203,14 @@ def _place(
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(work, order, kept, begin, times, share)[1])
     return order, made
+
+
+def _cut_off(order: ChannelOrder, dests: Destinations) -> int:
+    """Return how many entries must stay empty: at the switch of a destination, and where no cable leads to it."""
+    n = len(order.indptr) - 1
+    graph = csr_matrix((np.ones(len(order.sender), np.int8), (order.sender, order.receiver)), shape=(n, n))
+    component = connected_components(graph, directed=False)[1]
+    return int((n + 1 - np.bincount(component)[component[dests.switch]]).sum())
 
 
 def _improve(

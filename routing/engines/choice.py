@@ -34,6 +34,7 @@ HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
 """Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
 its figures is at most this share of theirs; and what bounds the search for lanes: two seconds."""
 
+
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
     """Return candidates side by side; those that refuse the fabric are left out.
 

@@ -153,7 +153,11 @@ def order_joined_zones(order: ChannelOrder, level: Ints, hosts: Ints, zones: Zon
     phase[down & below[order.receiver]] = Phase.DESCEND_BELOW
     cables = np.bincount(order.sender[near != far], minlength=n)
     phase[_leaving(order, phase == Phase.DESCEND, border & (zone != middle), hosts, cables, used)] = Phase.LEAVE
-    phase[_steps_back(order, phase, border, hosts)] = Phase.STEP_BACK
+    back = _steps_back(order, phase, border, hosts)
+    phase[back] = Phase.STEP_BACK
+    # What arrives reaches such a spine in the same way, if it hangs on no border leaf at all.
+    reached = np.isin(order.sender[back], order.receiver[phase == Phase.CLIMB_FROM_BORDER])
+    phase[order.reverse[back[~reached]]] = Phase.DESCEND_BELOW
     step = np.where(up, position[order.sender], 2 * n - position[order.sender])
     key = phase * 4 * n + np.where(inside, step, 0)
     return with_ranks(order, np.searchsorted(np.unique(key), key).astype(np.int32))
