@@ -1,5 +1,6 @@
 """At every system call that writes: a kill, a signal or a full disk leaves the older result or the newer one, whole."""
 
+import re
 import subprocess
 import sys
 from datetime import date
@@ -74,3 +75,39 @@ def test_an_end_at_a_system_call(tmp_path: Path, how: str, end: str) -> None:
             assert done.returncode != 2 or read(tmp_path / "out") == "old", (name, number)
         assert write(tmp_path, "newest", how).returncode == 0
         assert {path.name for path in tmp_path.iterdir()} == {"log", "out"}, "nothing is left beside it"
+
+
+@pytest.mark.slow
+@pytest.mark.peer("strace")
+@pytest.mark.parametrize("how", ["file", "renamed", "moved", "mounted"])
+def test_a_power_loss_finds_what_is_renamed_on_the_device(tmp_path: Path, how: str) -> None:
+    """What POSIX promises after a power loss: what was synced, and no more.
+
+    So all that comes into its place was synced before, with the folders that name it, and the place itself is synced
+    before anything of the older result is deleted.
+    """
+    assert write(tmp_path, "old", how).returncode == 0
+    assert write(tmp_path, "new", how, *traced(tmp_path / "log", "-y")).returncode == 0
+    unsynced: set[Path] = set()
+    renamed = 0
+    for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines():
+        if not (call := re.match(r"\d+ +(\w+)\((.*)\) += (\d+)(?:<(.*)>)?$", line)):
+            continue
+        name, given = call[1], call[2]
+        paths = [Path(path) for path in re.findall(r'"(/[^"]*)"', given)]
+        held = [Path(path) for path in re.findall(r"^\d+<(/[^>]*)>", given)]
+        if name == "mkdir" or "O_CREAT" in given:
+            unsynced |= {paths[0], paths[0].parent}
+        elif name == "write" and held and held[0].is_relative_to(tmp_path):
+            unsynced.add(held[0])
+        elif name == "fsync":
+            unsynced.discard(held[0])
+        elif name.startswith("rename"):
+            source, target = paths
+            assert not {path for path in unsynced if path.is_relative_to(source)}, line
+            unsynced |= {source.parent, target.parent}
+            renamed += ".heddle-workshop" not in str(target)
+        elif name.startswith("unlink") and renamed:
+            place = tmp_path / "out" if how == "mounted" else tmp_path
+            assert place not in unsynced, line
+    assert renamed
