@@ -133,7 +133,10 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
              for subnet, fabric in enumerate(cluster.fabrics) for node in range(fabric.n_switches)]  # fmt: skip
     found = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
     assert found.largest is not None
-    assert found.largest.weight == max(loss.weight for loss in every)
+    most = max(loss.weight for loss in every)
+    assert found.largest.weight == most
+    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed") and loss.weight == most]
+    assert sum(loss.alike for loss in kinds) == sum(loss.weight == most for loss in every)
 
 
 @pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])

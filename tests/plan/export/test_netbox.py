@@ -8,12 +8,16 @@ device gets the interfaces of its type; a unit of a rack and an interface take o
 import csv
 import io
 import random
+from collections import Counter
 
 import pytest
 from ruamel.yaml import YAML
 
 import topo
+from helpers.clusters import CATALOG, tree
 from plan.export.netbox import netbox_files
+from topo.room.cables import choose_cables
+from topo.room.racks import FloorPlan, place_devices
 
 ORDER = ("manufacturers/", "device-types/", "roles/", "sites.csv", "locations.csv", "racks.csv", "devices.csv",
          "cables.csv")  # fmt: skip
@@ -130,3 +134,15 @@ def test_clusters_stand_beside_one_another_and_a_second_import_changes_nothing(s
     for files in (first, second, first):
         assert sorted(box.load(files)) == sorted(name for name in files if name != "README.md")
     assert box.held == before
+
+
+def test_the_backplane_of_a_frame_is_no_cable_and_the_legs_of_a_splitter_have_a_type() -> None:
+    frame = netbox_files([tree(30, switch="CS8500")], CATALOG, "frame")["cables.csv"]
+    assert len(frame.splitlines()) == 1 + 30
+    split = topo.preset("slow-subtrees")
+    layout = place_devices(split.fabrics, split.catalog, FloorPlan())
+    (cabling,) = cablings = choose_cables(split.fabrics, layout, split.catalog)
+    kinds = Counter(cabling.parts[part].kind.partition("-")[0] for part in cabling.part.tolist())
+    files = netbox_files(split.fabrics, split.catalog, split.name, layout, cablings)
+    types = Counter(row["type"] for row in csv.DictReader(io.StringIO(files["cables.csv"])))
+    assert types == {"aoc": kinds["AOC"], "dac-passive": kinds["DAC"], "": kinds["unknown"]}
