@@ -179,7 +179,7 @@ class Search(Shown):
     @property
     def table(self) -> Table:
         """The winner, and the dearest of the designs that are cheaper and miss a need."""
-        names = ("design", "price", "switches", "network power", "bisection of a job", "bisection", "why not")
+        names = ("design", "price", "switches", "power", "job bisection", "bisection", "why not")
         rows = (
             (
                 d.name,
@@ -192,7 +192,7 @@ class Search(Shown):
             )
             for d in (*([self.winner] if self.winner else []), *self.tried[: -SHOWN - 1 : -1])
         )
-        units = {"price": self.needs.currency, "network power": "W"}
+        units = {"price": self.needs.currency, "power": "W"}
         return Table(
             f"{self.needs.name}: the cheapest design, and others that miss a need", tuple(columns(names, rows, units))
         )
