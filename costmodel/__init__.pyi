@@ -8,7 +8,7 @@ from .baselines import (
     published as published,
 )
 from .bills import Bill as Bill, bill as bill
-from .capacity import bisection as bisection, storage_gbps as storage_gbps
+from .capacity import Bisection as Bisection, bisection as bisection, storage_gbps as storage_gbps
 from .comparison import Comparison as Comparison, compare as compare
 from .needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote
@@ -16,5 +16,4 @@ from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line 
 from .power import Power as Power
 from .price import Cost as Cost
 from .search import Search as Search, optimise as optimise
-from .tradeoffs import Tradeoffs as Tradeoffs
-from .tradeoffs import trade_off as trade_off
+from .tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off
