@@ -131,7 +131,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
 @click.option("--trade-offs", is_flag=True, help="Search again without each requirement, and for less bandwidth.")
 @as_json
 def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, as_json: bool) -> None:
-    """Find the cheapest network that meets the requirements in NEEDS, and prove that none is cheaper.
+    """Find the cheapest network for NEEDS, and prove it cheapest.
 
     Searches all trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in the order of their price.
     """

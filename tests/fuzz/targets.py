@@ -68,7 +68,7 @@ init --list
 schema workload
 cost @spec.yaml --currency USD
 compare @spec.yaml @spec.yaml --currency units
-route @fabric.ibnetdiscover --engine zoned --lanes 2 --endpoints all --failures 1 --seed 7
+route @fabric.ibnetdiscover --engine balanced --lanes 2 --endpoints all --failures 1 --seed 7
 route @fabric.ibnetdiscover --traffic @weights.csv --roles @roles --cn-guids @cn_guids --io-guids @root_guids
 verify @fabric.ibnetdiscover @lfts --lids @guid2lid --lanes @opensm.conf --policy @qos-policy.conf --expect @lfts
 verify @plan --path gpu0 gpu1 --over leaf0:1 --without spine0
