@@ -150,7 +150,7 @@ SUBJECTS = {
                 "np.flatnonzero(down & ~down & reserved[",
             ),
             M("any channels are reserved", "used[spines, leaf]))[:few]", "-used[spines, leaf]))[:few]"),
-            M("no step back", "    phase[_steps_back(order, phase, border, hosts)] = Phase.STEP_BACK\n", ""),
+            M("no step back", "    phase[back] = Phase.STEP_BACK\n", ""),
         ),
     ),
     "proof": Subject(
