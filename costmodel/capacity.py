@@ -32,6 +32,7 @@ class Bisection:
 
     Examples
     --------
+    >>> from costmodel import Bisection
     >>> print(Bisection(0.5, exact=True), Bisection(0.5, exact=False), sep=", ")
     50.0%, at most 50.0%
     """
@@ -227,8 +228,8 @@ class _Subnet:
         if len(self.a):  # nearer to one end of a link than to the other: the cuts of grids (Djokovic 1973)
             links = draw.permutation(len(self.a))[: 2 * tries + 2]
             graph = coo_array((np.ones(len(self.a)), (self.a, self.b)), shape=(self.n, self.n)).tocsr()
-            hops = [dijkstra(graph, False, ends[links], unweighted=True) for ends in (self.a, self.b)]
-            yield from np.nan_to_num(hops[0] - hops[1], nan=0.0)
+            near, far = (dijkstra(graph, False, ends[links], unweighted=True) for ends in (self.a, self.b))
+            yield from np.subtract(near, far, out=np.zeros_like(near), where=np.isfinite(near))
         yield from self._eigenvectors
 
     @cached_property
