@@ -91,16 +91,17 @@ def asked() -> Iterator[list[int]]:
 def _listen(reading: int) -> None:
     """Wait for signals and end the process."""
     while number := os.read(reading, 1):
-        if _asking:
-            _asking.pop()(number[0])
-            if not select.select([reading], [], [], GRACE_S)[0]:
-                _end(number[0])
-        else:
-            _end(number[0])
+        with suppress(BaseException):  # whatever fails, for want of memory say, the process ends
+            if _asking:
+                _asking.pop()(number[0])
+                if select.select([reading], [], [], GRACE_S)[0]:
+                    continue
+            _tidy(number[0])
+        os._exit(HeddleError.exit_code if number[0] == signal.SIGXCPU else 128 + number[0])
 
 
-def _end(number: int) -> None:
-    """End the process: after a step that must not be divided, and without what is half done."""
+def _tidy(number: int) -> None:
+    """Leave nothing half done: wait for a step that must not be divided, tidy up, and say what ends the command."""
     limit = monotonic() + GRACE_S
     if UNDIVIDED.acquire(timeout=GRACE_S):  # else the device hangs, and a kill leaves nothing worse
         for tidy in reversed(_tidying):
@@ -113,4 +114,3 @@ def _end(number: int) -> None:
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
         os.write(2, f"plan: {shown}\n".encode())
-    os._exit(HeddleError.exit_code if number == signal.SIGXCPU else 128 + number)
