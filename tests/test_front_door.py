@@ -18,7 +18,12 @@ import simulate
 import topo
 
 FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel)}
-NAMES = [(face, name) for face, module in FACES.items() for name in module.__all__]
+SLOW = {"trade_off", "bound", "compare", "draw_ports"}
+NAMES = [
+    pytest.param(face, name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for face, module in FACES.items()
+    for name in module.__all__
+]
 LISTED = re.compile(r"^(?:    )?``(\w+)``  \S", re.MULTILINE)
 
 

@@ -84,6 +84,7 @@ def test_a_plan_with_an_island_is_refused(tmp_path, capsys):
     assert len(plan["islands"]) == 1
 
 
+@pytest.mark.slow
 def test_check_says_what_build_says(tmp_path, capsys, repository):
     spec = str(repository / "configs" / "direct-zones.yaml")
     assert run(["check", spec, "--json"]) == 0

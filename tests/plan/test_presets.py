@@ -61,6 +61,7 @@ def test_planes_are_alike(name):
             assert (getattr(first, field) == getattr(other, field)).all()
 
 
+@pytest.mark.slow
 def test_others_are_not_alike():
     alike = []
     for name in PRESETS:

@@ -75,6 +75,7 @@ def test_cpu_seconds_of_a_reader(monkeypatch, tmp_path):
         list(read_lines(tmp_path / "long"))
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_writes_is_refused_and_a_slow_one_is_read(monkeypatch, tmp_path):
     monkeypatch.setattr(text, "PIPE_OPEN", budget.Budget("pipe-open", 0.3, "seconds", "", ""))
     os.mkfifo(tmp_path / "idle")
@@ -96,6 +97,7 @@ def test_a_pipe_that_nobody_writes_is_refused_and_a_slow_one_is_read(monkeypatch
     writer.join()
 
 
+@pytest.mark.slow
 def test_a_pipe_that_falls_silent_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(text, "PIPE_WAIT", budget.Budget("pipe-wait", 0.2, "seconds", "", ""))
     os.mkfifo(tmp_path / "silent")

@@ -77,6 +77,7 @@ def test_hosts_of_one_switch_leave_nothing_to_relieve() -> None:
     assert prove(Routed(fabric, balanced.route(fabric)), "all").holds
 
 
+@pytest.mark.slow
 @given(st.integers(3, 20), st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_random_regular_graphs_are_no_trees_and_route_all_the_same(n: int, degree: int, seed: int) -> None:
     degree = min(degree, n - 1)

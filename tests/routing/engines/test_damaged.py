@@ -60,6 +60,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1), st.floats(0, 0.15), st.sampled_from([Role.CORE, Role.SPINE]))
 def test_small_trees_with_dead_links_and_switches(shape, seed: int, share: float, dead: Role) -> None:
     """However much is lost, what is still connected is routed; islands are counted apart."""

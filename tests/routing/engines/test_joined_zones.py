@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import tree, zoned
+from helpers.strategies import slow_but
 from routing.engines.balanced import route
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -103,6 +104,7 @@ def test_shifts_of_a_zones_gpus_never_share_a_link(fire_flyer, zone):
     assert max(loads) == 1
 
 
+@pytest.mark.slow
 def test_what_spread_ports_cost_beside_gathered_ones():
     """Some evenness over the uplinks of an inner leaf, since paths end at the destination's own leaf where they can."""
     worst = {}
@@ -121,6 +123,7 @@ def test_what_spread_ports_cost_beside_gathered_ones():
     assert worst["spread"] <= 12, "of 30 in the mean"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("stored", [0, 54])
 def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
@@ -171,7 +174,7 @@ def test_any_zones_that_compile_route_complete_and_free_of_loops(
     assert proof.max_hops <= 7
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("placement", slow_but(PLACEMENTS, "border"))
 @given(seed=st.integers(0, 10_000))
 def test_lost_links_are_routed_around(placement, seed):
     fabric = zoned(placement, leaves=8, spines=4, n_gpus=120, n_storage=20, ports=4)
@@ -191,6 +194,7 @@ def without_spines(fabric: Fabric, leaf: int, spines: np.ndarray) -> Fabric:
     return fabric.without(ports[np.isin(fabric.peer_node[ports], spines)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("zone", [0, 1])
 def test_border_leaves_that_miss_spines(placement, zone):

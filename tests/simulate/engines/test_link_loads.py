@@ -79,6 +79,7 @@ def test_nothing_moves_without_flows() -> None:
     assert not empty.lane_bytes.any()
 
 
+@pytest.mark.slow
 def test_channels_are_told_lane_by_lane_the_hottest_first_and_drawn(outcome: Outcome) -> None:
     table = outcome.channels.to_dict()
     carried = outcome.lane_bytes

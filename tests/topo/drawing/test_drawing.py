@@ -136,6 +136,7 @@ def test_planes_of_different_load_are_drawn_apart():
     assert sum(line.startswith("deepseek-v3-2048-plane") for line in words) == 2
 
 
+@pytest.mark.slow
 def test_links_are_coloured_by_how_busy_they_are():
     """Each joint link carries 30,420 pairs, nearly ten times the mean; an even plane has one colour."""
     fabric = zoned()
