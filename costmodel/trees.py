@@ -304,7 +304,7 @@ class _ZonedTree(_Tree):
                 yield self.joints(number + 1)
 
         fewest = -(-self.ports // (self.leaf.radix - 1))
-        return self.node(fewest, self.task.spare, 1, number, grow=grow)
+        return self.zoned_node(fewest, self.task.spare, 1, number, grow=grow)
 
     def rows(self, joints: int) -> Iterator[Node]:
         """Yield the rows of so many joints, or of direct cables if 0."""
@@ -327,9 +327,7 @@ class _ZonedTree(_Tree):
         out = least_out(self.between, down * gbps) / z / (up * self.up_gbps + beside * gbps)
         return max(-(-self.ports // down), whole(out) - 1, 2)
 
-    def node(  # type: ignore[override]
-        self, leaves: int, spines: int, up: int, joints: int = 0, ports: int = 0, **more: Any
-    ) -> Node:
+    def zoned_node(self, leaves: int, spines: int, up: int, joints: int = 0, ports: int = 0, **more: Any) -> Node:
         """Return a node of so many joints on so many ports a zone."""
         z = self.copies
         links = [
@@ -349,7 +347,7 @@ class _ZonedTree(_Tree):
             if (leaves + 1) * parallel <= self.spine.radix:
                 yield self._zoned(leaves + 1, spines, parallel, joints, ports)
 
-        return self.node(leaves, spines, spines * parallel, joints, ports, grow=grow)
+        return self.zoned_node(leaves, spines, spines * parallel, joints, ports, grow=grow)
 
     def _joined(self, leaves: int, spines: int, parallel: int, joints: int, least_ports: int) -> Iterator[Node]:
         """Yield the design with the fewest ports a zone to others that carry what they must."""
@@ -364,7 +362,7 @@ class _ZonedTree(_Tree):
         )
         if ports:
             how = f"{joints} x {self.joint.name}" if joints else "cables"
-            yield self.node(
+            yield self.zoned_node(
                 leaves,
                 spines,
                 up,
