@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,21 +51,19 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
         raise RoutingError(f"the subnets of {name} have policies for their own ports; expected the spec of all of them")
     if lids > np.iinfo(np.uint16).max:
         raise RoutingError(f"the subnets of {name} have {lids:,} LIDs together; expected at most 65,535")
-    lid: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
+    lid: list[NDArray[Any]] = []
     lft = np.full((fabric.n_switches, lids), NO_PATH, np.uint8)
     path_sl = np.zeros_like(lft)
     row = column = 0
     for each in tables:
         n, top = each.lft.shape
-        moved = np.where(each.lid > 0, each.lid + np.int64(column), 0).astype(np.uint16)
-        lid[0].append(moved[:n])
-        lid[1].append(moved[n:])
+        lid.append(np.where(each.lid > 0, each.lid + np.int64(column), 0).astype(np.uint16))
         lft[row : row + n, column : column + top] = each.lft
         if each.path_sl is not None:
             path_sl[row : row + n, column : column + top] = each.path_sl
         row, column = row + n, column + top
     together = RoutingTables(
-        lid=np.concatenate([*lid[0], *lid[1]]),
+        lid=_together(lid, [len(each.lft) for each in tables]),
         lft=lft,
         path_sl=path_sl if path_sl.any() else None,
         sl2vl=first.tables.sl2vl,
@@ -75,20 +73,20 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
     return Routed(fabric, together) if fabric.traffic else Routed(fabric, together, first.lanes)
 
 
+def _together(arrays: Iterable[NDArray[Any]], n_switches: Sequence[int]) -> NDArray[Any]:
+    """Join arrays of subnets: what is of switches, so much of each, and then what is of adapters."""
+    parts = list(zip(arrays, n_switches, strict=True))
+    return np.concatenate([*(array[:n] for array, n in parts), *(array[n:] for array, n in parts)])
+
+
 def _fabric(fabrics: Sequence[Fabric], name: str) -> Fabric:
     """Put fabrics side by side: the switches of all of them, then the adapters of all."""
 
     def nodes(of: Callable[[Fabric], NDArray[Any]]) -> NDArray[Any]:
-        arrays = [of(fabric) for fabric in fabrics]
-        split = [fabric.n_switches for fabric in fabrics]
-        return np.concatenate([*(a[:n] for a, n in zip(arrays, split, strict=True)),
-                               *(a[n:] for a, n in zip(arrays, split, strict=True))])  # fmt: skip
+        return _together(map(of, fabrics), [fabric.n_switches for fabric in fabrics])
 
     def ports(of: Callable[[Fabric], NDArray[Any]]) -> NDArray[Any]:
-        arrays = [of(fabric) for fabric in fabrics]
-        split = [fabric.first_adapter_port for fabric in fabrics]
-        return np.concatenate([*(a[:n] for a, n in zip(arrays, split, strict=True)),
-                               *(a[n:] for a, n in zip(arrays, split, strict=True))])  # fmt: skip
+        return _together(map(of, fabrics), [fabric.first_adapter_port for fabric in fabrics])
 
     models = tuple(dict.fromkeys(model for fabric in fabrics for model in fabric.models))
     hosts = {host: number for number, host in enumerate(dict.fromkeys(h for fabric in fabrics for h in fabric.hosts))}
