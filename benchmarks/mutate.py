@@ -159,8 +159,8 @@ SUBJECTS = {
         (
             M(
                 "a host sends to itself",
-                "pairs = len(listed[0]) * (len(ends) - 1)",
-                "pairs = len(listed[0]) * len(ends)",
+                "pairs = len(wanted) * (len(ends) - 1)",
+                "pairs = len(wanted) * len(ends)",
             ),
             M("the pair with itself loads the adapter", "[adapter], port] -= 1", "[adapter], port] -= 0"),
             M("positions that stay the same rise", "position > last[packet]", "position >= last[packet]"),

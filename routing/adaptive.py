@@ -94,9 +94,10 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     port = fabric.port_offset[order.sender] + order.number - 1
     safe = ordered and not escape.credit_loops and escape.missing == escape.disconnected
     lost = proof.missing - proof.disconnected
-    lowest = replace(routed, tables=routed.tables.only(0))  # loads are of one LID, the proofs of all
+    # Loads are of one LID, the proofs of all.
+    lowest = prove(replace(routed, tables=routed.tables.only(0))) if routed.tables.lmc else proof
     lanes = None if lost or proof.credit_loops else proof.lanes
-    rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(prove(lowest).max_load))]
+    rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(lowest.max_load))]
     words = 1 + int(np.diff(fabric.port_offset).max(initial=0)) // 64
     for kind in ("legal", "shortest") if ordered else ("shortest",):
         groups = port_groups(order, targets, kind == "legal")

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from routing.kernels.demand import DemandNet, load_of_demand, move_demand
 from routing.names import EndNames
-from routing.proof import Proof, prove
+from routing.proof import Proof, prove_order
 from routing.routed import Routed
 from routing.tables import EndpointSet, RoutingTables, select_endpoints
-from topo.errors import FormatError, HeddleError, RoutingError, plural
+from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.formats.text import read_lines
 from topo.table import Brief
@@ -166,14 +166,7 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     1.0
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    proof = prove(routed, "all")
-    if proof.credit_loops:
-        proof = prove(routed, "adapters")
-    if proof.credit_loops or len(proof.order) > 1:
-        raise RoutingError(
-            f"the tables of {tables.engine} are not free of credit loops on one lane, so that no traffic can be moved "
-            "in them; use another engine, such as `balanced`, or --lanes 1"
-        )
+    proof = prove_order(routed, "no traffic can be moved in them", "or --lanes 1")
     net = _net(fabric, routed, demand, _positions(fabric, proof))
     by_lid, before, least = _move(net, np.array(tables.lft.T, order="C"))
     if least >= before:

@@ -21,10 +21,10 @@ from routing.kernels.channels import dependency_graph
 from routing.kernels.disjoint import LidNet, add_trees, compare_trees, count_shared, order_by_key
 from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import order_channels, switch_levels, with_ranks
-from routing.proof import Proof, prove
+from routing.proof import Proof, prove, prove_order
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables, select_endpoints
-from topo.errors import RoutingError, plural
+from topo.errors import plural
 from topo.fabric import Fabric, frozen
 from topo.table import Brief
 
@@ -93,14 +93,7 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
     (True, '2 LIDs a port; of 242 pairs on dif')
     """
     fabric, tables = routed.fabric, routed.tables
-    proof = prove(routed, "all")
-    if proof.credit_loops:
-        proof = prove(routed, "adapters")
-    if proof.credit_loops or len(proof.depends) > 1:
-        raise RoutingError(
-            f"the tables of {tables.engine} are not free of credit loops on one lane, so that there are no safe paths "
-            "to more LIDs; use another engine, such as `balanced`, --lanes 1, or --lmc 0"
-        )
+    proof = prove_order(routed, "there are no safe paths to more LIDs", "--lanes 1, or --lmc 0")
     order = legal_order(fabric, proof)
     ends = fabric.ends(kind=None)
     ends = ends[(ends >= fabric.n_switches) & (tables.lid[ends] > 0)]

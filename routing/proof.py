@@ -239,8 +239,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
 
     senders = ends[fabric.end_switch[ends] >= 0]
     attached = np.bincount(fabric.end_switch[senders], minlength=n_switches).astype(np.int32)
-    dests, lid = listed = tables.lids_of(ends)
-    dests, lid = (part[(fabric.end_switch[dests] >= 0) & (lid < top)] for part in listed)
+    dests, lid = tables.entries_of(senders)
     turn = np.argsort(fabric.end_switch[dests], kind="stable")
     dests, lid = dests[turn], lid[turn]
     dest_role = fabric.role[fabric.end_node[dests]]
@@ -271,7 +270,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     load, histogram = walk.load, walk.histogram
     missing, stretch, lanes = walk.totals.tolist()
     _add_injection(fabric, senders, dests, np.searchsorted(roles, dest_role), walk, load)
-    pairs = len(listed[0]) * (len(ends) - 1)
+    wanted, _ = tables.lids_of(ends)
+    pairs = len(wanted) * (len(ends) - 1)
     unheard = pairs - len(dests) * (len(senders) - 1)
     examples = _examples(routed, ends, dests, lid, walk) if missing or unheard else ()
     virtual_lanes = tuple(lane for lane in range(len(walk.depends)) if lanes >> lane & 1)
@@ -287,7 +287,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         ends=ends,
         pairs=pairs,
         missing=missing + unheard,
-        disconnected=pairs - _connected_pairs(fabric, attached, listed[0]),
+        disconnected=pairs - _connected_pairs(fabric, attached, wanted),
         examples=examples,
         hops=np.trim_zeros(histogram, "b") if histogram.any() else histogram[:1],
         stretch=stretch,
@@ -304,6 +304,31 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     )
 
 
+def prove_order(routed: Routed, hence: str, instead: str) -> Proof:
+    """Return the proof for the widest set of end ports, of all or of adapters, with an order of channels on one lane.
+
+    Parameters
+    ----------
+    routed : Routed
+    hence, instead : str
+        What cannot be done without an order, and what else to use, for the message.
+
+    Raises
+    ------
+    RoutingError
+        When the tables have credit loops, or need several lanes.
+    """
+    proof = prove(routed, "all")
+    if proof.credit_loops:
+        proof = prove(routed, "adapters")
+    if proof.credit_loops or len(proof.virtual_lanes) > 1:
+        raise RoutingError(
+            f"the tables of {routed.tables.engine} are not free of credit loops on one lane, so that {hence}; "
+            f"use another engine, such as `balanced`, {instead}"
+        )
+    return proof
+
+
 def check_certificate(routed: Routed, proof: Proof) -> bool:
     """Whether the positions in ``proof.order`` rise along every delivered path, each on its lane.
 
@@ -318,11 +343,9 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     True
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    top = tables.lft.shape[1]
     home = fabric.end_switch[proof.ends]
     sources = np.unique(home[home >= 0])
-    dests, lids = tables.lids_of(proof.ends[home >= 0])
-    dests, lids = dests[lids < top], lids[lids < top]
+    dests, lids = tables.entries_of(proof.ends[home >= 0])
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
@@ -462,8 +485,7 @@ def _judge_lost(
 ) -> tuple[int, tuple[int, ...]]:
     """Return how many channels more than the (lanes, P) looping ones packets that are lost put on loops, and a loop."""
     depends = walk.depends.copy()
-    dests, lid = tables.lids_of(ends)
-    dests, lid = dests[lid < tables.lft.shape[1]], lid[lid < tables.lft.shape[1]]
+    dests, lid = tables.entries_of(ends)
     home = fabric.end_switch[dests]
     at = np.where(home < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
     parts = (lid, home, at, np.zeros(len(dests), np.int32))

@@ -58,6 +58,12 @@ class RoutingTables(Brief):
         end = np.repeat(ends, count).astype(np.int32)
         return end, (self.lid[end] + number).astype(np.int32)
 
+    def entries_of(self, ends: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the same, but only of LIDs that the tables reach up to."""
+        end, lid = self.lids_of(ends)
+        known = lid < self.lft.shape[1]
+        return end[known], lid[known]
+
     def _brief(self) -> str:
         return (
             f"{self.engine or 'unnamed'}: {plural(int(np.count_nonzero(self.lid)), 'LID')} on "

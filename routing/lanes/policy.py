@@ -124,8 +124,7 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
             rules_of.setdefault(end, []).append(number)
     n_lids = tables.lft.shape[1]
     path_sl = np.zeros(tables.lft.shape, np.uint8)
-    listed, lids = tables.lids_of(adapters)
-    listed, lids = listed[lids < n_lids], lids[lids < n_lids]
+    listed, lids = tables.entries_of(adapters)
     rows: dict[tuple[int, ...], NDArray[np.uint8]] = {}  # hosts to which the same rules apply have the same levels
     decided: dict[int, int] = {}
     for end in adapters[fabric.end_switch[adapters] >= 0].tolist():
