@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 from costmodel.bills import make_bill
@@ -25,6 +25,7 @@ from costmodel.owning import check_budget
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
 from costmodel.task import ROUNDING, Task
+from topo.budget import SEARCH_CPU
 from topo.cluster import Cluster
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Fabric, Role
@@ -248,7 +249,7 @@ def optimise(
     """
     if needs.tables is not None and routed is None:
         raise HeddleError("needs.tables: found a share of tables, and nothing that routes; expected `routed`")
-    ends = monotonic() + limit_s
+    ends, cpu_ends = monotonic() + limit_s, process_time() + SEARCH_CPU.limit
     task = Task(needs, catalog or load_catalog([Path(needs.catalog)] if needs.catalog else []))
     tried: list[Design] = []
     refused: list[str] = []
@@ -267,6 +268,9 @@ def optimise(
             break
         if monotonic() > ends:
             winner, ended = best, f"{limit_s:,.0f} s are over"
+            break
+        if process_time() > cpu_ends:
+            winner, ended = best, f"the budget {SEARCH_CPU.name} of {SEARCH_CPU.limit:,} {SEARCH_CPU.unit} is used up"
             break
         if needs.network_price is not None and bound * task.narrowest > needs.network_price * (1 + ROUNDING):
             bound = inf

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from costmodel.needs import Needs, grown, quoted
 from costmodel.price import UNITS
@@ -63,8 +64,8 @@ class Kind:
 class Demand:
     """What one half of each of some jobs must be able to send to the other, all at once. J jobs."""
 
-    gbps: Floats
-    """(J, leaves), of the adapters of each job on each leaf."""
+    gbps: csr_array
+    """(J, leaves), of the adapters of each job on each leaf. Most small jobs are on one leaf or two."""
     half: Floats
     """(J,), of the adapters of one half."""
     need: float
@@ -190,25 +191,22 @@ class Task:
             if rail.role == Role.COMPUTE
         ]
 
-        def held(start: int, end: int) -> list[tuple[HostGroup, Counts]]:
-            return [
-                (rail, np.clip(np.minimum(last, end) - np.maximum(last - counts, start), 0, None))
-                for rail, last, counts in ends
-            ]
+        def held(jobs: Counts) -> list[Hanging]:
+            return [_of_jobs(rail, last, counts, jobs) for rail, last, counts in ends]
 
         found = []
         chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), JOBS)).astype(int))]
-        for at_once in [[one] for one in chosen.tolist()] if needs.job.alone else [windows.tolist()]:
-            parts = [held(start, end) for start, end in at_once]
+        for jobs in chosen[:, None] if needs.job.alone else [windows][: len(windows)]:
+            parts, rows = held(jobs), len(jobs)
             if needs.job.with_storage:
-                used = np.sum([counts for part in parts for _, counts in part], axis=0) > 0
-                storage = [(rail, counts) for rail, counts in hung if rail.role == Role.STORAGE]
-                parts += [
-                    [(rail, counts * (zones == each)) for rail, counts in storage]
-                    for each in np.unique(zones[used]).tolist()
-                ]
-            found.append(_demand(needs.job.bisection, parts, speed, leaves))
-        found.append(_demand(needs.bisection, [held(0, total)], speed, leaves))
+                used = np.unique(zones[np.concatenate([leaf for _, _, leaf, _ in parts] or [np.zeros(0, int)])])
+                for rail, counts in hung:
+                    if rail.role == Role.STORAGE:
+                        leaf = np.flatnonzero(counts * np.isin(zones, used))
+                        parts.append((rail, rows + np.searchsorted(used, zones[leaf]), leaf, counts[leaf]))
+                rows += len(used)
+            found.append(_demand(needs.job.bisection, parts, speed, rows, leaves))
+        found.append(_demand(needs.bisection, held(np.array([[0, total]])), speed, 1, leaves))
         return [demand for demand in found if demand.need > 0]
 
     @cached_property
@@ -235,20 +233,35 @@ def job_windows(nodes: int, job: int) -> Counts:
     return np.stack([starts, starts + job], axis=1)
 
 
-def _demand(share: float, jobs: Sequence[Hung], speed: LinkSpeed, leaves: int) -> Demand:
+Hanging = tuple[HostGroup, Counts, Counts, Counts]
+"""Adapters of one number of some servers: jobs, leaves, and how many of the adapters of that job hang on that leaf."""
+
+
+def _of_jobs(rail: HostGroup, last: Counts, counts: Counts, jobs: Counts) -> Hanging:
+    """Return where the adapters of jobs hang, of servers whose numbers on each leaf end before `last`."""
+    edges = np.unique(np.concatenate([last - counts, last, jobs.ravel()]))
+    low, number = edges[:-1], np.diff(edges)
+    leaf = np.searchsorted(last, low, side="right")
+    job = np.searchsorted(jobs[:, 0], low, side="right") - 1
+    both = (leaf < len(last)) & (job >= 0)
+    both[both] &= (low >= (last - counts)[leaf % len(last)])[both] & (low < jobs[job, 1])[both]
+    return rail, job[both], leaf[both], number[both]
+
+
+def _demand(share: float, parts: Sequence[Hanging], speed: LinkSpeed, jobs: int, leaves: int) -> Demand:
     """Return what jobs ask for, given what of each hangs where."""
-    rows, halves, need = [], [], 0.0
-    for parts in jobs:
-        rates = {slower(rail.speed, speed).gbps for rail, counts in parts if counts.any()}
-        gbps = sum((slower(rail.speed, speed).gbps * counts for rail, counts in parts), np.zeros(leaves))
-        half = gbps.sum() / 2
-        if len(rates) == 1:
-            rate = next(iter(rates))
-            half = round(gbps.sum() / rate) // 2 * rate
-        rows.append(gbps)
-        halves.append(half)
-        need += share * (half - (max(rates) if len(rates) > 1 else 0.0))
-    return Demand(np.array(rows).reshape(-1, leaves), np.array(halves), need)
+    least, most, sums = np.full(jobs, inf), np.zeros(jobs), np.zeros(jobs)
+    for rail, job, _, number in parts:
+        rate = slower(rail.speed, speed).gbps
+        least[job], most[job] = np.minimum(least[job], rate), np.maximum(most[job], rate)
+        sums += np.bincount(job, rate * number, jobs)
+    alike = least == most  # of one rate, of which a half takes whole adapters
+    half = sums / 2
+    half[alike] = np.round(sums[alike] / most[alike]) // 2 * most[alike]
+    gbps = [slower(rail.speed, speed).gbps * number for rail, _, _, number in parts]
+    places = [np.concatenate([part[at] for part in parts] or [np.zeros(0, int)]) for at in (1, 2)]
+    held = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
+    return Demand(held, half, float(share * (half - np.where(alike, 0.0, most)).sum()))
 
 
 class Spread:
@@ -335,7 +348,8 @@ def least(
     Examples
     --------
     >>> import numpy as np
-    >>> job = Demand(np.full((1, 4), 20.0), half=np.array([40.0]), need=40.0)  # on four leaves
+    >>> from scipy.sparse import csr_array
+    >>> job = Demand(csr_array(np.full((1, 4), 20.0)), half=np.array([40.0]), need=40.0)  # on four leaves
     >>> least([job], 1.0), least([job], 1.0, cut="mesh"), least([job], 1.0, np.array([0, 0, 1, 1]))
     (20.0, 10.0, 40.0)
     """
@@ -343,15 +357,12 @@ def least(
     for demand in demands:
         held = demand.gbps
         if of is not None:
-            held = np.stack([np.bincount(of, gbps) for gbps in demand.gbps])
+            shape = (held.shape[0], int(of.max(initial=-1)) + 1)
+            held = coo_array((held.data, (_rows(held), of[held.indices])), shape).tocsr()
         n = held.shape[1]
         k = np.arange(1, n + 1)
         order = k - 1 if cut == "line" else fullest_first(held)
-        if cut == "mean":
-            most = np.cumsum(-np.sort(-held, axis=1), axis=1)
-            fewest = np.cumsum(np.sort(held, axis=1), axis=1)
-        else:
-            most = fewest = np.cumsum(held[:, order], axis=1)
+        among = _among_mean(held, demand.half) if cut == "mean" else _among(held, demand.half, order)
         if cut == "line":
             leaving = np.asarray(out)
         elif isinstance(out, np.ndarray):
@@ -359,8 +370,6 @@ def least(
             leaving = np.minimum(leaving, out.sum() - leaving)
         else:
             leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
-        half = demand.half[:, None]
-        among = np.maximum(0.0, np.maximum(half - fewest, half - (most[:, -1:] - most))).sum(axis=0)
         lack = demand.need - among
         lacking = lack > ROUNDING * max(demand.need, 1.0)
         if (leaving[lacking] <= 0).any():
@@ -369,20 +378,69 @@ def least(
     return worst
 
 
+def _rows(held: csr_array) -> NDArray[np.intp]:
+    """Row of each entry."""
+    return np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
+
+
 def carries(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
     """Whether cuts between the first k leaves of an order and the others, by k - 1, let pass what must cross them."""
-    inside = np.cumsum(demand.gbps[:, order], axis=1)
-    half = demand.half[:, None]
-    among = np.maximum(0.0, np.maximum(half - inside, half - (inside[:, -1:] - inside))).sum(axis=0)
+    among = _among(demand.gbps, demand.half, order)
     return bool((cut + among >= demand.need * (1 - ROUNDING)).all())
 
 
-def fullest_first(held: Floats) -> NDArray[np.intp]:
+def _among(held: csr_array, half: Floats, order: NDArray[np.intp]) -> Floats:
+    """(containers,) Gb/s that the halves of all jobs send within the first k containers or within the others."""
+    place = np.empty(len(order), int)
+    place[order] = np.arange(len(order))
+    by_place = np.lexsort((place[held.indices], _rows(held)))
+    gbps: Floats = held.data
+    return _sent(held, half, gbps[by_place], place[held.indices[by_place]], both=True)
+
+
+def _among_mean(held: csr_array, half: Floats) -> Floats:
+    """(containers,) the same, at most, with any k containers: those with the most of each job, or all but those."""
+    k = np.arange(1, held.shape[1] + 1)
+    place = np.arange(held.nnz) - np.repeat(held.indptr[:-1], np.diff(held.indptr))
+    gbps: Floats = held.data
+    most = _sent(held, half, gbps[np.lexsort((-gbps, _rows(held)))], place, both=False)
+    more: Counts = np.maximum(k, len(k) - k)
+    return most[more - 1]
+
+
+def _sent(held: csr_array, half: Floats, gbps: Floats, place: NDArray[np.intp], *, both: bool) -> Floats:
+    """(containers,) Gb/s that halves send within the first k of an order that each job has for itself, or beyond them.
+
+    The entries of each row are given in that order, with their places in it. Without `both` only what is within the
+    first counts. It changes only where a job has adapters.
+    """
+    jobs = np.diff(held.indptr)
+    total: Floats = held.sum(axis=1)
+    before = np.cumsum(gbps) - gbps
+    before -= np.repeat(np.append(before, 0.0)[held.indptr[:-1]], jobs)
+
+    def among(half: Floats, total: Floats, inside: Floats) -> Floats:
+        found = np.maximum(half - total + inside, 0.0)
+        return np.maximum(found, half - inside) if both else found
+
+    each = np.repeat(half, jobs), np.repeat(total, jobs)
+    change = np.bincount(place, among(*each, before + gbps) - among(*each, before), held.shape[1])
+    sent: Floats = among(half, total, np.zeros(len(half))).sum() + np.cumsum(change)
+    return sent
+
+
+def fullest_first(held: csr_array) -> NDArray[np.intp]:
     """Order containers so that those of every job come at an even pace, the fullest of each first."""
-    if len(held) == 1:
-        return np.argsort(-held[0], kind="stable")
-    job = np.argmax(held, axis=0)
-    order = np.lexsort((-held.sum(axis=0), job))
-    sizes = np.bincount(job, minlength=len(held))
-    rank = np.arange(len(job)) - (np.cumsum(sizes) - sizes)[job[order]]
+    jobs, n = held.shape
+    total = held.sum(axis=0)
+    if jobs == 1:
+        return np.argsort(-total, kind="stable")
+    row = _rows(held)
+    fullest = np.lexsort((row, -held.data, held.indices))
+    columns, at = np.unique(held.indices[fullest], return_index=True)
+    job = np.zeros(n, int)
+    job[columns] = row[fullest[at]]
+    order = np.lexsort((-total, job))
+    sizes = np.bincount(job, minlength=jobs)
+    rank = np.arange(n) - (np.cumsum(sizes) - sizes)[job[order]]
     return order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]

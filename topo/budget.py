@@ -108,6 +108,13 @@ QUEUE_ROUNDS = Budget(
     "queue-rounds", 10 * MB, "rounds of computation", "a queue, as long as it is played", "a day has 100,000"
 )
 QUEUE_FLOWS = Budget("queue-flows", 4 * MB, "flows of one step", "a job of a queue", "1,250 nodes of experts have 1.6")
+SEARCH_CPU = Budget(
+    "search-cpu",
+    86_400,
+    "seconds of CPU",
+    "a search for a network",
+    "16,384 servers take 120; ends with the best so far",
+)
 SAVED_RUN_BYTES = Budget(
     "saved-run-bytes", GIB, "bytes, packed and unpacked", "a saved run", "a day of Fire-Flyer 2 has 200 MB"
 )

@@ -2,7 +2,7 @@
 
 An input is a finding when the reader raises anything but a `topo.HeddleError`, takes more than `MOST_S` of CPU or
 `MOST_MB` of memory, or, of a command, when it prints a traceback or a control character, ends with another status than
-0, 1 or 2, or touches a file outside of OUT. A crash of the interpreter names its input too: it is written down first.
+0 to 3, or touches a file outside of OUT. A crash of the interpreter names its input too: it is written down first.
 """
 
 import argparse
