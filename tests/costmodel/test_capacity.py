@@ -44,12 +44,12 @@ def test_fire_flyer_2() -> None:
 def test_a_full_tapered_tree(taper: float, share: float) -> None:
     # 8 leaves full of hosts: half of them send over the uplinks of 4 leaves.
     down = 20 if taper == 1 else 30
-    assert bisection([tree(8 * down, oversubscription=taper)]) == Bisection(pytest.approx(share), exact=True)
+    assert bisection([tree(8 * down, oversubscription=taper)]) == Bisection(pytest.approx(share), pytest.approx(share))
 
 
 def test_a_job_on_one_leaf_needs_no_uplink() -> None:
-    assert bisection([tree(20, leaves=1, oversubscription=3.0)]) == Bisection(1.0, exact=True)
-    assert bisection([tree(20)], 1) == Bisection(1.0, exact=True)
+    assert bisection([tree(20, leaves=1, oversubscription=3.0)]) == Bisection(1.0, 1.0)
+    assert bisection([tree(20)], 1) == Bisection(1.0, 1.0)
 
 
 def test_planes_add_up() -> None:
@@ -106,12 +106,16 @@ def test_the_exact_cut_is_that_of_all_halves_and_a_descent_is_never_below_it(see
     fabric = anything(seed)
     jobs = np.flatnonzero(fabric.kind == Kind.HCA).tolist()
     exact = bisection([fabric])
-    assert exact == Bisection(pytest.approx(worst_halves(fabric, jobs)), exact=True)
+    assert exact.exact
+    assert exact.share == pytest.approx(worst_halves(fabric, jobs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("costmodel.capacity.MOST_TRIED", -1)
-        bound = bisection([fabric])
-    assert not bound.exact
+        bound, proven = bisection([fabric], prove=False), bisection([fabric])
+        patch.setattr("costmodel.capacity.least_cut", lambda *_: (np.inf, 0.0))
+        spectral = bisection([fabric])
     assert bound.share >= exact.share - 1e-9
+    assert (proven.share, proven.least) == (pytest.approx(exact.share), pytest.approx(exact.share))
+    assert spectral.least <= exact.share + 1e-9
 
 
 @given(st.integers(0, 100_000), st.integers(2, 4))
