@@ -15,6 +15,11 @@ Engines
     ``ENGINES``  engines by name
     ``Engine``  what an engine owes
     ``Fluid``  flows at max-min fair rates, in a batch or step by step
+    ``Packets``  packets that wait for credits, buffers and lanes
+    ``PacketModel``  what packets meet: their size, buffers, windows
+    ``Congestion``  what packets met: where they waited, how long they took
+    ``Deadlock``  a circle of full buffers
+    ``DeadlockError``  it has come to one
     ``Finished``  a flow that has ended
     ``NetworkEnvironment``  a SimPy environment whose processes send over the network
 

@@ -4,8 +4,10 @@ from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
 from .engines.base import Engine as Engine, Finished as Finished
 from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_timeline
+from .engines.congestion import Congestion as Congestion, Deadlock as Deadlock, DeadlockError as DeadlockError
 from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
+from .engines.packets import PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .network import Devices as Devices, Network as Network
 from .traffic.collectives.algorithms import (

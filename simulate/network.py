@@ -109,8 +109,8 @@ class Network(Brief):
     """(R,) bytes a second of each resource."""
     message_latency_s: float
     """Seconds that every message takes before its bytes move."""
-    hop_latency_s: float
-    """Seconds more for each channel on its path."""
+    hop_latency_s: NDArray[np.float64]
+    """(P,) seconds more for each channel on its path."""
     lane_weight: NDArray[np.float64]
     """(L,) arbitration weight of each virtual lane; one lane when the network does not tell them apart."""
     devices: Devices = field(default=NO_DEVICES)
@@ -123,7 +123,7 @@ class Network(Brief):
         routed: Routed,
         *,
         message_latency_s: float = 0.0,
-        hop_latency_s: float = 0.0,
+        hop_latency_s: ArrayLike = 0.0,
         host_gbps: float = np.inf,
         lane_weights: ArrayLike | None = None,
         devices: Devices = NO_DEVICES,
@@ -134,8 +134,8 @@ class Network(Brief):
         ----------
         message_latency_s
             Seconds that every message takes before its bytes move.
-        hop_latency_s
-            Seconds more for each channel on its path.
+        hop_latency_s : float or (P,)
+            Seconds more for each channel on its path, one for all or one each (`hop_latencies`).
         host_gbps
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights : (L,), optional
@@ -164,9 +164,11 @@ class Network(Brief):
             weight_of = dict(lanes.arbitration)
             used = [lane for lane in lanes.sl2vl if lane < MAX_DATA_VLS]
             lane_weights = [weight_of.get(lane, 1) for lane in range(max(used, default=0) + 1)]
-        for name, value in (("message_latency_s", message_latency_s), ("hop_latency_s", hop_latency_s)):
-            if not (np.isfinite(value) and value >= 0):
-                raise HeddleError(f"found {name} {value}; expected seconds, not negative")
+        hop_latency = np.broadcast_to(np.asarray(hop_latency_s, np.float64), (fabric.n_ports,))
+        for name, values in (("message_latency_s", np.array([message_latency_s])), ("hop_latency_s", hop_latency)):
+            good = np.isfinite(values) & (values >= 0)
+            if not good.all():
+                raise HeddleError(f"found {name} {values[~good][0]}; expected seconds, not negative")
         if not host_gbps > 0:
             raise HeddleError(f"found host_gbps {host_gbps}; expected Gb/s above 0")
         weight = np.atleast_1d(np.asarray(lane_weights, np.float64))
@@ -184,7 +186,7 @@ class Network(Brief):
             tables=replace(routed.tables, sl2vl=lanes.sl2vl),
             capacity_bytes_s=frozen(np.concatenate([channel, devices.capacity_bytes_s])),
             message_latency_s=message_latency_s,
-            hop_latency_s=hop_latency_s,
+            hop_latency_s=frozen(hop_latency),
             lane_weight=frozen(weight),
             devices=devices,
             policy=routed.policy,
@@ -253,7 +255,8 @@ class Network(Brief):
             bad = len(offset) - 1
             why = trace(Routed(fabric, tables), int(end_of[src[bad]]), int(end_of[dst[bad]])).describe()
             raise FlowError(int(first[bad]), f"has no path: {why}")
-        n_hops = np.diff(offset)
+        of_route = np.repeat(np.arange(len(first)), np.diff(offset))
+        latency = np.bincount(of_route, self.hop_latency_s[resource], minlength=len(first))
         use = np.zeros(0)
         if len(self.devices.end_port):
             offset, resource, use = self._with_devices(src, dst, offset, resource)
@@ -262,7 +265,7 @@ class Network(Brief):
             offset=offset,
             resource=resource,
             use=use,
-            latency_s=np.where(src == dst, 0.0, self.message_latency_s + self.hop_latency_s * n_hops),
+            latency_s=np.where(src == dst, 0.0, self.message_latency_s + latency),
             lane=lane[first],
         )
 

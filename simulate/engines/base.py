@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.network import Network
 from simulate.traffic.flows import Flows
@@ -85,6 +86,9 @@ class Engine(Protocol):
 
     def loads(self) -> NDArray[np.float64]:
         """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it."""
+
+    def congestion(self) -> Congestion | None:
+        """Return what packets met until now; None where there are no packets."""
 
     def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
         """Play a set of flows from time 0 until the last has ended, where nothing was begun before.

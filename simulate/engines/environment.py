@@ -35,16 +35,20 @@ class NetworkEnvironment(simpy.Environment):
 
     Parameters
     ----------
+    make
+        Makes the engine of the network.
     n_bins
         Bins of the timeline of loads, an even number; 0 for none.
     keep
         Whether to remember every flow for `outcome`; long runs do without.
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0, keep: bool = True) -> None:
+    def __init__(
+        self, network: Network, *, make: Callable[..., Engine] = Fluid, n_bins: int = 0, keep: bool = True
+    ) -> None:
         super().__init__()
         self.network = network
-        self.engine: Engine = Fluid(network, n_bins=n_bins)
+        self.engine: Engine = make(network, n_bins=n_bins)
         self._next_s = np.inf
         """No event of the network is earlier."""
         self._arrival: list[simpy.Event | None] = []
@@ -166,6 +170,7 @@ class NetworkEnvironment(simpy.Environment):
             bottleneck=figures[:, 2].astype(np.int32),
             n_events=self.engine.n_events,
             timeline=self.engine.timeline,
+            congestion=self.engine.congestion(),
         )
 
     def _start(self, begin: Callable[[float], range]) -> simpy.Event:

@@ -122,6 +122,9 @@ class Fluid:
         """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it."""
         return frozen(self._sent)
 
+    def congestion(self) -> None:
+        """Return None: there are no packets."""
+
     def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
         """Begin a flow now, or at a later time; return its number.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.engines.congestion import Congestion
 from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
@@ -115,6 +116,8 @@ class Outcome(Shown):
     """Instants at which something began or ended."""
     timeline: Timeline | None = None
     """Load over time, when asked for."""
+    congestion: Congestion | None = None
+    """What packets met; None with fluid flows."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -123,7 +126,7 @@ class Outcome(Shown):
         return f"{self.network.fabric.name}: {plural(len(self.flows), 'flow')} in {format_seconds(self.makespan_s)}"
 
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, self.links)
+        return (self.table, self.links, *((self.congestion.table,) if self.congestion else ()))
 
     @property
     def makespan_s(self) -> float:
@@ -207,6 +210,7 @@ class Outcome(Shown):
             "bytes": float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
+            "packets": None if self.congestion is None else self.congestion.to_dict(),
         }
 
     @cached_property

@@ -17,6 +17,7 @@ from simulate.engines.charts import draw_timeline
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
 from simulate.engines.outcome import Outcome
+from simulate.engines.packets import PacketModel
 from simulate.network import Network
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
 
 Step = Callable[[str, float | None], None]
 
-ENGINES: dict[str, Callable[..., Engine]] = {"fluid": Fluid}
-"""Engines by name, made of a network and ``n_bins``."""
+Make = Callable[..., Engine]
+"""Makes an engine of a network and ``n_bins``."""
+
+ENGINES: dict[str, Make] = {"fluid": Fluid, "packets": PacketModel()}
+"""Engines by name; a `PacketModel` of your own makes one as well."""
 
 BINS = 200
 """Bins of the timeline: at least half of them hold the time until the last flow ends."""
@@ -127,7 +131,8 @@ class Simulation(Shown):
         )
 
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, self.flow_table, self.outcome.links)
+        met = self.outcome.congestion
+        return (self.table, self.flow_table, self.outcome.links, *((met.table,) if met else ()))
 
     @property
     def makespan_s(self) -> float:
@@ -175,6 +180,7 @@ class Simulation(Shown):
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
             "inside": outcome.inside.to_dict(),
+            "packets": None if outcome.congestion is None else outcome.congestion.to_dict(),
         }
 
     def draw(self) -> Drawing:
@@ -184,7 +190,12 @@ class Simulation(Shown):
 
 @overload
 def play(
-    on: Network | Routed, traffic: Flows | Collective, *, engine: str = ..., n_bins: int | None = ..., step: Step = ...
+    on: Network | Routed,
+    traffic: Flows | Collective,
+    *,
+    engine: str | Make = ...,
+    n_bins: int | None = ...,
+    step: Step = ...,
 ) -> Outcome: ...
 
 
@@ -193,7 +204,7 @@ def play(
     on: Network | Routed,
     traffic: Workload,
     *,
-    engine: str = ...,
+    engine: str | Make = ...,
     n_bins: int | None = ...,
     alone: bool = ...,
     step: Step = ...,
@@ -204,7 +215,7 @@ def play(
     on: Network | Routed,
     traffic: Flows | Collective | Workload,
     *,
-    engine: str = "fluid",
+    engine: str | Make = "fluid",
     n_bins: int | None = None,
     alone: bool = False,
     step: Step = lambda message, part: None,
@@ -218,7 +229,8 @@ def play(
     traffic
         Flows, a collective among hosts, or a workload.
     engine
-        What moves the bytes: ``"fluid"``, max-min fair rates without packets.
+        What moves the bytes: ``"fluid"``, max-min fair rates without packets; ``"packets"``, or a `PacketModel`,
+        packets that wait for credits.
     n_bins
         Bins of the timeline of loads, an even number; by default 0 for flows, and for a workload so many that at least
         100 of them hold the time until the last flow ends, or as many as fit into 128 MB.
@@ -251,14 +263,15 @@ def play(
     >>> simulate.play(routed, simulate.preset("allreduce", routed.fabric)).jobs[0].algorithm
     'ring'
     """
-    if engine not in ENGINES:
+    if isinstance(engine, str) and engine not in ENGINES:
         raise HeddleError(f"found the engine {engine!r}; expected one of {', '.join(ENGINES)}")
+    make = ENGINES[engine] if isinstance(engine, str) else engine
     network = on if isinstance(on, Network) else Network.of(on)
 
     def move(network: Network, flows: Flows, text: str, n_bins: int) -> Outcome:
         total = max(len(flows), 1)
         step(text, 0.0)
-        return ENGINES[engine](network, n_bins=n_bins).play(flows, lambda ended, _: step(text, ended / total))
+        return make(network, n_bins=n_bins).play(flows, lambda ended, _: step(text, ended / total))
 
     if not isinstance(traffic, Workload):
         flows = traffic if isinstance(traffic, Flows) else Collective.given(traffic).flows(network.fabric)
@@ -277,6 +290,7 @@ def play(
             network,
             workload,
             workload.storage_server,
+            make=make,
             n_bins=n_bins,
             progress=lambda ended, time_s: step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None),
         )
@@ -302,6 +316,7 @@ def play_with_storage(
     workload: Workload,
     model: NodeModel,
     *,
+    make: Make = Fluid,
     n_bins: int = 0,
     progress: Callable[[int, float], None] = lambda ended, time_s: None,
 ) -> tuple[Workload, Outcome]:
@@ -311,6 +326,8 @@ def play_with_storage(
     ----------
     model
         What the storage servers are.
+    make
+        Makes the engine.
     progress
         Progress callback, called as ``progress(flows that have ended, simulated time in seconds)``.
 
@@ -325,7 +342,7 @@ def play_with_storage(
     HeddleError
         When the fabric has no storage servers, or they cannot be set up so.
     """
-    env = NetworkEnvironment(network, n_bins=n_bins)
+    env = NetworkEnvironment(network, make=make, n_bins=n_bins)
     storage = Storage(env, model, workload.storage)
     rng = np.random.default_rng(0)
     files = [storage.file(rng) for _ in range(workload.storage.files)]
