@@ -210,7 +210,7 @@ class Outcome(Shown):
             "bytes": float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
-            "packets": None if self.congestion is None else self.congestion.to_dict(),
+            **({} if self.congestion is None else {"packets": self.congestion.to_dict()}),
         }
 
     @cached_property

@@ -180,7 +180,7 @@ class Simulation(Shown):
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
             "inside": outcome.inside.to_dict(),
-            "packets": None if outcome.congestion is None else outcome.congestion.to_dict(),
+            **({} if outcome.congestion is None else {"packets": outcome.congestion.to_dict()}),
         }
 
     def draw(self) -> Drawing:
