@@ -396,6 +396,7 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
                 "adapters": count,
                 "device": device,
                 "adapter_model": adapter.name,
+                "device_name": adapter.device,
                 "speed": adapter.speed,
             }
             hung[-1].append(replace(group, **more))
@@ -408,6 +409,7 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
     groups = []
     for name, node in spec.nodes.items():
         model = catalog.node(node.model)
+        adapter = catalog.hca(model.adapter_model)
         groups.append(
             HostGroup(
                 name=name,
@@ -415,8 +417,9 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
                 model=model.name,
                 role=model.role if node.role is None else node.role,
                 adapters=model.adapters,
-                adapter_model=model.adapter_model,
-                speed=catalog.hca(model.adapter_model).speed,
+                adapter_model=adapter.name,
+                speed=adapter.speed,
+                device_name=adapter.device,
             )
         )
     return groups

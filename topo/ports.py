@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
@@ -29,11 +30,15 @@ class PortClass:
     """Ports to switches of the same level."""
     free: int
     """Ports without a cable."""
+    down_gbps: float
+    """Gb/s of all links down, in one direction."""
+    up_gbps: float
+    """Gb/s of all links up."""
 
     @property
     def taper(self) -> float | None:
-        """Oversubscription: ports down for each port up; None where none lead up."""
-        return self.down / self.up if self.up else None
+        """Oversubscription: bandwidth down for what there is up, whatever the speeds; None where no port leads up."""
+        return self.down_gbps / self.up_gbps if self.up else None
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     >>> leaf.taper, leaf.free, spine.free
     (0.55, 18, 40)
     """
-    found: dict[tuple[int, str], np.ndarray[Any, np.dtype[np.int64]]] = {}
+    found: dict[tuple[int, str], NDArray[np.float64]] = {}
     for fabric in fabrics:
         ports = np.arange(fabric.first_adapter_port)
         node, far = fabric.port_node[ports], fabric.peer_node[ports]
@@ -77,12 +82,13 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         for key in sorted({(int(fabric.role[n]), int(fabric.model[n])) for n in range(fabric.n_switches)}):
             mine = (fabric.role[node] == key[0]) & (fabric.model[node] == key[1])
             of_it = (fabric.role == key[0]) & (fabric.model == key[1])
-            counted = np.array([np.count_nonzero(of_it), *np.bincount(use[mine], minlength=4)])
+            used = [np.count_nonzero(of_it), *np.bincount(use[mine], minlength=4)]
+            gbps = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4)
             name = key[0], fabric.models[key[1]] if key[1] >= 0 else "unknown"
-            found[name] = found.get(name, np.zeros(5, np.int64)) + counted
-    return PortUse(
-        tuple(
-            PortClass(Role(role).name.lower(), model, switches, down + across + up + free, down, up, across, free)
-            for (role, model), (switches, down, across, up, free) in ((k, v.tolist()) for k, v in sorted(found.items()))
-        )
-    )
+            found[name] = found.get(name, np.zeros(7)) + np.array([*used, gbps[0], gbps[2]])
+    classes = []
+    for (role, model), sums in sorted(found.items()):
+        switches, down, across, up, free = sums[:5].astype(int).tolist()
+        counts = switches, down + across + up + free, down, up, across, free
+        classes.append(PortClass(Role(role).name.lower(), model, *counts, *sums[5:].tolist()))
+    return PortUse(tuple(classes))

@@ -40,7 +40,16 @@ MANUFACTURER = "NVIDIA"
 SERVERS = "Server"
 COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
            Role.COMPUTE: "4caf50", Role.STORAGE: "ff9800", Role.MANAGEMENT: "9e9e9e"}  # fmt: skip
-CABLE_TYPES = {"DAC": "dac-passive", "ACC": "dac-active", "AOC": "aoc"}
+ETHERNET = {
+    (1.0, "RJ45"): "1000base-t",
+    (100.0, "QSFP28"): "100gbase-x-qsfp28",
+    (200.0, "QSFP56"): "200gbase-x-qsfp56",
+    (400.0, "QSFP112"): "400gbase-x-qsfp112",
+    (400.0, "OSFP"): "400gbase-x-osfp",
+    (800.0, "OSFP"): "800gbase-x-osfp",
+}
+"""NetBox's type of an Ethernet port, by Gb/s and connector; what it has no type for is ``other``."""
+CABLE_TYPES = {"TP": "cat6", "DAC": "dac-passive", "ACC": "dac-active", "AOC": "aoc"}
 
 
 def netbox_files(
@@ -52,6 +61,7 @@ def netbox_files(
 ) -> dict[str, str]:
     """Return the files by name. Without a floor plan devices have no rack and cables no length."""
     devices = [host_devices(fabric) for fabric in fabrics]
+    adapters = _adapters(fabrics)
     fronts = panels(fabrics, catalog)
     files = {
         "README.md": README,
@@ -72,14 +82,15 @@ def netbox_files(
             roles[role] = None
             name, kind = system_name(fabric, node), _type(fabric, node, devices[subnet], catalog)
             if kind not in types:
-                types[kind] = _device_type(fabric, node, kind, fronts[subnet], devices, catalog)
+                types[kind] = _device_type(fabric, node, kind, fronts[subnet], adapters, catalog)
             maker = MANUFACTURER if fabric.kind[node] == Kind.SWITCH else SERVERS
             rack, unit = ("", "")
             if layout is not None:
                 device = int(layout.node_device[subnet][node])
                 rack = layout.rack_name(int(layout.rack[device]))
-                # Chips of a frame are devices of no height, which NetBox puts in a rack and at no unit of it.
-                unit = "" if layout.devices[device].name != name else str(layout.unit[device])
+                # Chips of a frame, like what has no height, are put in a rack and at no unit of it.
+                at = layout.devices[device]
+                unit = str(layout.unit[device]) if at.name == name and at.rack_units else ""
             room, face = ROOM if rack else "", "front" if unit else ""
             rows[name] = (name, role.name.title(), maker, kind, "planned", site, room, rack, unit, face)
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
@@ -107,15 +118,46 @@ def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Cat
         kind = system_type(fabric, node, devices)
         model = catalog.switches.get(fabric.models[fabric.model[node]])
         ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
-        return kind if model is None or ports == (model.chip_radix or model.radix) else f"{kind} as {ports} ports"
+        return kind if model is None or ports == model.chip_ports else f"{kind} as {ports} ports"
     host = int(fabric.host[node])
     model_index = int(fabric.host_model[host]) if host >= 0 else -1
     return fabric.models[model_index] if model_index >= 0 else "server"
 
 
-def _device_type(
-    fabric: Fabric, node: int, kind: str, front: Panel, devices: Sequence[dict[str, list[str]]], catalog: Catalog
-) -> str:
+Adapters = dict[str, dict[str, tuple[str, str]]]
+"""By server and device: model of the adapter, and the generation of its link."""
+
+
+def _adapters(fabrics: Sequence[Fabric]) -> Adapters:
+    """List the adapters of each server over all subnets."""
+    found: Adapters = {}
+    for fabric in fabrics:
+        for node in range(fabric.n_switches, fabric.n_nodes):
+            host, device = adapter_parts(fabric, node)
+            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            found.setdefault(host, {})[device] = model, SPEEDS[fabric.speed[fabric.port_offset[node]]]
+    return found
+
+
+def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
+    """Return NetBox's type of the port of an adapter; links of eight lanes are Ethernet, as gigabit ones are."""
+    model = catalog.hcas.get(name)
+    if model is not None and (model.speed.width == 8 or model.speed.generation == "GE"):
+        return ETHERNET.get((model.speed.gbps, model.connector or ""), "other")
+    return f"infiniband-{(model.speed.generation if model else generation).lower()}"
+
+
+def _switch_types(name: str, ports: int, catalog: Catalog) -> list[str]:
+    """Return NetBox's type of each port of a switch of the catalog."""
+    model = catalog.switch(name)
+    kinds = [(model.speed, model.connector)] * (ports - model.uplink_ports)
+    kinds += [(model.uplink_speed or model.speed, model.uplink_connector or model.connector)] * model.uplink_ports
+    if model.protocol == "ethernet":
+        return [ETHERNET.get((speed.gbps, connector or ""), "other") for speed, connector in kinds]
+    return [f"infiniband-{speed.generation.lower()}" for speed, _ in kinds]
+
+
+def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: Adapters, catalog: Catalog) -> str:
     """Return a device type as YAML; that of a model is the same whatever a cluster uses of it."""
     ports = range(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
     switch = catalog.switches.get(fabric.models[fabric.model[node]])
@@ -123,27 +165,27 @@ def _device_type(
     hardware = switch or server
     if fabric.kind[node] == Kind.SWITCH:
         maker = MANUFACTURER
-        rate = switch.speed.index if switch else None
-        interfaces = [(front.labels[port], int(fabric.speed[port]) if rate is None else rate) for port in ports]
+        seen = [f"infiniband-{SPEEDS[fabric.speed[port]].lower()}" for port in ports]
+        shapes = _switch_types(switch.name, len(ports), catalog) if switch else seen
+        interfaces = list(zip((front.labels[port] for port in ports), shapes, strict=True))
     else:
         maker = SERVERS
-        found = {device: int(fabric.speed[ports[0]]) for on in devices for device in on.get(_host(fabric, node), [])}
+        found = dict(adapters.get(adapter_parts(fabric, node)[0], {}))
         if server is not None:
             own = [server.adapter_model] * server.adapters
             own += [server.storage_adapter_model or server.adapter_model] * server.storage_adapters
-            found |= {f"mlx5_{number}": catalog.hca(adapter).speed.index for number, adapter in enumerate(own)}
-        interfaces = sorted(found.items())
-    height = 0 if switch and switch.chips > 1 else (hardware and hardware.rack_units) or 1
+            found |= {f"{catalog.hca(name).device}_{number}": (name, "") for number, name in enumerate(own)}
+        interfaces = [
+            (device, _adapter_type(name, generation, catalog)) for device, (name, generation) in sorted(found.items())
+        ]
+    height = 1 if hardware is None or hardware.rack_units is None else hardware.rack_units
+    height = 0 if switch and switch.chips > 1 else height
     lines = [f"manufacturer: {yaml_text(maker)}", f"model: {yaml_text(kind)}", f"slug: {yaml_text(_slug(kind))}"]
     lines += [f"part_number: {yaml_text(hardware.part_number)}"] if hardware and hardware.part_number else []
     lines += [f"u_height: {height}", "is_full_depth: true", "interfaces:"]
-    for name, speed in interfaces:
-        lines += [f"  - name: {yaml_text(name)}", f"    type: infiniband-{SPEEDS[speed].lower()}"]
+    for name, port_type in interfaces:
+        lines += [f"  - name: {yaml_text(name)}", f"    type: {port_type}"]
     return "\n".join(lines) + "\n"
-
-
-def _host(fabric: Fabric, node: int) -> str:
-    return adapter_parts(fabric, node)[0]
 
 
 def _cables(

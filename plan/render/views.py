@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -71,7 +72,8 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
             f"({bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f} of at most {bounds.ebb:.3f}",
+            f"{quality.ebb:.3f} ± {2 * quality.bisection.error:.3f} in {quality.bisection.phases} random halves, of at "
+            f"most {bounds.ebb:.3f} over all",
         )
         if multipath:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
@@ -98,11 +100,13 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
     """Yield how far each class of switches tapers, and its free ports."""
-    tapers = [
-        f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up)"
-        for row in ports.classes
-        if row.taper is not None
-    ]
+    tapers = []
+    for row in ports.classes:
+        if row.taper is None:
+            continue
+        alike = math.isclose(row.down_gbps * row.up, row.up_gbps * row.down)
+        rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
+        tapers.append(f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up{rates})")
     if tapers:
         yield "taper", ", ".join(tapers)
     yield "free ports", ", ".join(f"{row.free:,} of {row.ports:,} ({row.role} {row.model})" for row in ports.classes)

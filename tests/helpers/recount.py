@@ -22,6 +22,8 @@ def cells(table: str, column: str) -> dict[str, str]:
 
 
 CAGES = {model: int(count) for model, count in (cells("switches", "cages") | cells("nodes", "cages")).items()}
+UPLINKS = {model: int(count) for model, count in cells("switches", "uplink_ports").items()}
+"""Ports of a kind of their own, each in a cage behind the others."""
 PORTS = {model: int(count) for model, count in (cells("switches", "radix") | cells("nodes", "adapters")).items()}
 KINDS = cells("cables", "kind")
 OPTIC_PORTS = {model: int(count) for model, count in cells("cables", "ports").items()}
@@ -35,7 +37,7 @@ def ends(rows: Iterable[dict[str, str]]) -> list[tuple[str, str, dict[str, str],
 def cage(model: str, port: str) -> str:
     """Name of the cage of a port by what is printed: 11 of 11/2, sw3 of sw3p1, 3 of both mlx5_6 and mlx5_7."""
     shared = max(PORTS[model] // CAGES.get(model, PORTS[model]), 1)
-    if adapter := re.fullmatch(r"mlx5_(\d+):(\d+)", port):
+    if adapter := re.fullmatch(r"[a-z0-9]+_(\d+):(\d+)", port):
         number = int(adapter[1])
         return f"cage {number // shared}" if number < PORTS[model] and shared > 1 else port
     if xdr := re.fullmatch(r"(sw\d+)p\d+(s\d)?", port):
@@ -69,7 +71,7 @@ def faults(rows: list[dict[str, str]], models: dict[str, str]) -> list[str]:
         model = models[device]
         number = re.search(r"\d+", cage(model, port))
         assert number
-        if ":" not in port and not 1 <= int(number[0]) <= CAGES[model]:
+        if ":" not in port and not 1 <= int(number[0]) <= CAGES[model] + UPLINKS.get(model, 0):
             wrong.append(f"{device} ({model}) has no cage {number[0]}")
         optic = row[f"{side}_transceiver"]
         shared = max(PORTS[model] // CAGES.get(model, PORTS[model]), 1)

@@ -1,5 +1,7 @@
 """Several networks in one plan: what hangs where, one set of names, and tables for those with a subnet manager only."""
 
+import csv
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,7 +13,12 @@ from hypothesis import strategies as st
 
 import topo
 from costmodel.bills import bill
+from helpers import recount
+from helpers.strategies import examples
 from plan.cli import run
+from plan.export.registry import EXPORTS
+from plan.pipeline import DESIGN, Plan
+from plan.pipeline import run as execute
 
 TREE = {"shape": "fat-tree", "switch": "QM9790"}
 ETHERNET = {"shape": "fat-tree", "switch": "SN5600", "split": True}
@@ -84,6 +91,82 @@ def test_a_plan_of_several_networks_has_tables_for_its_subnets_and_one_cable_lis
     assert not (out / "pod-in-band").exists()
     assert len(lines) - 1 == document["counts"]["links"]
     assert any(",in-band-leaf0," in line for line in lines)
+
+
+OUT_OF_BAND = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"}
+
+
+@pytest.mark.slow
+@examples(12)
+@given(
+    st.integers(1, 60), st.integers(1, 150), st.sampled_from([{}, {"spines": 2}, {"spines": 4},
+    {"spines": 2, "parallel": 1}, {"spines": 3, "parallel": 1}, {"spines": 1, "parallel": 3}]), st.booleans(),
+)  # fmt: skip
+def test_out_of_band_networks_plug_nodes_into_copper_and_uplinks_into_the_other_ports(heads, more, size, floor):
+    nodes = {"head": {"model": "management-ndr", "count": heads, "role": "compute"},
+             "pdu": {"model": "managed-device", "count": more}}  # fmt: skip
+    spec = {
+        "name": "pod", "nodes": nodes, "network": TREE,
+        "networks": {"oob": {"network": OUT_OF_BAND | size, "adapters": dict.fromkeys(nodes, 1), "adapter": "BMC-1GE"}},
+    } | ({"floor": {"rack_units": 48}} if floor else {})  # fmt: skip
+    found = topo.parse(spec)
+    fabric, panel = found.fabrics[-1], topo.panels(found.fabrics, found.catalog)[-1]
+    wanted = heads + more
+    leaves = -(-wanted // 48)
+    up = size["spines"] * size["parallel"] if "parallel" in size else 4
+    ends = [{panel.connector[port] for port in link} for link in fabric.links.tolist()]
+
+    assert Counter(fabric.models[model] for model in fabric.model[: fabric.n_switches].tolist())["SN2201"] == leaves
+    assert Counter(map(tuple, ends)) == Counter({("RJ45",): wanted, ("QSFP28",): leaves * up})
+    assert set(fabric.rate_gbps[fabric.links[:, 0]].tolist()) == {1.0, 100.0}
+    assert fabric not in found.subnets
+    (leaf, *_) = topo.count_ports([fabric]).classes
+    assert (leaf.down, leaf.up, leaf.free) == (wanted, leaves * up, leaves * (52 - up) - wanted)
+    assert leaf.taper == pytest.approx(wanted / (leaves * up * 100))
+    parts = bill(found)
+    if floor:
+        copper = Counter()
+        for line in parts.of("cable").lines:
+            copper[found.catalog.cables[line.item].kind, str(found.catalog.cables[line.item].speed)] += line.count
+        assert copper["TP", "1xGE"] == wanted
+        assert copper["DAC", "4xEDR"] + copper["AOC", "4xEDR"] == leaves * up
+        rows = list(
+            csv.DictReader(io.StringIO(EXPORTS["cables"].make(execute(Plan("pod", found), DESIGN))["cables.csv"]))
+        )
+        models = {name: fabric.models[model] for name, model in zip(fabric.hosts, fabric.host_model, strict=True)}
+        switches = ((net, node) for net in found.fabrics for node in range(net.n_switches))
+        models |= {net.label(node): net.models[net.model[node]] for net, node in switches}
+        assert not recount.faults(rows, models)
+        assert max(Counter((row["b_device"], row["b_port"]) for row in rows).values()) == 1
+    else:
+        assert sum(line.count for line in parts.lines if line.item == "1xGE") == wanted
+
+
+def test_a_switch_of_two_kinds_of_ports_is_a_leaf() -> None:
+    nodes = {"pdu": {"model": "managed-device", "count": 60}}
+
+    def of(**network: object) -> topo.Cluster:
+        return topo.parse({"name": "x", "nodes": nodes, "network": {"shape": "fat-tree", "switch": "SN2201"} | network})
+
+    with pytest.raises(topo.DesignError, match=r"48 of 1xGE and 4 of 4xEDR.*spine_switch"):
+        _ = of().fabrics
+    with pytest.raises(topo.DesignError, match=r"3 spines x 2 links = 6 ports, and a SN2201 has 4 for uplinks"):
+        _ = of(spine_switch="SN4600C", spines=3, parallel=2).fabrics
+    with pytest.raises(topo.DesignError, match=r"ports of two kinds"):
+        _ = of(shape="torus", sizes=[2, 2], hosts=15).fabrics
+    assert of(spine_switch="SN4600C").counts.leaf == 2
+
+
+def test_a_leaf_of_two_kinds_of_ports_is_grafted_on_a_fast_tree() -> None:
+    nodes = {"st": {"model": "storage-ndr", "count": 40}, "pdu": {"model": "managed-device", "count": 90}}
+    graft = {"nodes": ["pdu"], "switch": "SN2201", "uplinks": 2}
+    network = {"shape": "fat-tree", "switch": "SN4600C", "levels": 2, "leaves": 3, "grafts": [graft]}
+    fabric = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric
+    grafted = [node for node in range(fabric.n_switches) if "graft" in fabric.names[node]]
+    assert [int(fabric.port_offset[node + 1] - fabric.port_offset[node]) for node in grafted] == [52, 52]
+    uplinks = [port for node in grafted for port in range(*fabric.port_offset[node : node + 2].tolist())
+               if fabric.rate_gbps[port] == 100 and fabric.peer[port] >= 0]  # fmt: skip
+    assert [int(fabric.port_number[port]) for port in uplinks] == [49, 50] * 2
 
 
 def test_ethernet_alone_is_a_plan_without_tables(tmp_path: Path, capsys) -> None:

@@ -2,7 +2,8 @@
 
 Sources, docs.nvidia.com/dgx-superpod, read in 2026-11: reference architectures of DGX H100 (Network Fabrics, table 4),
 DGX B200 (Architecture, larger SuperPOD component counts), DGX B300 with XDR InfiniBand (Architecture, table 3) and DGX
-B300 with Spectrum-4 (Architecture, table 3).
+B300 with Spectrum-4 (Architecture, table 3). Rows of out-of-band management: that of a DGX BasePOD of eight DGX H100
+as a third party's note has it (2025-04-21); that of the DGX H100 SuperPOD (RA-11333-001, table 7) is recalled.
 """
 
 import pytest
@@ -86,3 +87,35 @@ def test_dgx_b300_on_spectrum(units: int, nodes: int, leaves: int, spines: int) 
     assert counts.links == 2 * 8 * nodes
     with pytest.raises(topo.DesignError, match="two levels"):
         _ = superpod("dgx-b300-spectrum", 512, 32, {"switch": "SN5600"}).fabrics
+
+
+def out_of_band(nodes: int, others: int, **tree: object) -> topo.Cluster:
+    groups = {"gpu": {"model": "dgx-h100", "count": nodes}, "port": {"model": "managed-device", "count": others}}
+    fabric = {"shape": "fat-tree", "switch": "SN2201"} | tree
+    network = {"network": fabric, "adapters": {"gpu": 1, "port": 1}, "adapter": "BMC-1GE"}
+    compute = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}}
+    return topo.parse({"name": "pod", "nodes": groups, "network": compute, "networks": {"oob": network}})
+
+
+def test_out_of_band_management_of_a_basepod() -> None:
+    """NVIDIA lists two SN2201 and 45 cables of category 6 for eight servers: one switch has as many ports."""
+    cluster = out_of_band(8, 37, spine_switch="SN4600C", leaves=2, spines=2, parallel=1)
+    parts = bill(cluster)
+    assert sum(line.count for line in parts.lines if line.item == "SN2201") == 2
+    assert sum(line.count for line in parts.lines if line.item == "1xGE") == 45
+    assert out_of_band(8, 37).fabrics[-1].n_switches == 1
+
+
+def test_out_of_band_management_of_a_superpod() -> None:
+    """NVIDIA lists eight SN2201, each with two links of 100G into the in-band spines, which are no switches of ours.
+
+    127 servers, 64 switches of InfiniBand and eight of in-band management, four UFM appliances, five servers of
+    management, and two power distribution units in each of 38 racks: six would have ports enough.
+    """
+    others = 64 + 8 + 4 + 5 + 2 * 38
+    cluster = out_of_band(127, others, spine_switch="SN4600C", leaves=8, spines=2, parallel=1)
+    (leaf, spine) = topo.count_ports(cluster.fabrics[-1:]).classes
+    assert (leaf.switches, leaf.down, leaf.up) == (8, 127 + others, 16)
+    assert (spine.switches, spine.down) == (2, 16)
+    least = out_of_band(127, others, spine_switch="SN4600C", spines=2, parallel=1)
+    assert topo.count_ports(least.fabrics[-1:]).classes[0].switches == 6

@@ -78,4 +78,4 @@ def adapter_device(model: str, speed: int) -> int:
 
 
 def _usual(speed: int) -> tuple[str, str, str]:
-    return next(row for row in USUAL if SPEEDS.index(row[0]) >= speed)
+    return next((row for row in USUAL if SPEEDS.index(row[0]) >= speed), USUAL[-1])

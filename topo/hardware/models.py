@@ -131,9 +131,15 @@ class SwitchModel(PoweredModel):
     """A switch: a box with one chip, or a frame with many."""
 
     radix: Whole
-    """Ports on its panel, each at `speed`."""
+    """Ports on its panel, each at `speed`; without those of `uplink_ports`."""
     speed: Speed
     """Of an Ethernet port: the lanes of equal rate, ``8xNDR`` for 800 Gb/s."""
+    uplink_ports: Whole = 0
+    """Further ports behind those, of another kind, for links to other switches: four of 100G beside 48 of 1G."""
+    uplink_speed: Speed | None = None
+    """Of each of them; `speed` where it is left out."""
+    uplink_connector: str | None = None
+    """Shape of their cages, each of which holds one of them; `connector` where it is left out."""
     protocol: Literal["infiniband", "ethernet"] = "infiniband"
     chip: str | None = None
     """Switching chip, as device tables call it."""
@@ -141,7 +147,8 @@ class SwitchModel(PoweredModel):
     """Whether it can run a subnet manager itself."""
     connector: str | None = None
     cages: Whole | None = None
-    """Connectors on the panel; each takes one transceiver or end of a copper cable, which serves all ports in it."""
+    """Connectors of its ports, without those of `uplink_ports`; each takes one transceiver or end of a copper cable,
+    which serves all ports in it."""
     split_radix: Whole | None = None
     """Ports when each is split in two at half the lanes."""
     chips: Whole = 1
@@ -156,6 +163,11 @@ class SwitchModel(PoweredModel):
     """Port to port."""
     power_port_w: Number | None = None
     """The most that a port gives to what is plugged in."""
+
+    @property
+    def chip_ports(self) -> int:
+        """Ports of each of its chips, none of them split, those of `uplink_ports` last."""
+        return (self.chip_radix or self.radix) + self.uplink_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +241,8 @@ class HcaModel(HardwareModel):
     speed: Speed
     chip: str | None = None
     """As device tables call it."""
+    device: str = "mlx5"
+    """What servers call it, before its number."""
     connector: str | None = None
     pcie: str | None = None
     """Generation and lanes, such as ``gen4 x16``."""
@@ -240,10 +254,12 @@ class CableModel(HardwareModel):
     """A cable with both ends, or the transceiver of one end."""
 
     kind: Literal[
-        "DAC", "ACC", "AOC", "optic", "fibre", "DAC-splitter", "ACC-splitter", "AOC-splitter", "fibre-splitter"
+        "TP", "DAC", "ACC", "AOC", "optic", "fibre", "DAC-splitter", "ACC-splitter", "AOC-splitter", "fibre-splitter"
     ]
-    """``DAC`` (copper), ``ACC`` (copper with amplifiers), ``AOC`` (optical, ends fixed), ``optic`` (one transceiver),
-    ``fibre`` (between two transceivers); ``-splitter`` for one end to several."""
+    """``TP`` (twisted pairs), ``DAC`` (copper), ``ACC`` (copper with amplifiers), ``AOC`` (optical, ends fixed),
+    ``optic`` (one transceiver), ``fibre`` (between two transceivers); ``-splitter`` for one end to several."""
+    protocol: Literal["infiniband", "ethernet"] | None = None
+    """The one that it is made for, where it is not made for both."""
     speed: Speed | None = None
     """Of a cable's undivided end, all its links together; of one port of a transceiver; a fibre has none."""
     ports: Whole = 1

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-SPEEDS: tuple[str, ...] = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
-"""Generations in order; a port's ``speed`` is an index into this tuple."""
+SPEEDS: tuple[str, ...] = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR", "GE")
+"""Generations of InfiniBand in order, then gigabit Ethernet; a port's ``speed`` is an index into this tuple."""
 
-LANE_GBPS: NDArray[np.float64] = np.array([2.0, 4.0, 8.0, 10.0, 13.64, 25.0, 50.0, 100.0, 200.0])
+LANE_GBPS: NDArray[np.float64] = np.array([2.0, 4.0, 8.0, 10.0, 13.64, 25.0, 50.0, 100.0, 200.0, 1.0])
 """Gb/s of one lane, by index of generation."""
 LANE_GBPS.flags.writeable = False
 
@@ -69,5 +69,5 @@ def parse_link_speed(text: str) -> LinkSpeed:
 
 
 def slower(a: LinkSpeed, b: LinkSpeed) -> LinkSpeed:
-    """Speed that two ports agree on: the lower generation at the smaller width."""
-    return LinkSpeed(min(a.width, b.width), SPEEDS[min(a.index, b.index)])
+    """Speed that two ports agree on: the slower generation at the smaller width."""
+    return LinkSpeed(min(a.width, b.width), min(a, b, key=lambda speed: float(LANE_GBPS[speed.index])).generation)

@@ -28,7 +28,8 @@ from topo.table import Column, Shown, Table
 
 ROUND_TO_M = 5
 """Fibre is ordered in steps of this length, where the catalog lists no lengths."""
-COPPER_FIRST = ("DAC", "ACC", "AOC")
+WHOLE = ("TP", "DAC", "ACC", "AOC")
+"""Kinds of cables with both ends, in the order in which they are taken."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
         When a link is longer than any cable or transceiver of its speed and connectors reaches; the message names it.
     """
     offers = cache(partial(_offers, catalog))
+    protocols = [_protocol(fabric, catalog) for fabric in fabrics]
     fronts = panels(fabrics, catalog)
     routes = [route_lengths(fabric, subnet, layout) for subnet, fabric in enumerate(fabrics)]
     parts: list[dict[CablePart, int]] = [{} for _ in fabrics]
@@ -134,7 +136,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     for joined in _joined_cages(fabrics, fronts, catalog):
         longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
         route_m = float(routes[longest[0]][longest[1]])
-        found = offers(_signature(joined, fabrics, fronts))
+        found = offers(_signature(joined, fabrics, fronts), protocols[longest[0]])
         chosen = next((offer for offer in found if offer.reach_m >= route_m), None)
         if chosen is None:
             fabric = fabrics[longest[0]]
@@ -254,9 +256,16 @@ class _Offer:
         return CablePart(self.part.kind, self.part.item, float(length), pieces)
 
 
-def _offers(catalog: Catalog, wanted: _Signature) -> list[_Offer]:
+def _protocol(fabric: Fabric, catalog: Catalog) -> str:
+    """Return the protocol of the switches of a fabric; empty where the catalog does not tell."""
+    models = (fabric.models[model] for model in fabric.model[: fabric.n_switches].tolist() if model >= 0)
+    return next((catalog.switches[name].protocol for name in models if name in catalog.switches), "")
+
+
+def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]:
     """List what fits, copper first, each kind by length; one part of unknown reach when nothing does."""
-    by_length = sorted(catalog.cables.values(), key=lambda c: (c.length_m or c.reach_m or 0.0, c.name))
+    made = (cable for cable in catalog.cables.values() if cable.protocol in (None, protocol))
+    by_length = sorted(made, key=lambda c: (c.length_m or c.reach_m or 0.0, c.name))
     offers: list[_Offer] = []
     speed = next(iter(wanted.speeds))
     if wanted.ends and len(wanted.speeds) == 1:
@@ -264,7 +273,7 @@ def _offers(catalog: Catalog, wanted: _Signature) -> list[_Offer]:
         suffix = "-splitter" if wanted.splitter else ""
         offers = [
             _Offer(cable.length_m, CablePart(cable.kind, cable.name, cable.length_m), {})
-            for kind in COPPER_FIRST
+            for kind in WHOLE
             for cable in by_length
             if cable.kind == kind + suffix
             and cable.length_m is not None

@@ -19,6 +19,7 @@ from topo.errors import plural
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import SwitchModel
+from topo.hardware.speeds import LinkSpeed
 from topo.table import Brief
 
 PLUG_LANES = 4
@@ -77,8 +78,7 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
                 slots, labels[first:end] = of_switch(model, end - first)
                 numbers[:, first:end] = slots + np.array([[cages], [plugs], [0], [0]])
                 cages, plugs = cages + int(slots[0].max()) + 1, plugs + int(slots[1].max()) + 1
-                switch = catalog.switches.get(model)
-                connector[first:end] = [(switch and switch.connector) or ""] * (end - first)
+                connector[first:end] = _connectors(catalog.switches.get(model), end - first)
                 continue
             host, device = _adapter(fabric, node)
             adapters = _adapters_in_cage(fabric, node, device, catalog)
@@ -100,24 +100,47 @@ def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int
     """Return (4, ports) cage, plug, and ports and plugs in the cage, of each port of one switch, and their labels.
 
     A switch with more ports than its chip has whole ones has the first of them split: ports 1 and 2 are the halves of
-    its first whole port, and so on.
+    its first whole port, and so on. Ports of another kind, for uplinks, are the last, and each is in a cage of its own.
     """
     chip = (model.chip_radix or model.radix) if model else ports
-    halves = 2 * max(ports - chip, 0) if model and model.split_radix else 0
-    number = np.arange(ports)
+    own = ports - _uplinks(model, ports)
+    halves = 2 * max(own - chip, 0) if model and model.split_radix else 0
+    number = np.arange(own)
     whole = np.where(number < halves, number // 2, number - halves // 2)
     in_cage = chip // model.cages if model and model.chips == 1 and model.cages and model.cages < chip else 1
     cage, place = np.divmod(whole, in_cage)
     half = np.where(number < halves, number % 2 + 1, 0)
-    plugs_in_port = max((model.speed.width if model else PLUG_LANES) // PLUG_LANES, 1)
+    plugs_in_port = _plugs(model.speed) if model else 1
     plug = whole * plugs_in_port + np.minimum(np.maximum(half - 1, 0), plugs_in_port - 1)
     style = "sw{}p{}" if model and model.speed.generation == "XDR" else "{}/{}" if in_cage > 1 else "{}"
     labels = [
         style.format(c, p) + ((f"s{h}" if style[0] == "s" else f"/{h}") if h else "")
         for c, p, h in zip((cage + 1).tolist(), (place + 1).tolist(), half.tolist(), strict=True)
     ]
-    slots = np.stack([cage, plug, np.bincount(cage)[cage], np.full(ports, in_cage * plugs_in_port)])
+    slots = np.stack([cage, plug, np.bincount(cage)[cage], np.full(own, in_cage * plugs_in_port)])
+    if own < ports and model:
+        each = _plugs(model.uplink_speed or model.speed)
+        further, full = np.arange(ports - own), np.ones(ports - own, np.int64)
+        uplinks = np.stack([cage.max() + 1 + further, plug.max() + 1 + further * each, full, full * each])
+        slots = np.concatenate([slots, uplinks], axis=1)
+        labels += [str(int(cage.max()) + 2 + port) for port in further.tolist()]
     return slots.astype(np.int32), labels
+
+
+def _connectors(model: SwitchModel | None, ports: int) -> list[str]:
+    """Return the shape of the cage of each port of a switch; empty where nobody tells."""
+    shape, uplinks = (model and model.connector) or "", _uplinks(model, ports)
+    return [shape] * (ports - uplinks) + [(model and model.uplink_connector) or shape] * uplinks
+
+
+def _uplinks(model: SwitchModel | None, ports: int) -> int:
+    """Return how many of the ports of a switch are of a kind of their own."""
+    return model.uplink_ports if model and ports >= model.chip_ports else 0
+
+
+def _plugs(speed: LinkSpeed) -> int:
+    """Return the plugs of fibres of one port."""
+    return max(speed.width // PLUG_LANES, 1)
 
 
 def _adapter(fabric: Fabric, node: int) -> tuple[str, int]:

@@ -362,7 +362,7 @@ class _Filling:
             lowest = unit or self.lowest(index, place, 1)
             rack = f"rack {_name(place, floor)}"
             units = [] if lowest is None else range(lowest, lowest + device.rack_units)
-            if lowest is None or units[-1] > floor.rack_units:
+            if lowest is None or lowest + max(device.rack_units, 1) - 1 > floor.rack_units:
                 raise DesignError(
                     f"{device.name} is {device.rack_units} units high, and {rack} has no room for it there"
                 )
@@ -395,8 +395,10 @@ class _Filling:
         return -(-units // self.floor.rack_units)
 
     def lowest(self, index: int, place: int, above: int) -> int | None:
-        """Return the lowest units of a rack from one on that are free for a device."""
+        """Return the lowest units of a rack from one on that are free for a device; without height it fits."""
         height, taken = self.devices[index].rack_units, self.taken.get(place, {})
+        if not height:
+            return min(above, self.floor.rack_units)
         last = self.floor.rack_units + 1
         walls = [above - 1, *sorted(unit for unit in taken if unit >= above), last]
         return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)

@@ -34,6 +34,8 @@ class HostGroup:
     speed: LinkSpeed
     device: int = 0
     """Number of the adapter that is placed: ``mlx5_0``, ``mlx5_1``, ..."""
+    device_name: str = "mlx5"
+    """What stands before that number."""
     first: int = 0
     """Number of the first server, when the group is a part of a larger one."""
     total: int = 0
@@ -95,18 +97,44 @@ class ShapeModel(SpecModel):
 
 
 class SwitchPorts:
-    """A switch model as it is used: whole ports, or each split in two of half the width."""
+    """A switch model as it is used: whole ports, or each split in two of half the width.
 
-    def __init__(self, catalog: Catalog, name: str, *, split: bool = False) -> None:
+    Parameters
+    ----------
+    leaf : bool
+        Whether it is a leaf with links to switches above it, so that its ports may be of two kinds.
+
+    Raises
+    ------
+    DesignError
+        When its ports cannot be split, or are of two kinds where all are taken to be alike.
+    """
+
+    def __init__(self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False) -> None:
         model = catalog.switch(name)
         self.name = model.name
         self.radix = model.chip_radix or model.radix
         self.speed = model.speed
+        self.uplinks = model.uplink_ports
+        """Ports of a kind of its own for links to other switches, behind the others; 0 where all are alike."""
+        self.uplink_speed = model.uplink_speed or self.speed
+        if self.uplinks and not leaf:
+            raise DesignError(
+                f"{model.name} has ports of two kinds, {self.radix} of {self.speed} and {self.uplinks} of "
+                f"{self.uplink_speed} for uplinks: it can be a leaf of a fat-tree whose other switches are another "
+                "model (`spine_switch`, `core_switch`)"
+            )
         if split:
             if not model.split_radix:
                 raise DesignError(f"the ports of {model.name} cannot be split, as far as the catalog knows")
             self.speed = LinkSpeed(model.speed.width * self.radix // model.split_radix, model.speed.generation)
             self.radix = model.split_radix
+        if not self.uplinks:
+            self.uplink_speed = self.speed
+
+    def first_uplink(self, down: int) -> int:
+        """Return the first port for uplinks of a leaf whose first ``down`` ports are for nodes."""
+        return (self.radix if self.uplinks else down) + 1
 
     def require(self, wanted: int, terms: str, advice: str) -> None:
         """Refuse more ports than a switch has; see `require_ports`."""
@@ -165,7 +193,7 @@ def add_switches(
         builder.switch(
             f"MF0;{stem}{number:0{digits}d}:{vendor}/U1",
             model=ports.name,
-            radix=radix or ports.radix,
+            radix=radix or ports.radix + ports.uplinks,
             role=role,
             level=level,
             zone=zone,
@@ -220,7 +248,7 @@ def attach_hosts(
         for name, leaf in zip(group.hosts, np.repeat(np.arange(len(leaves)), counts).tolist(), strict=True):
             key = builder.adapter(
                 name,
-                f"mlx5_{group.device}",
+                f"{group.device_name}_{group.device}",
                 model=group.adapter_model,
                 host_model=group.model,
                 role=group.role,

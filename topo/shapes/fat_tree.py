@@ -111,7 +111,7 @@ class FatTree(ShapeModel):
         wanted = self.levels is None and not self.grafts and self.leaves in (None, 1)
         if not wanted or self._of_more_levels() or catalog.switch(self.switch).chips > 1:
             return self
-        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split).radix
+        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split, leaf=True).radix
         return self.model_copy(update={"levels": 1}) if fits else self
 
     def _of_more_levels(self) -> list[str]:
@@ -144,22 +144,29 @@ class FatTree(ShapeModel):
         model = catalog.switch(self.switch)
         if model.leaf_chips and model.spine_chips and model.chip_radix:
             return _size_frame(self, model.leaf_chips, model.spine_chips, model.chip_radix)
-        leaf_radix, spine_radix, core_radix = (
-            SwitchPorts(catalog, name or self.switch, split=self.split).radix
-            for name in (self.switch, self.spine_switch, self.core_switch)
-        )
+        leaf = SwitchPorts(catalog, self.switch, split=self.split, leaf=True)
+        leaf_radix = leaf.radix
         if self.levels == 1:
             if given := [*self._of_more_levels(), *(["leaves"] if self.leaves not in (None, 1) else [])]:
                 raise DesignError(f"`{given[0]}` belongs to a tree of more levels than one: take `levels: 2`")
             return TreeSize(1, 1, 0, 0, leaf_radix, leaf_radix, 0)
+        spine_radix, core_radix = (
+            SwitchPorts(catalog, name or self.switch, split=self.split).radix
+            for name in (self.spine_switch, self.core_switch if self.levels == 3 else self.spine_switch)
+        )
         if self.levels != 3:
             for key in ("cores", "core_switch", "leaves_per_pod"):
                 if getattr(self, key) is not None:
                     raise DesignError(
                         f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out", key
                     )
-        up = self.spines * self.parallel if self.spines and self.parallel else _up(leaf_radix, self.oversubscription)
-        down = leaf_radix - up
+        up = leaf.uplinks or _up(leaf_radix, self.oversubscription)
+        if self.spines and self.parallel:
+            up = self.spines * self.parallel
+        if leaf.uplinks:
+            links = f"{self.spines} spines x {self.parallel} links"
+            require_ports(up, leaf.uplinks, links, f"a {self.switch} has {leaf.uplinks} for uplinks", "Take fewer")
+        down = leaf_radix if leaf.uplinks else leaf_radix - up
         if self.oversubscription > 1:
             down = min(down, int(up * self.oversubscription))
         if down < 1 or up < 1:
@@ -368,8 +375,8 @@ def add_tree(
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
     leaf_ports, spine_ports, core_ports = (
-        SwitchPorts(catalog, name or tree.switch, split=tree.split)
-        for name in (tree.switch, tree.spine_switch, tree.core_switch)
+        SwitchPorts(catalog, name or tree.switch, split=tree.split, leaf=not made)
+        for name, made in ((tree.switch, 0), (tree.spine_switch, size.spines), (tree.core_switch, size.cores))
     )
     leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone)
     above = low + 1
@@ -377,10 +384,10 @@ def add_tree(
     room = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), room - sum(placed or ()))
     attach_hosts(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed)
-    speed = slower(leaf_ports.speed, spine_ports.speed)
+    speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
-        up = size.down + 1 + spine * size.parallel + link
+        up = leaf_ports.first_uplink(size.down) + spine * size.parallel + link
         builder.link(key, up, spines[pod * size.spines_per_pod + spine], place * size.parallel + link + 1, speed)
     if size.cores:
         cores = add_switches(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)

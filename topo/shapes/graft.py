@@ -67,6 +67,8 @@ class SizedGraft:
     """Of each of those."""
     ports: SwitchPorts
     """The switch with whole ports."""
+    first_uplink: int
+    """Its first port for uplinks."""
 
     @property
     def links(self) -> int:
@@ -149,22 +151,26 @@ def add_grafts(
             f"{prefix}graft{sized.number}-leaf",
             level=1 if graft.onto == "leaves" else level,
             zone=zone,
-            radix=sized.down + graft.uplinks,
+            radix=sized.first_uplink - 1 + (ports.uplinks or graft.uplinks),
         )
         attach_hosts(builder, leaves, np.full(len(leaves), sized.down), sized.rails, sized.speed)
         source = on_leaves if graft.onto == "leaves" else on_spines
-        speed = slower(ports.speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
+        speed = slower(ports.uplink_speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
         for leaf in leaves:
             for up in range(graft.uplinks):
-                builder.link(leaf, sized.down + 1 + up, *next(source), speed)
+                builder.link(leaf, sized.first_uplink + up, *next(source), speed)
 
 
 def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Catalog) -> SizedGraft:
-    ports = SwitchPorts(catalog, graft.switch)
+    ports = SwitchPorts(catalog, graft.switch, leaf=True)
+    if ports.uplinks:
+        have = f"a {ports.name} has {ports.uplinks} for uplinks"
+        require_ports(graft.uplinks, ports.uplinks, f"graft {number}: {graft.uplinks} uplinks", have, "Take fewer")
     terms = f"graft {number}: {graft.uplinks} uplinks + 1 port for nodes"
-    ports.require(graft.uplinks + 1, terms, f"Take at most {ports.radix - 1} uplinks")
-    node_ports = SwitchPorts(catalog, graft.switch, split=True) if graft.split else ports
-    down = (ports.radix - graft.uplinks) * (node_ports.radix // ports.radix)
+    taken = 0 if ports.uplinks else graft.uplinks  # of the ports that nodes could have
+    ports.require(taken + 1, terms, f"Take at most {ports.radix - 1} uplinks")
+    node_ports = SwitchPorts(catalog, graft.switch, split=True, leaf=True) if graft.split else ports
+    down = (ports.radix - taken) * (node_ports.radix // ports.radix)
     wanted = sum(rail.count for rail in rails)
     leaves = graft.leaves or -(-wanted // down)
     require_ports(
@@ -174,7 +180,7 @@ def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Cata
         f"{leaves} leaves x {down} = {leaves * down:,}",
         f"Take {-(-wanted // down)} leaves or fewer uplinks",
     )
-    return SizedGraft(graft, number, rails, leaves, down, node_ports.speed, ports)
+    return SizedGraft(graft, number, rails, leaves, down, node_ports.speed, ports, node_ports.first_uplink(down))
 
 
 def _spread_over_spines(grafts: Sequence[SizedGraft], pods: Pods) -> Iterator[tuple[int, int]]:

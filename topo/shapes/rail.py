@@ -169,7 +169,12 @@ def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
     """Return a group with its storage adapters."""
     model = catalog.node(group.model)
     adapter = catalog.hca(model.storage_adapter_model or model.adapter_model)
-    more: dict[str, Any] = {"adapter_model": adapter.name, "speed": adapter.speed, "device": group.adapters}
+    more: dict[str, Any] = {
+        "adapter_model": adapter.name,
+        "speed": adapter.speed,
+        "device": group.adapters,
+        "device_name": adapter.device,
+    }
     return replace(group, adapters=model.storage_adapters, **more)
 
 

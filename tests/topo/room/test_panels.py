@@ -41,6 +41,14 @@ def test_panels_of_switches(model: str, ports: int, labels: dict[int, str], cage
     assert set(panel.connector) == {CATALOG.switches[model].connector}
 
 
+def test_ports_of_two_kinds_have_cages_of_their_own_behind_one_another() -> None:
+    panel = switch("SN2201", 52)
+    assert panel.labels == tuple(map(str, range(1, 53)))
+    assert panel.connector == ("RJ45",) * 48 + ("QSFP28",) * 4
+    assert len(set(panel.cage.tolist())) == len(set(panel.plug.tolist())) == 52
+    assert set(panel.ports.tolist()) == {1}
+
+
 def test_adapters_of_a_server_share_cages_even_in_different_subnets() -> None:
     network = {"shape": "planes", "planes": 8, "tree": {"switch": "QM9700"}}
     nodes = {"gpu": {"model": "dgx-b200", "count": 3}}
