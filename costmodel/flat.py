@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.node import Node, first
-from costmodel.task import ROUNDING, Counts, Cut, Floats, Kind, Spread, Task, least, least_out
+from costmodel.task import ROUNDING, Counts, Cut, Demand, Kind, Spread, Task, least, least_out
 from topo.errors import plural
 from topo.shapes.base import each_adapter
 from topo.shapes.grid import HyperX, Torus
@@ -18,8 +18,8 @@ from topo.shapes.groups import BiGraph, Dragonfly, DragonflyPlus
 from topo.shapes.slim_fly import SlimFly, prime_power
 
 MOST_DIMENSIONS = 3
-Limit = tuple[float | Floats, Counts | None, Cut]
-"""Arguments of `costmodel.task.least`."""
+Limit = tuple[float, Counts | None, Cut]
+"""Links of a container, and what `costmodel.task.least` is told of it."""
 
 
 class Flat:
@@ -31,18 +31,28 @@ class Flat:
         self.rate = kind.rate(kind)
         self.host_links = task.host_links(kind, self.rails)
         self.spread = Spread(task, self.rails, kind.speed)
+        self._known: dict[tuple[int, bytes | None, Cut], float] = {}
         self.total = task.demands([(rail, np.array([rail.count])) for rail in self.rails], kind.speed)
 
     def carries(self, leaves: int, room: int, limits: Sequence[Limit]) -> bool:
         """Whether leaves with so much room hold all, and no limit on links excludes it; the first is that of a leaf."""
         most = min(room, 254)
-        out = float(limits[0][0]) * leaves * self.rate
+        out = limits[0][0] * leaves * self.rate
         if leaves * most < self.task.ports or out < least_out(self.total, most * self.kind.speed.gbps):
             return False
         demands = self.spread.demands(leaves, most)
         return demands is not None and all(
-            least(demands, links * self.rate, of, cut=cut) <= 1 + ROUNDING for links, of, cut in limits
+            self._gbps(demands, of, cut) <= links * self.rate * (1 + ROUNDING) for links, of, cut in limits
         )
+
+    def _gbps(self, demands: list[Demand], of: Counts | None, cut: Cut) -> float:
+        """What a container must have at least, whatever the number of its links: remembered."""
+        key = (id(demands), None if of is None else of.tobytes(), cut)
+        if key not in self._known:
+            last = 0 if of is None else int(of.max())
+            unit = np.where(np.arange(last + 1) < last, 1.0, 0.0) if cut == "line" else 1.0
+            self._known[key] = least(demands, unit, of, cut=cut)
+        return self._known[key]
 
     def node(self, switches: int, links: int, **more: Any) -> Node:
         """Return a node of so many switches with so many links between them."""
@@ -81,8 +91,7 @@ class Flat:
             limits = self._spread_links(n, parallel * degree)
             for size, place in zip(sizes, places, strict=True):
                 across = float(parallel * n // size)
-                line = np.where(np.arange(1, size + 1) < size, across * min(size - 1, 2), 0.0)
-                limits += [(line, place, "line") if ring else (across, place, "mesh")]
+                limits += [(across * min(size - 1, 2), place, "line") if ring else (across, place, "mesh")]
             return self.carries(n, self.kind.radix - parallel * degree, limits)
 
         parallel = first(range(parallel, (self.kind.radix - 1) // degree + 1), holds)

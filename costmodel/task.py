@@ -117,10 +117,13 @@ class Task:
                     found.append(Kind(name, split, ports.radix, ports.speed))
         return found
 
-    def joinable(self, *kinds: Kind) -> bool:
-        """Whether switches can be linked: both of InfiniBand or of Ethernet, all ports split or none."""
-        protocols = {self.catalog.switch(kind.name).protocol for kind in kinds}
-        return len(protocols) == 1 and len({kind.split for kind in kinds}) == 1
+    @cached_property
+    def sides(self) -> list[tuple[Kind, ...]]:
+        """Models that may be linked with one another: all of InfiniBand or of Ethernet, all ports split or none."""
+        found: dict[tuple[object, bool], list[Kind]] = {}
+        for kind in self.kinds:
+            found.setdefault((self.catalog.switch(kind.name).protocol, kind.split), []).append(kind)
+        return [tuple(kinds) for kinds in found.values()]
 
     def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]]) -> float:
         """Middle of the price of switches and cables, of what is known: see `unpriced`."""
@@ -135,7 +138,7 @@ class Task:
         return min((low / middle for middle, low in self._each.values() if middle), default=1.0)
 
     @cached_property
-    def _servers_w(self) -> float:
+    def servers_w(self) -> float:
         """What the servers draw, of what is known."""
         models = [(group.count, self.catalog.node(group.model).planned_w) for group in self.groups]
         return sum(count * watts for count, watts in models if watts)
@@ -151,7 +154,7 @@ class Task:
         most, watts = self.needs.budget.switches, self.needs.budget.power
         if most is not None and switches > most:
             return True
-        return watts is not None and self._servers_w + switches * self._switch_w > watts
+        return watts is not None and self.servers_w + switches * self._switch_w > watts
 
     def _price(self, name: str) -> tuple[float, float]:
         if name not in self._each:
@@ -357,8 +360,7 @@ def least(
     for demand in demands:
         held = demand.gbps
         if of is not None:
-            shape = (held.shape[0], int(of.max(initial=-1)) + 1)
-            held = coo_array((held.data, (_rows(held), of[held.indices])), shape).tocsr()
+            held = _gathered(held, of)
         n = held.shape[1]
         k = np.arange(1, n + 1)
         order = k - 1 if cut == "line" else fullest_first(held)
@@ -376,6 +378,15 @@ def least(
             return inf
         worst = max(worst, float((lack[lacking] / leaving[lacking]).max(initial=0.0)))
     return worst
+
+
+def _gathered(held: csr_array, of: Counts) -> csr_array:
+    """What jobs have in containers of leaves."""
+    n = int(of.max(initial=-1)) + 1
+    keys, where = np.unique(_rows(held) * n + of[held.indices], return_inverse=True)
+    jobs = np.arange(held.shape[0] + 1)
+    parts = np.bincount(where, held.data, len(keys)), keys % max(n, 1), np.searchsorted(keys, jobs * n)
+    return csr_array(parts, (held.shape[0], n))
 
 
 def _rows(held: csr_array) -> NDArray[np.intp]:
@@ -415,7 +426,7 @@ def _sent(held: csr_array, half: Floats, gbps: Floats, place: NDArray[np.intp], 
     first counts. It changes only where a job has adapters.
     """
     jobs = np.diff(held.indptr)
-    total: Floats = held.sum(axis=1)
+    total = np.asarray(np.bincount(_rows(held), held.data, held.shape[0]), np.float64)
     before = np.cumsum(gbps) - gbps
     before -= np.repeat(np.append(before, 0.0)[held.indptr[:-1]], jobs)
 
@@ -432,7 +443,7 @@ def _sent(held: csr_array, half: Floats, gbps: Floats, place: NDArray[np.intp], 
 def fullest_first(held: csr_array) -> NDArray[np.intp]:
     """Order containers so that those of every job come at an even pace, the fullest of each first."""
     jobs, n = held.shape
-    total = held.sum(axis=0)
+    total = np.bincount(held.indices, held.data, n)
     if jobs == 1:
         return np.argsort(-total, kind="stable")
     row = _rows(held)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.mixes import mixed
 from costmodel.node import Node, first, whole
 from costmodel.task import (
     ROUNDING,
@@ -39,15 +40,15 @@ class _Tree:
     def __init__(
         self,
         task: Task,
-        kinds: tuple[Kind, Kind, Kind],
+        kinds: tuple[Kind, ...],
         rails: list[HostGroup],
         wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
         copies: int = 1,
         label: str = "",
     ) -> None:
         self.task, self.rails, self.wrap, self.copies, self.label = task, rails, wrap, copies, label
-        self.leaf, self.spine, self.core = kinds
-        self.ports = sum(rail.count for rail in rails)
+        self.leaf, self.spine, self.core = (*kinds, *kinds[-1:] * 2)[:3]
+        self.ports = _ports(rails)
         self.host_links = task.host_links(self.leaf, rails)
         self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
         self.up_gbps, self.core_gbps = self.leaf.rate(self.spine), self.spine.rate(self.core)
@@ -185,14 +186,6 @@ class _Tree:
             grow=lambda: self._cored(leaves, pod, spines, parallel, spine_up + 1),
         )
 
-    def all(self) -> Iterator[Node]:
-        """Yield trees of one, two and three levels; each once, over all choices of models."""
-        yield from self.three()
-        if self.core == self.spine:
-            yield from self.two()
-            if self.spine == self.leaf:
-                yield from self.one()
-
 
 @cache
 def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) -> int:
@@ -217,18 +210,28 @@ def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) 
     return best
 
 
-def _choices(task: Task) -> Iterator[tuple[Kind, Kind, Kind]]:
-    for leaf in task.kinds:
-        for spine in task.kinds:
-            for core in task.kinds:
-                if task.joinable(leaf, spine, core):
-                    yield leaf, spine, core
+def _all(
+    task: Task,
+    rails: list[HostGroup],
+    wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
+    copies: int = 1,
+    label: str = "",
+) -> Iterator[Node]:
+    """Yield trees of one, two and three levels; each once, over all choices of models."""
+
+    def make(*kinds: Kind) -> _Tree:
+        return _Tree(task, kinds, rails, wrap, copies, label)
+
+    for side in task.sides:
+        for kind in side:
+            yield from make(kind).one()
+        for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
+            yield from mixed(task, rails, (side,) * levels, lambda *kinds, rows=rows: rows(make(*kinds)), copies=copies)
 
 
 def fat_trees(task: Task) -> Iterator[Node]:
     """Yield one switch, and trees of two and three levels with any leaves, spines, cores, pods, links and tapers."""
-    for kinds in _choices(task):
-        yield from _Tree(task, kinds, each_adapter(task.groups)).all()
+    yield from _all(task, each_adapter(task.groups))
     yield from _frames(task, task.ports, lambda tree: tree, 1, "")
 
 
@@ -256,8 +259,7 @@ def planes(task: Task) -> Iterator[Node]:
         wrap = partial(_planes, number)
         rails = [rail for rail in each_adapter(task.groups) if rail.device % number == 0]
         label = f"{number} planes of "
-        for kinds in _choices(task):
-            yield from _Tree(task, kinds, rails, wrap, number, label).all()
+        yield from _all(task, rails, wrap, number, label)
         yield from _frames(task, sum(rail.count for rail in rails), wrap, number, label)
 
 
@@ -266,13 +268,29 @@ def zones(task: Task) -> Iterator[Node]:
     for number in range(2, MOST_ZONES + 1):
         storage = [group.name for group in task.groups if group.role == Role.STORAGE and group.adapters == number]
         joined = list(by_zone(task.groups, number, storage))
-        for leaf, spine, joint in _choices(task):
-            for placement in ("spread", "border"):
-                tree = _ZonedTree(task, (leaf, spine, joint), joined, tuple(storage), placement)
-                if spine == joint:
-                    yield from tree.rows(0)
-                if not leaf.split:
-                    yield tree.joints(task.spare)
+        rows = partial(_zoned_rows, task, joined, tuple(storage))
+        largest = max(joined, key=_ports)
+        for side in task.sides:
+            yield from mixed(task, largest, (side, side), partial(rows, side), beyond=False, copies=number)
+
+
+def _ports(rails: list[HostGroup]) -> int:
+    return sum(rail.count for rail in rails)
+
+
+def _zoned_rows(
+    task: Task,
+    joined: list[list[HostGroup]],
+    shared: tuple[str, ...],
+    side: tuple[Kind, ...],
+    leaf: Kind,
+    spine: Kind,
+) -> Iterator[Node]:
+    for placement in ("spread", "border"):
+        yield from _ZonedTree(task, (leaf, spine), joined, shared, placement).rows(0)
+        if not leaf.split:
+            for joint in side:
+                yield _ZonedTree(task, (leaf, spine, joint), joined, shared, placement).joints(task.spare)
 
 
 class _ZonedTree(_Tree):
@@ -281,15 +299,15 @@ class _ZonedTree(_Tree):
     def __init__(
         self,
         task: Task,
-        kinds: tuple[Kind, Kind, Kind],
+        kinds: tuple[Kind, ...],
         joined: list[list[HostGroup]],
         shared: tuple[str, ...],
         placement: str,
     ) -> None:
-        super().__init__(task, kinds, max(joined, key=lambda rails: sum(rail.count for rail in rails)))
+        super().__init__(task, kinds, max(joined, key=_ports))
         self.joined, self.shared, self.placement = joined, shared, placement
         self.copies = len(joined)
-        self.joint = kinds[2]
+        self.joint = self.core
         self.joint_link = self.leaf.link(self.joint)
         self.all_links = task.host_links(self.leaf, [rail for rails in joined for rail in rails])
         self.fewest_of = cache(self._fewest_of)
@@ -428,15 +446,18 @@ def rails(task: Task) -> Iterator[Node]:
     if number < 2 or any(group.adapters != number for group in compute):
         return
     nodes = sum(group.count for group in compute)
-    for kinds in _choices(task):
-        tree = _Tree(task, kinds, each_adapter(task.groups))
-        if tree.core != tree.spine:
-            continue
+    rails = each_adapter(task.groups)
+
+    def rows(leaf: Kind, spine: Kind) -> Iterator[Node]:
+        tree = _Tree(task, (leaf, spine), rails)
         units = {-(-nodes // unit): unit for unit in range(tree.leaf.radix - 1, 0, -1)}
         for leaves, unit in ((number * many, unit) for many, unit in units.items()):
             for spines in range(task.spare, tree.leaf.radix - unit + 1):
                 for parallel in range(1, min((tree.leaf.radix - unit) // spines, tree.spine.radix // leaves) + 1):
                     yield _railed(task, tree, beside, compute, leaves // number, unit, spines, parallel)
+
+    for side in task.sides:
+        yield from mixed(task, rails, (side, side), rows)
 
 
 def _railed(
