@@ -29,7 +29,7 @@ from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, make_device, place_devices
 from topo.schema.cluster import ClusterSpec
 from topo.schema.validation import validate
-from topo.shapes.base import HostGroup
+from topo.shapes.base import HostGroup, ShapeModel
 from topo.shapes.rail import Rail
 from topo.table import Shown, Table
 
@@ -378,10 +378,7 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
     first = [group for group in groups if group.role == Role.COMPUTE or group.name not in elsewhere]
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
-    used = {group.name: group.adapters for group in first}
-    if isinstance(spec.network, Rail) and spec.network.storage:
-        for group in first:
-            used[group.name] += catalog.node(group.model).storage_adapters
+    used = {group.name: group.adapters + _for_storage(spec.network, group, catalog) for group in first}
     hung = [first]
     for network in spec.networks.values():
         hung.append([])
@@ -400,8 +397,13 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
                 "speed": adapter.speed,
             }
             hung[-1].append(replace(group, **more))
-            used[group.name] = device + count
+            used[group.name] = device + count + _for_storage(network.network, group, catalog)
     return hung
+
+
+def _for_storage(shape: ShapeModel, group: HostGroup, catalog: Catalog) -> int:
+    """Return the adapters of a server that hang in the storage fabric of a network of rails."""
+    return catalog.node(group.model).storage_adapters if isinstance(shape, Rail) and shape.storage else 0
 
 
 def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:

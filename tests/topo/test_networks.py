@@ -71,6 +71,24 @@ def test_every_adapter_hangs_in_one_network_and_has_a_number_of_its_own(networks
     assert found.counts.gpu_nodes == 6 and found.counts.storage_nodes == 3
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}},
+        {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}, "storage": {"switch": "QM9790"}},
+        {"shape": "planes", "planes": 2, "tree": {"switch": "QM9790"}},
+        {"shape": "zones", "zones": 2, "tree": {"switch": "QM9790"}, "shared": ["gpu"], "direct": {"ports": 2}},
+    ],
+    ids=lambda shape: shape["shape"],
+)
+def test_adapters_are_numbered_on_whatever_shape_a_further_network_has(shape: dict[str, object]) -> None:
+    more = {"a": {"network": shape, "adapters": {"gpu": 2}}, "b": {"network": TREE, "adapters": {"gpu": 1}}}
+    found = cluster(more, nodes={"gpu": NODES["gpu"]})
+    adapters = [name for fabric in found.fabrics for name in fabric.names[fabric.n_switches :]]
+    each = 13 if "storage" in shape else 11
+    assert sorted(adapters) == sorted(f"gpu{server} mlx5_{device}" for server in range(6) for device in range(each))
+
+
 def test_a_plan_of_several_networks_has_tables_for_its_subnets_and_one_cable_list(tmp_path: Path) -> None:
     spec = {
         "name": "pod", "nodes": NODES, "network": {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}},

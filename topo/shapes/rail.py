@@ -64,7 +64,7 @@ class Planes(ShapeModel):
         return tuple(
             self.tree.compile_one(
                 [
-                    replace(each, device=device)
+                    replace(each, device=each.device + device)
                     for each in groups
                     for device in range(plane, each.adapters, self.planes)
                 ],
@@ -160,7 +160,7 @@ class Rail(ShapeModel):
             placed.append(apportion(group.count, room))
             room = room - placed[-1]
         builder = self.builder(name)
-        on_rails = [replace(group, device=rail) for rail in range(rails) for group in nodes]
+        on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
         return builder.build()
 
@@ -172,7 +172,7 @@ def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
     more: dict[str, Any] = {
         "adapter_model": adapter.name,
         "speed": adapter.speed,
-        "device": group.adapters,
+        "device": group.device + group.adapters,
         "device_name": adapter.device,
     }
     return replace(group, adapters=model.storage_adapters, **more)

@@ -148,7 +148,7 @@ class Zones(ShapeModel):
                 )
             parts = group.divide(self.zones)
             for zone in range(self.zones):
-                rails[zone] += [replace(group, device=zone)] if shared else each_adapter([parts[zone]])
+                rails[zone] += [replace(group, device=group.device + zone)] if shared else each_adapter([parts[zone]])
         return rails
 
 
