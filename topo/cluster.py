@@ -24,6 +24,7 @@ from topo.formats.fabric_file import is_fabric
 from topo.formats.text import read_text
 from topo.formats.yaml import Document, describe, given_document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
+from topo.hardware.speeds import SPEEDS
 from topo.names import distinct_names
 from topo.room.cables import Cabling, choose_cables
 from topo.room.racks import Layout, make_device, place_devices
@@ -369,6 +370,12 @@ def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
     found = {catalog.switch(fabric.models[model]).protocol for model in set(fabric.model[: fabric.n_switches].tolist())}
     if len(found) > 1:
         raise DesignError(f"{fabric.name} has switches of Ethernet and of InfiniBand, which cannot be linked")
+    gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
+    if len(gigabit) and "infiniband" in found:
+        raise DesignError(
+            f"{fabric.port_label(int(gigabit[-1]))} is gigabit Ethernet, and the switches of {fabric.name} are of "
+            "InfiniBand: take an Ethernet switch with such ports, as SN2201 is"
+        )
     return "ethernet" in found
 
 

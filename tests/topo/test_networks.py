@@ -204,6 +204,11 @@ def test_switches_of_two_protocols_are_not_linked() -> None:
         _ = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics
 
 
+def test_gigabit_ports_are_not_linked_to_infiniband() -> None:
+    with pytest.raises(topo.DesignError, match="bmc_8:1 is gigabit Ethernet.*pod-oob are of InfiniBand"):
+        _ = cluster({"oob": {"network": TREE, "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}}).fabrics
+
+
 def test_what_is_wrong_with_a_network_says_which() -> None:
     bad = {"storage": {"network": TREE | {"levels": 1, "spines": 2}, "adapters": {"gpu": 1}}}
     with pytest.raises(topo.DesignError, match=r"networks\.storage: `spines`"):

@@ -147,20 +147,24 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
             )
             faults.append(Fault(text))
             continue
-        together: dict[object, int] = {}  # what links share that are in one cable, with its number from here
+        together: dict[object, list[Link]] = {}  # links that are in one cable, by what they share
         for subnet, link in joined:
-            ports = fabrics[subnet].links[link].tolist()
+            shared: object = (subnet, link) if chosen.part.kind == "unknown" else 0
             if chosen.optics:
-                at = sorted(int(fronts[subnet].plug[port]) for port in ports)
-                shared: object = at[0] if chosen.part.kind == "fibre-splitter" else tuple(at)
-                item = chosen.fibre(float(routes[subnet][link]), _speed(fabrics[subnet], ports[0]))
-                for port in ports:
-                    model = chosen.optics[fronts[subnet].connector[port], int(fronts[subnet].plugs[port])]
-                    optic[subnet][port] = optics.setdefault(model, len(optics))
-            else:
-                shared, item = ((subnet, link) if chosen.part.kind == "unknown" else 0), chosen.part
-            part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
-            cable[subnet][link] = numbered + together.setdefault(shared, len(together))
+                at = sorted(int(fronts[subnet].plug[port]) for port in fabrics[subnet].links[link].tolist())
+                shared = at[0] if chosen.part.kind == "fibre-splitter" else tuple(at)
+            together.setdefault(shared, []).append((subnet, link))
+        for number, inside in enumerate(together.values(), numbered):
+            farthest = max(float(routes[subnet][link]) for subnet, link in inside)
+            for subnet, link in inside:
+                item, ports = chosen.part, fabrics[subnet].links[link].tolist()
+                if chosen.optics:
+                    item = chosen.fibre(farthest, _speed(fabrics[subnet], ports[0]))
+                    for port in ports:
+                        model = chosen.optics[fronts[subnet].connector[port], int(fronts[subnet].plugs[port])]
+                        optic[subnet][port] = optics.setdefault(model, len(optics))
+                part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
+                cable[subnet][link] = number
         numbered += len(together)
     if faults:
         raise DesignError(faults=faults)

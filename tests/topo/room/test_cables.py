@@ -170,3 +170,17 @@ def test_each_cable_fits_the_cages_at_its_ends() -> None:
     assert len(set(cabling.cable.tolist())) == 8 and len(fabric.links) == 16
     assert not backplane(fabric, CATALOG).any()
     assert {CATALOG.cables[part.item].far_connector for part in cabling.parts} == {"OSFP-RHS"}
+
+
+def test_all_legs_of_a_fibre_are_one_part_however_far_each_of_their_ends_is() -> None:
+    nodes = {"gpu": {"model": "dgx-h100", "count": 5}, "st": {"model": "storage-3fs", "count": 5}}
+    network = {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9790", "split": True}}
+    room = {"rack_units": 42, "row_pitch": "20 m"}
+    cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": room})
+    assert cluster.cablings is not None
+    (cabling,) = cluster.cablings
+    of_cable: dict[int, set[int]] = {}
+    for cable, part in zip(cabling.cable.tolist(), cabling.part.tolist(), strict=True):
+        of_cable.setdefault(cable, set()).add(part)
+    assert {cabling.parts[part].kind for part in cabling.part} >= {"fibre-splitter"}
+    assert all(len(parts) == 1 for parts in of_cable.values())
