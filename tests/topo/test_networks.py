@@ -205,7 +205,7 @@ def test_switches_of_two_protocols_are_not_linked() -> None:
 
 
 def test_gigabit_ports_are_not_linked_to_infiniband() -> None:
-    with pytest.raises(topo.DesignError, match="bmc_8:1 is gigabit Ethernet.*pod-oob are of InfiniBand"):
+    with pytest.raises(topo.DesignError, match=r"bmc_8:1 is gigabit Ethernet.*pod-oob are of InfiniBand"):
         _ = cluster({"oob": {"network": TREE, "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}}).fabrics
 
 

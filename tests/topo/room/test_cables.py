@@ -173,9 +173,10 @@ def test_each_cable_fits_the_cages_at_its_ends() -> None:
 
 
 def test_all_legs_of_a_fibre_are_one_part_however_far_each_of_their_ends_is() -> None:
-    nodes = {"gpu": {"model": "dgx-h100", "count": 5}, "st": {"model": "storage-3fs", "count": 5}}
+    nodes = {"gpu": {"model": "dgx-h100", "count": 3}, "a": {"model": "hgx-h100", "count": 9},
+             "st": {"model": "storage-3fs", "count": 5}}  # fmt: skip
     network = {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9790", "split": True}}
-    room = {"rack_units": 42, "row_pitch": "20 m"}
+    room = {"feeds": {"count": 2, "power": "60 kW"}, "row_pitch": "20 m"}
     cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": room})
     assert cluster.cablings is not None
     (cabling,) = cluster.cablings
