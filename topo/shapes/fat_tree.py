@@ -149,6 +149,8 @@ class FatTree(ShapeModel):
         if self.levels == 1:
             if given := [*self._of_more_levels(), *(["leaves"] if self.leaves not in (None, 1) else [])]:
                 raise DesignError(f"`{given[0]}` belongs to a tree of more levels than one: take `levels: 2`")
+            if grafted:
+                raise DesignError("a tree of one level has no spines for grafts: take `levels: 2`, or `onto: leaves`")
             return TreeSize(1, 1, 0, 0, leaf_radix, leaf_radix, 0)
         spine_radix, core_radix = (
             SwitchPorts(catalog, name or self.switch, split=self.split).radix

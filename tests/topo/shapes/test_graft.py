@@ -207,6 +207,10 @@ REFUSALS = {
         lambda: build(grafted({"uplinks": 8}, switch="CS8500"), gpus(700), old(20)),
         ["8 links", "0 ports free"],
     ),
+    "one level has no spines": (
+        lambda: build(grafted({"uplinks": 1}, levels=1), gpus(20), old(1)),
+        ["one level has no spines", "onto: leaves"],
+    ),
     "too few grafted leaves": (
         lambda: build(grafted({"uplinks": 8, "leaves": 1}, leaves=10, spines=20), gpus(20), old(40)),
         ["graft 0", "40 old", "1 leaves x 32 = 32", "short of 8", "2 leaves"],
