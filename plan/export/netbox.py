@@ -119,24 +119,30 @@ def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Cat
         model = catalog.switches.get(fabric.models[fabric.model[node]])
         ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
         return kind if model is None or ports == model.chip_ports else f"{kind} as {ports} ports"
-    host = int(fabric.host[node])
-    model_index = int(fabric.host_model[host]) if host >= 0 else -1
-    return fabric.models[model_index] if model_index >= 0 else "server"
+    return _server(fabric, node)
 
 
 Adapters = dict[str, dict[str, tuple[str, str]]]
-"""By server and device: model of the adapter, and the generation of its link."""
+"""By model of server and device: model of the adapter, and the generation of its link."""
 
 
 def _adapters(fabrics: Sequence[Fabric]) -> Adapters:
-    """List the adapters of each server over all subnets."""
+    """List the adapters that servers of each model have, over all of them and all subnets."""
     found: Adapters = {}
     for fabric in fabrics:
         for node in range(fabric.n_switches, fabric.n_nodes):
-            host, device = adapter_parts(fabric, node)
-            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
-            found.setdefault(host, {})[device] = model, SPEEDS[fabric.speed[fabric.port_offset[node]]]
+            if fabric.kind[node] == Kind.HCA:
+                model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+                device, generation = adapter_parts(fabric, node)[1], SPEEDS[fabric.speed[fabric.port_offset[node]]]
+                found.setdefault(_server(fabric, node), {})[device] = model, generation
     return found
+
+
+def _server(fabric: Fabric, node: int) -> str:
+    """Return the model of the server that an adapter is in."""
+    host = int(fabric.host[node])
+    model = int(fabric.host_model[host]) if host >= 0 else -1
+    return fabric.models[model] if model >= 0 else "server"
 
 
 def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
@@ -170,7 +176,7 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
         interfaces = list(zip((front.labels[port] for port in ports), shapes, strict=True))
     else:
         maker = SERVERS
-        found = dict(adapters.get(adapter_parts(fabric, node)[0], {}))
+        found = dict(adapters.get(kind, {}))
         if server is not None:
             own = [server.adapter_model] * server.adapters
             own += [server.storage_adapter_model or server.adapter_model] * server.storage_adapters
