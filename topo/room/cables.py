@@ -7,6 +7,7 @@ between transceivers, one transceiver a cage and one fibre a link.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -205,24 +206,29 @@ class _Signature:
     a splitter begins at and one of its legs; empty where it takes several."""
     splitter: bool
     halves: bool
-    """Whether some plug of a fibre holds two links, or half a link."""
+    """Whether some plug of a fibre holds two links to different plugs, or half a link."""
+    crossed: bool
+    """Whether some link is half of a plug at both its ends, each shared with another link: no fibre has such ends."""
 
 
 def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequence[Panel]) -> _Signature:
     ends: list[list[int]] = []
     about: dict[int, tuple[str, int, int]] = {}
     speeds = set()
-    plugs = set()
+    plugs: list[tuple[int, int]] = []
     for subnet, link in joined:
         fabric, front = fabrics[subnet], fronts[subnet]
         pair = fabric.links[link].tolist()
         ends.append([int(front.cage[port]) for port in pair])
         speeds.add(_speed(fabric, pair[0]))
+        low_plug, high_plug = sorted(int(front.plug[port]) for port in pair)
+        plugs.append((low_plug, high_plug))
         for port in pair:
-            plugs.add((int(front.plug[port]), port, subnet))
             about[int(front.cage[port])] = front.connector[port], int(front.ports[port]), int(front.plugs[port])
-    halves = len({plug for plug, _, _ in plugs}) < len(plugs)
-    halves |= any(speed.width < PLUG_LANES for speed in speeds)
+    beside, between = Counter(plug for pair in plugs for plug in pair), Counter(plugs)
+    crossed = any(min(beside[a], beside[b]) > count for (a, b), count in between.items())
+    half = any(speed.width < PLUG_LANES for speed in speeds)
+    halves = any(max(beside[a], beside[b]) > count or (half and count == 1) for (a, b), count in between.items())
     # The widest cage is where a splitter would begin, and each of the others must hold no other link then.
     low, *others = sorted(about, key=lambda cage: (-about[cage][1], cage))
     one_cable: tuple[tuple[str, int], ...] = ()
@@ -235,7 +241,7 @@ def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequen
         splitter = not plain and star and held > 1 and len(alike) == 1 and far == 1
         one_cable = (about[low][:2], about[others[0]][:2]) if plain or splitter else ()
     cages = frozenset((name, fibres) for name, _, fibres in about.values())
-    return _Signature(frozenset(speeds), cages, one_cable, splitter, halves)
+    return _Signature(frozenset(speeds), cages, one_cable, splitter, halves, crossed)
 
 
 @dataclass(frozen=True)
@@ -285,9 +291,10 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
             and (not wanted.splitter or cable.legs == held)
             and _fits(cable, near, far, either_way=not suffix)
         ]
-    if len(wanted.speeds) == 1:
+    if len(wanted.speeds) == 1 and not wanted.crossed:
         offers += _fibre_offers(by_length, wanted, speed)
     text = " and ".join(sorted(map(str, wanted.speeds))) + ("-splitter" if wanted.splitter and wanted.halves else "")
+    text += ", split at both ends" if wanted.crossed else ""
     return offers or [_Offer(float("inf"), CablePart("unknown", text, None), {})]
 
 

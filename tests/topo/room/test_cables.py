@@ -14,6 +14,7 @@ from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
 from topo.room.cables import Cabling, backplane, choose_cables
+from topo.room.panels import panels
 from topo.room.racks import FloorPlan, place_devices
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
@@ -185,3 +186,23 @@ def test_all_legs_of_a_fibre_are_one_part_however_far_each_of_their_ends_is() ->
         of_cable.setdefault(cable, set()).add(part)
     assert {cabling.parts[part].kind for part in cabling.part} >= {"fibre-splitter"}
     assert all(len(parts) == 1 for parts in of_cable.values())
+
+
+@pytest.mark.parametrize("model", ["pcie-a100", "dgx-h100"])
+def test_a_plug_takes_one_fibre_or_nobody_knows_the_part(model: str) -> None:
+    """Halves that stay together are a whole fibre; where both ends are split, no part has such ends."""
+    switch = {"pcie-a100": "QM8700", "dgx-h100": "QM9790"}[model]
+    for spines, known in ((None, True), ({"pcie-a100": 40, "dgx-h100": 64}[model], False)):
+        network = {"shape": "fat-tree", "switch": switch, "split": True, "levels": 2, "spines": spines}
+        nodes = {"gpu": {"model": model, "count": 100 if model == "pcie-a100" else 24}}
+        cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": {"row_pitch": "20 m"}})
+        (panel,) = panels(cluster.fabrics, CATALOG)
+        assert cluster.cablings is not None
+        (cabling,) = cluster.cablings
+        of_plug: dict[int, set[int]] = {}
+        named = [cabling.parts[part].kind != "unknown" for part in cabling.part]
+        for pair, cable, part in zip(cluster.fabric.links, cabling.cable.tolist(), named, strict=True):
+            for port in pair if part else ():
+                of_plug.setdefault(int(panel.plug[port]), set()).add(cable)
+        assert all(named) == known
+        assert max(map(len, of_plug.values())) == 1
