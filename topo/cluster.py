@@ -34,6 +34,9 @@ from topo.shapes.base import HostGroup, ShapeModel
 from topo.shapes.rail import Rail
 from topo.table import Shown, Table
 
+PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
+"""Names of the protocols of switches."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cluster(Shown):
@@ -86,11 +89,12 @@ class Cluster(Shown):
             first, *others = _hung(spec, groups, self.catalog)
             faults, fabrics = Faults(), list[Fabric]()
             with faults.under("network"):
-                compiled = spec.network.compile(first, self.catalog, self.name)
+                compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
                 fabrics += [replace(fabric, engine=spec.routing.engine, lmc=spec.routing.lmc) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with faults.under("networks", name), _of_network(name):
-                    fabrics += network.network.compile(hung, self.catalog, f"{self.name}-{name}")
+                    compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
+                    fabrics += _of_one_protocol(compiled, self.catalog)
             if faults.found and spec.floor is not None:  # what is wrong with the room is told in the same breath
                 for group, node in spec.nodes.items():
                     with faults.under("nodes", group):
@@ -365,18 +369,25 @@ def _of_network(name: str) -> Iterator[None]:
         raise DesignError(faults=named) from None
 
 
+def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:
+    """Return compiled fabrics, and refuse links between InfiniBand and Ethernet."""
+    for fabric in fabrics:
+        names = sorted(fabric.models[model] for model in set(fabric.model[: fabric.n_switches].tolist()))
+        if len({catalog.switch(name).protocol for name in names}) > 1:
+            of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
+            raise DesignError(f"{fabric.name} has the switches {of}, which cannot be linked")
+        gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
+        if len(gigabit) and not _is_ethernet(fabric, catalog):
+            raise DesignError(
+                f"{fabric.port_label(int(gigabit[-1]))} is gigabit Ethernet, and the switches of {fabric.name} are of "
+                "InfiniBand: take an Ethernet switch with such ports, as SN2201 is"
+            )
+    return fabrics
+
+
 def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
-    """Whether a fabric is made of Ethernet switches, and refuse one that is made of both kinds."""
-    found = {catalog.switch(fabric.models[model]).protocol for model in set(fabric.model[: fabric.n_switches].tolist())}
-    if len(found) > 1:
-        raise DesignError(f"{fabric.name} has switches of Ethernet and of InfiniBand, which cannot be linked")
-    gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
-    if len(gigabit) and "infiniband" in found:
-        raise DesignError(
-            f"{fabric.port_label(int(gigabit[-1]))} is gigabit Ethernet, and the switches of {fabric.name} are of "
-            "InfiniBand: take an Ethernet switch with such ports, as SN2201 is"
-        )
-    return "ethernet" in found
+    """Whether a fabric is made of Ethernet switches."""
+    return catalog.switch(fabric.models[fabric.model[0]]).protocol == "ethernet"
 
 
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:

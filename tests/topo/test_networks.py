@@ -200,7 +200,7 @@ def test_ethernet_alone_is_a_plan_without_tables(tmp_path: Path, capsys) -> None
 def test_switches_of_two_protocols_are_not_linked() -> None:
     network = {"shape": "fat-tree", "switch": "QM9790", "spine_switch": "SN5600", "levels": 2}
     nodes = {"gpu": {"model": "dgx-h100", "count": 6}}
-    with pytest.raises(topo.DesignError, match="Ethernet and of InfiniBand"):
+    with pytest.raises(topo.DesignError, match="QM9790 of InfiniBand and SN5600 of Ethernet"):
         _ = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics
 
 
