@@ -34,6 +34,8 @@ Fabrics
     ``backplane``  which links of a subnet need no cable
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
+    ``lay_out``  where the parts of a fabric stand in its picture
+    ``Scene``  what `lay_out` returns: boxes, hosts, lines
     ``palette``  colours of all pictures
     ``apply_rules``  hosts with the roles that rules over their names give them
     ``apply_guids``  hosts with the roles that lists of port GUIDs give them

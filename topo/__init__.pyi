@@ -9,7 +9,8 @@ from .cluster import (
     read as read,
 )
 from .counts import Counts as Counts, count as count
-from .drawing import Drawing as Drawing, draw as draw
+from .drawing import Drawing as Drawing, draw as draw, lay_out as lay_out
+from .drawing.scene import Scene as Scene
 from .errors import (
     DesignError as DesignError,
     Finding as Finding,

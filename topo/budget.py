@@ -80,6 +80,7 @@ CATALOG_BYTES = Budget("catalog-bytes", 2 * MB, "bytes", "a table of the catalog
 CATALOG_ROWS = Budget("catalog-rows", 10_000, "rows", "a table of the catalog", "ours have 50")
 CATALOG_CELL = Budget("catalog-cell", 500, "characters in a cell", "a table of the catalog", "a citation has 200")
 LINKS_BYTES = Budget("links-bytes", 100 * MB, "bytes", "the links.csv of a simulation", "the largest subnet has 8 MB")
+REPORT_BYTES = Budget("report-bytes", 256 * MB, "bytes, packed and unpacked", "a report.html", "32,000 GPUs have 20 MB")
 
 FLOWS = Budget(
     "flows",

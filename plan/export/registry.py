@@ -17,7 +17,9 @@ from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from plan.inputs import read_plan, subnet_folders
-from plan.pipeline import DESIGN, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
+from plan.pipeline import DESIGN, PASSES, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
+from plan.report.document import Report, page_of
+from plan.report.page import format_report
 from plan.sums import of_one_plan, read_sums
 from plan.workshop import Content
 from routing.opensm import opensm_files
@@ -155,9 +157,15 @@ def _ibnetdiscover(plan: Plan, subnet: int) -> Files:
     return {"fabric.ibnetdiscover": format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)}
 
 
+def _report(plan: Plan) -> Files:
+    return {"report.html": format_report(Report([page_of(plan)], []))}
+
+
 EXPORTS = {
     export.name: export
     for export in (
+        Export("report", "report.html", "one page for people: the answer, fabric, racks, bill, failures, proof",
+               _report, PASSES),
         Export("bom-csv", "bom.csv", "the bill of materials, each price with its source", _bom_csv, DESIGN),
         Export("bom-xlsx", "bom.xlsx", "the bill as a workbook with formulas, power, cables, racks", _bom_xlsx, DESIGN),
         Export("cables", "cables.csv", "every cable with both its ends, for the crew that pulls it", _cables, PLACED),
@@ -188,7 +196,7 @@ EXPORTS = {
 }  # fmt: skip
 """In the order of `plan export --list`."""
 
-OF_ROUTE = ("fabric", "ibnetdiscover", "opensm")
+OF_ROUTE = ("report", "fabric", "ibnetdiscover", "opensm")
 """What `plan route` writes."""
 
 

@@ -31,7 +31,7 @@ def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
     from routing import candidate_table
 
-    show_facts(plan.name or "the fabric", _facts(plan))
+    show_facts(plan.name or "the fabric", facts(plan))
     if plan.cluster is None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
@@ -56,7 +56,8 @@ def show_checks(checks: Iterable[Check]) -> None:
             click.echo(printable(f"{words[check.verdict]}: {check.what}: {check.text}"), err=True)
 
 
-def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+def facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
     yield from _counted(plan.counts, len(plan.fabrics))
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)

@@ -126,7 +126,20 @@ def draw(
 
 
 def lay_out(fabric: Fabric) -> Scene:
-    """Lay a subnet out as its arrangement says."""
+    """Lay a subnet out as its arrangement says.
+
+    Returns
+    -------
+    Scene
+        With its upper left corner at (0, 0); lengths are those of an SVG at full size.
+
+    Examples
+    --------
+    >>> import topo
+    >>> scene = topo.lay_out(topo.preset("lab-20").fabric)
+    >>> [cell.text for cell in scene.cells][:2]
+    [('leaf0',), ('leaf1',)]
+    """
     kind, _, sizes = fabric.arrangement.partition(" ")
     if kind == "groups":
         return lay_groups(fabric)

@@ -17,6 +17,8 @@ Point = tuple[float, float]
 class HostPort:
     """A port of a server, as the switch that it hangs on sees it."""
 
+    node: int
+    """Its adapter."""
     host: str
     adapter: str
     role: Role
@@ -174,7 +176,7 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
         host = int(fabric.host[node])
         name = fabric.hosts[host] if host >= 0 else fabric.names[node]
-        ports[switch].append(HostPort(name, fabric.names[node], Role(fabric.role[node])))
+        ports[switch].append(HostPort(node, name, fabric.names[node], Role(fabric.role[node])))
     return ports
 
 

@@ -1,0 +1,308 @@
+"""What a report shows, as plain values: it stands in the page as JSON, and is read back from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+import costmodel
+from plan.export.spec import format_spec
+from plan.pipeline import Plan
+from plan.render.views import facts
+from simulate import Simulation, draw_ports
+from topo import Fabric, Layout, Panel, Role, Scene, Table, format_seconds, lay_out, panels
+
+
+@dataclass(frozen=True)
+class ColumnText:
+    """A column of a table, as people read it."""
+
+    heading: str
+    texts: list[str]
+    keys: list[float | None] | None
+    """What it is sorted by; None where it is no number, and is sorted by its texts."""
+
+
+@dataclass(frozen=True)
+class TableText:
+    """A table, as people read it."""
+
+    title: str
+    columns: list[ColumnText]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a fabric, those of switches first."""
+
+    name: list[str]
+    role: list[int]
+    """Index into `View.roles`."""
+    model: list[int]
+    """Index into `View.models`, -1 unknown."""
+    device: list[int]
+    """Index into `Room.devices`, -1 without a floor plan."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of a fabric; each has two ends, a and b."""
+
+    a: list[int]
+    """Node of the end."""
+    a_port: list[int]
+    a_label: list[str]
+    """What is printed beside the port; empty where that is its number."""
+    b: list[int]
+    b_port: list[int]
+    b_label: list[str]
+    rate: list[float]
+    """Gb/s."""
+    part: list[int]
+    """Index into `View.parts`, -1 where no cable is known."""
+    length: list[float | None]
+    """Metres."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the links of a fabric carry."""
+
+    unit: str
+    """Such as ``pairs of hosts``, or the name of a simulation."""
+    ab: list[int]
+    """From a to b."""
+    ba: list[int]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Where the parts of a fabric are drawn; lengths are those of `topo.Scene`."""
+
+    width: float
+    height: float
+    cells: list[tuple[float, float, float, float, bool, list[int], list[str]]]
+    """Boxes: left, top, width, height, whether the label reads upwards, switches, lines of the label."""
+    hosts: list[tuple[float, float, float, int, list[int]]]
+    """Left, top, distance of two, how many side by side, nodes."""
+    lines: list[tuple[float, float, float, float, list[int]]]
+    """Straight lines: two ends, links."""
+    curves: list[tuple[str, list[int]]]
+    """SVG path data, links."""
+    areas: list[tuple[float, float, float, float, str]]
+    captions: list[tuple[float, float, str]]
+
+
+@dataclass(frozen=True)
+class View:
+    """One fabric, to zoom and search."""
+
+    name: str
+    roles: list[str]
+    models: list[str]
+    parts: list[str]
+    nodes: Nodes
+    links: Links
+    loads: list[Load]
+    picture: Picture
+
+
+@dataclass(frozen=True)
+class Room:
+    """Racks and what stands in them."""
+
+    rack_units: int
+    racks: list[tuple[str, int, int, str]]
+    """Name, row, place in the row, power."""
+    devices: list[tuple[str, str, int, int, int]]
+    """Name, model, rack, lowest unit, height in units."""
+
+
+@dataclass(frozen=True)
+class PlanPage:
+    """What a report shows of one plan."""
+
+    name: str
+    version: str
+    verdict: str
+    """``holds``, ``exceeded`` or ``cannot tell``."""
+    faults: list[str]
+    """Why it does not hold, or why nobody can tell."""
+    facts: list[tuple[str, str]]
+    tables: dict[str, list[TableText]]
+    """By section."""
+    views: list[View]
+    room: Room | None
+    spec: str
+    """Empty for a fabric without one."""
+    subnets: list[str]
+    """Folders of the subnets; of one alone the name is empty."""
+
+
+@dataclass(frozen=True)
+class SimulationPage:
+    """What a report shows of one simulation."""
+
+    name: str
+    facts: list[tuple[str, str]]
+    tables: list[TableText]
+    charts: list[tuple[str, str]]
+    """What each shows, and its SVG."""
+    channels: dict[str, int]
+    """Bytes over each channel that carried any, by its name."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Plans side by side, and simulations of them."""
+
+    plans: list[PlanPage]
+    simulations: list[SimulationPage]
+
+
+def page_of(plan: Plan) -> PlanPage:
+    """Return what a report shows of a plan that all passes have been through."""
+    fronts = None if plan.cluster is None else panels(plan.fabrics, plan.cluster.catalog)
+    views = [
+        _view(plan, number, fabric, None if fronts is None else fronts[number])
+        for number, fabric in enumerate(plan.fabrics)
+    ]
+    faults = [f"{refusal.kind}: {refusal.text}" for refusal in plan.refusals]
+    faults += [f"{check.what}: {check.text}" for check in plan.budget if not check.verdict.holds]
+    return PlanPage(
+        name=plan.name or "the fabric",
+        version=version("heddle-fabric"),
+        verdict=plan.verdict.value,
+        faults=faults + ([plan.advice] if plan.advice else []),
+        facts=list(facts(plan)),
+        tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
+        views=views,
+        room=None if plan.layout is None else _room(plan.layout),
+        spec="" if plan.cluster is None else format_spec(plan.cluster.spec),
+        subnets=[""] if len(plan.subnets) == 1 else [fabric.name for fabric in plan.subnets],
+    )
+
+
+def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
+    """Return what a report shows of a simulation."""
+    outcome = simulation.outcome
+    found = outcome.network
+    carried = outcome.lane_bytes.sum(axis=0)
+    used = np.flatnonzero(carried).tolist()
+    tables = [simulation.table, simulation.flow_table, outcome.links]
+    return SimulationPage(
+        name=name,
+        facts=[
+            ("fabric", found.fabric.name or "the fabric"),
+            ("tables", found.tables.engine or "given"),
+            ("flows", f"{len(outcome.flows):,}"),
+            ("the last ends at", format_seconds(outcome.makespan_s)),
+        ],
+        tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
+        charts=[
+            ("jobs over time, and the load of classes of links", simulation.draw().svg),
+            ("load of the ports of hosts", draw_ports(outcome).svg),
+        ],
+        channels={found.fabric.channel_label(port): round(float(carried[port])) for port in used},
+    )
+
+
+def table_text(table: Table) -> TableText:
+    """Return a table as people read it, with what its columns are sorted by."""
+    columns = []
+    for column in table.columns:
+        texts = [column.text(row) for row in range(len(table))]
+        keys = [None if value is None else float(value) for value in column.values] if column.is_number else None
+        columns.append(ColumnText(column.heading, texts, keys))
+    return TableText(table.title, columns)
+
+
+def _sections(plan: Plan) -> Iterator[tuple[str, list[Table]]]:
+    """Yield the tables of each section that has any."""
+    if plan.quote is not None and plan.bill is not None:
+        yield "bill", [plan.quote.cost.table, plan.quote.power.table, plan.bill.cable_table]
+    if plan.cluster is not None and costmodel.is_published(plan.cluster):
+        yield "beside", [costmodel.alternatives(plan.cluster).table, costmodel.baselines(plan.cluster.catalog).table]
+    if plan.losses is not None:
+        yield "failures", [plan.losses.table]
+    proven = []
+    for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
+        tables = [proof.table, quality.table, proof.load_table]
+        proven += [replace(table, title=f"{routed.fabric.name}: {table.title}") for table in tables]
+    if proven:
+        yield "proof", proven
+
+
+def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
+    cabling = plan.cablings[number] if plan.cablings else None
+    device = None if plan.layout is None else plan.layout.node_device[number]
+    ends = fabric.links
+    node, port = fabric.port_node[ends], fabric.port_number[ends]
+    labels: list[list[str]] = [[""] * len(ends)] * 2
+    if front is not None:
+        labels = [[_printed(fabric, front, one) for one in ends[:, side].tolist()] for side in (0, 1)]
+    lengths = fabric.length_m[ends[:, 0]] if len(fabric.length_m) else np.full(len(ends), np.nan)
+    known = fabric.model.copy()
+    known[fabric.host >= 0] = fabric.host_model[fabric.host[fabric.host >= 0]]
+    return View(
+        name=fabric.name or "the fabric",
+        roles=[role.name.lower() for role in Role],
+        models=list(fabric.models),
+        parts=[] if cabling is None else [f"{part.kind} {part.item}" for part in cabling.parts],
+        nodes=Nodes(
+            name=[fabric.label(one) for one in range(fabric.n_nodes)],
+            role=fabric.role.tolist(),
+            model=known.tolist(),
+            device=[-1] * fabric.n_nodes if device is None else device.tolist(),
+        ),
+        links=Links(
+            a=node[:, 0].tolist(),
+            a_port=port[:, 0].tolist(),
+            a_label=labels[0],
+            b=node[:, 1].tolist(),
+            b_port=port[:, 1].tolist(),
+            b_label=labels[1],
+            rate=fabric.rate_gbps[ends].min(axis=1).tolist(),
+            part=[-1] * len(ends) if cabling is None else cabling.part.tolist(),
+            length=[None if length != length else length for length in lengths.tolist()],
+        ),
+        loads=[] if number >= len(plan.proofs) else [_load(ends, plan.proofs[number].load)],
+        picture=_picture(lay_out(fabric)),
+    )
+
+
+def _printed(fabric: Fabric, front: Panel, port: int) -> str:
+    label = front.labels[port]
+    return "" if label == str(fabric.port_number[port]) else label
+
+
+def _load(ends: NDArray[np.int32], load: NDArray[np.int64]) -> Load:
+    return Load("pairs of hosts", load[ends[:, 0]].tolist(), load[ends[:, 1]].tolist())
+
+
+def _picture(scene: Scene) -> Picture:
+    return Picture(
+        width=scene.width,
+        height=scene.height,
+        cells=[(c.x, c.y, c.width, c.height, c.upright, list(c.switches), list(c.text)) for c in scene.cells],
+        hosts=[(h.start, h.y, h.pitch, h.columns, [port.node for port in h.ports]) for h in scene.hosts],
+        lines=[(*p, *q, list(links)) for fan in scene.fans for links, p, q in fan.spokes],
+        curves=[(stroke.path, list(stroke.links)) for stroke in scene.strokes],
+        areas=[(area.x, area.y, area.width, area.height, area.text) for area in scene.areas],
+        captions=[(caption.x, caption.y, caption.text) for caption in scene.captions],
+    )
+
+
+def _room(layout: Layout) -> Room:
+    power = layout.power_by_rack()
+    racks = [
+        (layout.rack_name(rack), int(layout.row[rack]), int(layout.column[rack]), f"{power[rack]} W")
+        for rack in range(layout.n_racks)
+    ]
+    places = zip(layout.devices, layout.rack.tolist(), layout.unit.tolist(), strict=True)
+    devices = [(device.name, device.model, rack, unit, device.rack_units) for device, rack, unit in places]
+    return Room(layout.floor.rack_units, racks, devices)

@@ -1,0 +1,107 @@
+"""Makes the page of a report out of its template, and reads what it shows back out of it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+
+import topo
+from plan.report.document import ColumnText, PlanPage, Report, TableText
+from plan.sums import read_sums
+from topo import FormatError, HeddleError, budgets, read_text
+
+DATA = re.compile(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>')
+"""What the page shows, as JSON, packed."""
+
+
+def format_report(report: Report) -> str:
+    """Return the page: the same text for the same report, which loads nothing and runs no script but its own."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("plan", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    style, script = (resources.files("plan.report").joinpath(name).read_text("utf-8") for name in FILES)
+    title = " beside ".join(plan.name for plan in report.plans) or ", ".join(one.name for one in report.simulations)
+    return environment.get_template("page.html").render(
+        title=title,
+        plans=report.plans,
+        simulations=report.simulations,
+        beside=_beside(report.plans),
+        style=style,
+        style_hash=_digest(style),
+        script=script,
+        script_hash=_digest(script),
+        version=version("heddle-fabric"),
+        image=lambda svg: base64.b64encode(svg.encode()).decode(),
+        data=_pack({"report": asdict(report), "palette": PALETTE}),
+    )
+
+
+FILES = ("page.css", "page.js")
+
+PALETTE = {
+    "loads": [[None if most == float("inf") else most, colour, words] for most, colour, words in topo.palette.LOADS],
+    "plain": topo.palette.PLAIN,
+    "hosts": {role.name.lower(): colour for role, colour in topo.palette.HOSTS.items()},
+}
+
+
+def read_report(folder: Path) -> Report:
+    """Return what the page in a folder of ours shows.
+
+    Raises
+    ------
+    HeddleError
+        When there is none, or it was changed.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    path = folder / "report.html"
+    text = read_text(path, budgets()["report-bytes"])
+    if read_sums(folder).get(path.name) != hashlib.sha256(text.encode()).hexdigest():
+        raise HeddleError(f"{path}: found a file that was changed after it was written; build the plan again")
+    found = DATA.search(text)
+    try:
+        packed = base64.b64decode(found[1] if found else "")
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            data = json.loads(file.read(budgets()["report-bytes"].limit))
+        return TypeAdapter(Report).validate_python(data["report"])
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, ValidationError):
+        raise FormatError(
+            "found no report of ours; expected the page that a plan was written with", str(path)
+        ) from None
+
+
+def _beside(plans: Sequence[PlanPage]) -> TableText:
+    """Return the facts of plans side by side."""
+    names = list(dict.fromkeys(name for plan in plans for name, _ in plan.facts))
+    columns = [ColumnText("", names, None)]
+    for plan in plans:
+        facts = dict(plan.facts)
+        columns.append(ColumnText(plan.name, [facts.get(name, "") for name in names], None))
+    return TableText("what is known of each", columns)
+
+
+def _digest(text: str) -> str:
+    """Return the hash by which a Content Security Policy lets a script or a style in."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _pack(value: object) -> str:
+    """Return a value as JSON, packed, as text that needs no quoting in HTML."""
+    return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 9, mtime=0)).decode()
