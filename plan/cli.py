@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",
     "draw": "plan.commands.draw",
+    "report": "plan.commands.report",
     "export": "plan.commands.export",
     "schema": "plan.commands.spec",
 }

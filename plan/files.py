@@ -41,7 +41,21 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
         raise HeddleError(f"{path}: nothing can be written there ({reason}); name another file")
 
 
-KINDS = {".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot", ".graphml"}
+KINDS = {
+    ".html",
+    ".svg",
+    ".png",
+    ".pdf",
+    ".jpg",
+    ".csv",
+    ".xlsx",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".conf",
+    ".dot",
+    ".graphml",
+}
 """Suffixes that say what is in a file."""
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from plan.render.tables import print_text, show_table
+from plan.report.document import Report, simulation_page
+from plan.report.page import format_report
 from plan.workshop import Content
 from simulate import Outcome, Simulation, draw_ports
 from topo import Column, Table, format_csv, format_seconds, plural
@@ -34,9 +36,19 @@ def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> di
     }
 
 
-def simulation_files(simulation: Simulation, document: Mapping[str, Any]) -> dict[str, Content]:
-    """Return the files of the output folder, by path relative to it; ``simulation.json`` holds ``document``."""
+def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: str) -> dict[str, Content]:
+    """Return the files of the output folder, by path relative to it.
+
+    Parameters
+    ----------
+    document
+        What ``simulation.json`` holds.
+    name
+        What its report calls it.
+    """
+    page = simulation_page(simulation, name)
     return {
+        "report.html": format_report(Report([], [page])),
         "simulation.json": json.dumps(document, indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
         "timeline.npz": _format_timeline(simulation.outcome),

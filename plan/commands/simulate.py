@@ -143,7 +143,7 @@ def simulate(
         if output is not None and flows is None:
             from plan.folder import write_folder
 
-            write_folder(output, simulation_files(simulation, document))
+            write_folder(output, simulation_files(simulation, document, path.stem))
         elif output is not None:
             write_file(output, format_flows_csv(routed.fabric, traffic.flows, simulation.outcome.finish_s))
     print_notes(routed.fabric.notes)

@@ -16,6 +16,9 @@ from plan.render.views import facts
 from simulate import Simulation, draw_ports
 from topo import Fabric, Layout, Panel, Role, Scene, Table, format_seconds, lay_out, panels
 
+FIRST = ("cost", "power", "unknown")
+"""Facts that a person who signs asks for before all others."""
+
 
 @dataclass(frozen=True)
 class ColumnText:
@@ -88,7 +91,7 @@ class Picture:
     cells: list[tuple[float, float, float, float, bool, list[int], list[str]]]
     """Boxes: left, top, width, height, whether the label reads upwards, switches, lines of the label."""
     hosts: list[tuple[float, float, float, int, list[int]]]
-    """Left, top, distance of two, how many side by side, nodes."""
+    """Left, top, distance of two, how many side by side, nodes; those that are too many to be drawn are left out."""
     lines: list[tuple[float, float, float, float, list[int]]]
     """Straight lines: two ends, links."""
     curves: list[tuple[str, list[int]]]
@@ -178,7 +181,7 @@ def page_of(plan: Plan) -> PlanPage:
         version=version("heddle-fabric"),
         verdict=plan.verdict.value,
         faults=faults + ([plan.advice] if plan.advice else []),
-        facts=list(facts(plan)),
+        facts=sorted(facts(plan), key=lambda fact: fact[0] not in FIRST),
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
         room=None if plan.layout is None else _room(plan.layout),
@@ -289,7 +292,7 @@ def _picture(scene: Scene) -> Picture:
         width=scene.width,
         height=scene.height,
         cells=[(c.x, c.y, c.width, c.height, c.upright, list(c.switches), list(c.text)) for c in scene.cells],
-        hosts=[(h.start, h.y, h.pitch, h.columns, [port.node for port in h.ports]) for h in scene.hosts],
+        hosts=[(h.start, h.y, h.pitch, h.columns, [port.node for port in h.ports]) for h in scene.hosts if h.pitch],
         lines=[(*p, *q, list(links)) for fan in scene.fans for links, p, q in fan.spokes],
         curves=[(stroke.path, list(stroke.links)) for stroke in scene.strokes],
         areas=[(area.x, area.y, area.width, area.height, area.text) for area in scene.areas],

@@ -122,7 +122,7 @@ class Drawing {
     picture.cells.forEach((cell, place) => cell[5].forEach((node) => (this.cellOf[node] = place)));
     this.hostAt = [];
     for (const [left, top, pitch, columns, nodes] of picture.hosts)
-      if (pitch) nodes.forEach((node, n) => this.hostAt.push([left + (n % columns + 0.5) * pitch, top + (Math.floor(n / columns) + 0.5) * pitch, node]));
+      nodes.forEach((node, n) => this.hostAt.push([left + (n % columns + 0.5) * pitch, top + (Math.floor(n / columns) + 0.5) * pitch, node]));
     this.fit();
     new ResizeObserver(() => (this.scale ? this.draw() : this.fit())).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -294,14 +294,7 @@ class Drawing {
   }
 }
 
-function swatch(colour) {
-  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of Object.entries({ width: 22, height: 4, y: 3, fill: colour })) line.setAttribute(name, value);
-  picture.setAttribute("aria-hidden", "true");
-  picture.append(line);
-  return picture;
-}
+const swatch = (colour) => drawn("svg", { "aria-hidden": "true" }, drawn("rect", { width: 22, height: 4, y: 3, fill: colour }));
 
 let counter = 0;
 
@@ -365,21 +358,53 @@ function showFabrics(section, plan, palette) {
 
 // --- Racks --------------------------------------------------------------------------------------------------------
 
+function drawn(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// The front of a rack, unit 1 at the foot.
+function elevation(name, units, devices) {
+  const [wide, high] = [260, 13];
+  const boxes = devices.map(([unit, tall, device]) => [
+    drawn("rect", { x: 26, y: (units - unit - tall + 1) * high + 1, width: wide - 4, height: tall * high - 2 }),
+    drawn("text", { x: 30, y: (units - unit - tall / 2 + 1) * high + 4 }, device.slice(0, 40)),
+  ]);
+  const marks = Array.from({ length: units }, (_, n) => drawn("text", { x: 18, y: (units - n) * high - 3, "text-anchor": "end" }, n % 5 === 4 || n === 0 ? n + 1 : ""));
+  const size = { width: wide + 28, height: units * high, role: "img", "aria-label": `Front of rack ${name}` };
+  return drawn("svg", size, drawn("rect", { class: "frame", x: 24, y: 0, width: wide, height: units * high }), ...boxes.flat(), ...marks);
+}
+
 function showRoom(section, room) {
   const inside = room.racks.map(() => []);
   for (const [name, model, rack, unit, units] of room.devices) inside[rack].push([unit, units, name, model]);
   const choice = make("select", {}, ...room.racks.map(([name], rack) => make("option", { value: rack }, name)));
   const panel = make("div", { class: "panel", "aria-live": "polite" });
+  const [wide, high] = [22, 34];
+  const boxes = room.racks.map(([name, row, place, power], rack) => {
+    const box = drawn("rect", { x: 34 + place * wide, y: row * high + 4, width: wide - 3, height: high - 12 }, drawn("title", {}, `${name}: ${power}`));
+    box.onclick = () => { choice.value = rack; show(); };
+    return box;
+  });
+  const rows = 1 + Math.max(...room.racks.map(([, row]) => row));
+  const columns = 1 + Math.max(...room.racks.map(([, , place]) => place));
+  const names = Array.from({ length: rows }, (_, row) => drawn("text", { x: 4, y: row * high + 19 }, `R${String(row + 1).padStart(2, "0")}`));
+  const plan = drawn("svg", { width: 40 + columns * wide, height: rows * high, role: "img", "aria-label": "Floor plan; the list of racks beside it chooses one" }, ...names, ...boxes);
   const show = () => {
     const rack = Number(choice.value);
+    boxes.forEach((box, other) => box.classList.toggle("chosen", other === rack));
     const [name, row, place, power] = room.racks[rack];
-    const rows = inside[rack].sort((a, b) => b[0] - a[0]);
-    const used = rows.reduce((sum, [, units]) => sum + units, 0);
+    const devices = inside[rack].sort((a, b) => b[0] - a[0]);
+    const used = devices.reduce((sum, [, units]) => sum + units, 0);
     panel.replaceChildren(make("p", {}, `Row ${row + 1}, place ${place + 1}; ${used} of ${room.rack_units} units; ${power}.`),
-      tableOf(`Rack ${name}, from above`, ["lowest unit", "units", "device", "model"], rows));
+      make("div", { class: "beside" }, make("div", { class: "rack" }, elevation(name, room.rack_units, devices)),
+        tableOf(`Rack ${name}, from above`, ["lowest unit", "units", "device", "model"], devices)));
   };
   choice.onchange = show;
   section.append(make("p", {}, `${grouped.format(room.racks.length)} racks of ${room.rack_units} units hold ${grouped.format(room.devices.length)} devices.`),
+    make("div", { class: "floor", tabindex: "0", role: "region", "aria-label": "Floor plan" }, plan),
     make("div", { class: "tools" }, make("label", {}, "rack", choice)), panel);
   show();
 }

@@ -1,0 +1,41 @@
+"""``plan report``: plans beside one another, and simulations of them, as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from plan.commands.options import FILE, as_json, print_json
+from plan.render.progress import progress
+
+
+@click.command()
+@click.argument("folders", type=FILE, nargs=-1, required=True, metavar="OUT...")
+@click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="File to write.")
+@as_json
+def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
+    """Set plans beside one another, and show what simulations load, on one page.
+
+    OUT are folders that `plan build`, `plan route` or `plan simulate` wrote. Each has a report.html of its own already;
+    this makes one of several. The page is a single file that loads nothing from anywhere.
+    """
+    from plan.files import check_suffix, check_writable, write_file
+    from plan.report.document import Report
+    from plan.report.page import format_report, read_report
+
+    check_suffix(output, ".html")
+    check_writable(output, kind="page", magic=b"<!doctype html>")
+    with progress(quiet=as_json) as step:
+        step("reading")
+        found = [read_report(folder) for folder in folders]
+        together = Report(
+            [plan for one in found for plan in one.plans], [play for one in found for play in one.simulations]
+        )
+        step("writing")
+        write_file(output, format_report(together))
+    if as_json:
+        plans = [{"name": plan.name, "verdict": plan.verdict} for plan in together.plans]
+        print_json({"file": str(output), "plans": plans, "simulations": [one.name for one in together.simulations]})
+    else:
+        click.echo(f"wrote {output}; open it in a browser", err=True)
