@@ -46,7 +46,7 @@ function tableOf(title, headings, rows) {
   const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map(cell))));
   const table = make("table", {}, head, body);
   sortable(table);
-  const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table);
+  const scroll = make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": title }, table);
   return make("figure", { class: "table" }, make("figcaption", {}, title), scroll);
 }
 
@@ -404,7 +404,7 @@ function showRoom(section, room) {
   };
   choice.onchange = show;
   section.append(make("p", {}, `${grouped.format(room.racks.length)} racks of ${room.rack_units} units hold ${grouped.format(room.devices.length)} devices.`),
-    make("div", { class: "floor", tabindex: "0", role: "region", "aria-label": "Floor plan" }, plan),
+    make("div", { class: "floor", tabindex: "0", role: "group", "aria-label": "Floor plan" }, plan),
     make("div", { class: "tools" }, make("label", {}, "rack", choice)), panel);
   show();
 }

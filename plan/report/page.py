@@ -90,7 +90,7 @@ def read_report(folder: Path) -> Report:
 def _beside(plans: Sequence[PlanPage]) -> TableText:
     """Return the facts of plans side by side."""
     names = list(dict.fromkeys(name for plan in plans for name, _ in plan.facts))
-    columns = [ColumnText("", names, None)]
+    columns = [ColumnText("figure", names, None)]
     for plan in plans:
         facts = dict(plan.facts)
         columns.append(ColumnText(plan.name, [facts.get(name, "") for name in names], None))

@@ -1,0 +1,135 @@
+"""The page of a report: whole in itself, the same each time, and safe whatever the names say."""
+
+import base64
+import dataclasses
+import gzip
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import routing
+import simulate
+import topo
+from plan.folder import write_folder
+from plan.inputs import find_preset
+from plan.pipeline import PASSES, ROUTE, Plan, count_parts, run
+from plan.report.document import Report, page_of, simulation_page
+from plan.report.page import format_report, read_report
+from topo import Cluster, Fabric, HeddleError
+
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
+
+
+def planned(cluster: Cluster) -> Plan:
+    return run(Plan(cluster.name, cluster), PASSES)
+
+
+def routed(fabric: Fabric) -> Plan:
+    return run(Plan(fabric.name, fabrics=(fabric,)), ROUTE)
+
+
+def data_of(page: str) -> dict[str, object]:
+    (found,) = re.findall(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]+)</script>', page)
+    data = json.loads(gzip.decompress(base64.b64decode(found)))
+    assert isinstance(data, dict)
+    return data
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return Report([page_of(planned(topo.preset("lab-20")))], [])
+
+
+def test_the_same_plan_gives_the_same_page(report: Report) -> None:
+    again = Report([page_of(planned(topo.preset("lab-20")))], [])
+    assert format_report(report) == format_report(again)
+
+
+def test_the_page_is_whole_in_itself(report: Report) -> None:
+    page = format_report(report)
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page) == []
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert "default-src 'none'" in policy
+    for kind, pattern in (("style", r"<style>(.*?)</style>"), ("script", r"<script>(.*?)</script>")):
+        (text,) = re.findall(pattern, page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+        assert len(text) < 100_000
+
+
+def test_every_cable_and_its_load_are_in_it(report: Report) -> None:
+    """Counted from the fabric and the proof, by the names of channels."""
+    fabric = topo.preset("lab-20").fabric
+    load = routing.prove(routing.route(fabric)).load
+    (view,) = report.plans[0].views
+    names, links = view.nodes.name, view.links
+    found = {}
+    for at in range(len(links.a)):
+        a = f"{names[links.a[at]]}:{links.a_port[at]}"
+        b = f"{names[links.b[at]]}:{links.b_port[at]}"
+        found |= {f"{a} -> {b}": view.loads[0].ab[at], f"{b} -> {a}": view.loads[0].ba[at]}
+    ports = [port for port in range(fabric.n_ports) if fabric.peer[port] >= 0]
+    assert found == {fabric.channel_label(port): load[port] for port in ports}
+
+
+def test_every_link_between_switches_and_every_host_is_drawn() -> None:
+    for name in ("fire-flyer-2", "torus", "dragonfly", "eflops-bigraph", "pcie-three-level", "hyperx"):
+        fabric = topo.preset(name).fabric
+        picture = page_of(run(Plan(name, fabrics=(fabric,)), (count_parts,))).views[0].picture
+        drawn = {link for *_, links in picture.lines for link in links}
+        drawn |= {link for _, links in picture.curves for link in links}
+        between = (fabric.port_node[fabric.links] < fabric.n_switches).all(axis=1)
+        assert drawn == set(between.nonzero()[0].tolist()), name
+        assert sorted(s for *_, switches, _ in picture.cells for s in switches) == list(range(fabric.n_switches))
+
+
+def test_hostile_names_become_text() -> None:
+    fabric = topo.preset("lab-20").fabric
+    spoilt = dataclasses.replace(
+        fabric,
+        name=HOSTILE,
+        hosts=tuple(f"{host}{HOSTILE}" for host in fabric.hosts),
+        names=tuple(f"{name} {HOSTILE}" for name in fabric.names),
+    )
+    page = format_report(Report([page_of(routed(spoilt))], []))
+    assert HOSTILE not in page
+    assert "<script>alert" not in page
+    assert "onerror=alert(2)>" not in page.replace(html.escape(HOSTILE), "")
+    assert "{{ 7 * 7 }}" in html.unescape(page)  # text, which no template computes
+    assert HOSTILE in json.dumps(data_of(page)).replace('\\"', '"')
+
+
+def test_what_a_page_shows_is_read_back(report: Report, tmp_path: Path) -> None:
+    write_folder(tmp_path / "out", {"plan.json": "{}", "report.html": format_report(report)})
+    assert read_report(tmp_path / "out") == report
+
+
+@pytest.mark.parametrize("spoil", ["changed", "no data", "not packed", "another shape"])
+def test_a_page_that_is_not_ours_is_refused(report: Report, tmp_path: Path, spoil: str) -> None:
+    page = format_report(report)
+    packed = {
+        "no data": "",
+        "not packed": base64.b64encode(b"\x1f\x8bnothing").decode(),
+        "another shape": base64.b64encode(gzip.compress(b'{"report": {"plans": [7]}}')).decode(),
+    }
+    if spoil in packed:
+        page = re.sub(r'(id="data">)[^<]*', rf"\g<1>{packed[spoil]}", page)
+    write_folder(tmp_path / "out", {"plan.json": "{}", "report.html": page})
+    if spoil == "changed":
+        (tmp_path / "out" / "report.html").write_text(page.replace("Holds", "Fails"), encoding="utf-8")
+    with pytest.raises(HeddleError, match=r"report\.html"):
+        read_report(tmp_path / "out")
+
+
+def test_a_simulation_brings_its_channels() -> None:
+    subnet = routing.route(topo.preset("lab-20").fabric)
+    workload = simulate.read_workload(find_preset("workloads", "allreduce", "WORKLOAD"), subnet.fabric)
+    simulation = simulate.play(subnet, workload)
+    page = simulation_page(simulation, "one")
+    carried = dict(zip(*list(simulation.outcome.channels.to_dict().values())[::3], strict=True))
+    assert page.channels == {channel: round(size) for channel, size in carried.items()}
+    assert data_of(format_report(Report([], [page])))
