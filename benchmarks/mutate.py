@@ -96,7 +96,7 @@ SUBJECTS = {
                 "total // 2 - inside, total // 2",
                 "total // 2 - inside, -(-total // 2)",
             ),
-            M("the best of the jobs counts", "share.share < worst.share", "share.share > worst.share"),
+            M("the best of the jobs counts", "Bisection(min(worst.share,", "Bisection(max(worst.share,"),
             M("switches without adapters take a side at random", "np.minimum(up, dense", "np.maximum(up, dense"),
             M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
         ),

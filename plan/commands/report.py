@@ -15,7 +15,7 @@ from plan.render.progress import progress
 @click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="File to write.")
 @as_json
 def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
-    """Set plans beside one another, and show what simulations load, on one page.
+    """Show plans and simulations on one page.
 
     OUT are folders that `plan build`, `plan route` or `plan simulate` wrote. Each has a report.html of its own already;
     this makes one of several. The page is a single file that loads nothing from anywhere.

@@ -79,6 +79,7 @@ operate @plan --queue @queue.yaml --hours 0.01 --anywhere --roles @roles
 draw @spec.yaml --tables @lfts
 draw @spec.yaml --simulation @played
 export @plan p2p
+report @plan @played
 export @spec.yaml slurm
 optimise @needs.yaml --json
 """
@@ -139,7 +140,7 @@ def line_of_words(folder: Path) -> Callable[[Path], None]:
         words = line.decode("utf-8", "surrogateescape").split(" ")
         if any(re.match(r"-o|-w|-q|--(output|state|trace|goal|cpu|memory|comp|reh|cl)", word) for word in words):
             return
-        writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init")
+        writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init", "report")
         command(folder, *words, *(["-o", "@out"] if writes else []))(path)
 
     return run

@@ -24,6 +24,7 @@ GOOD = {
     "init": "lab-20 -o new.yaml",
     "operate": "SPEC --queue QUEUE --hours 0.01",
     "optimise": "NEEDS -o new.yaml",
+    "report": "PLAN -o new.html",
     "route": "SPEC -o new",
     "simulate": "SPEC --flows FLOWS",
     "verify": "DUMP LFTS",
@@ -109,6 +110,7 @@ def test_what_is_no_such_file_is_refused_by_name(
     monkeypatch.chdir(folder)
     places = {
         "SPEC": "spec.yaml",
+        "PLAN": "plan",
         "DUMP": "plan/fabric.ibnetdiscover",
         "LFTS": "plan/opensm/lfts",
         "QUEUE": "queue.yaml",

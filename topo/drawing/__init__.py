@@ -138,7 +138,7 @@ def lay_out(fabric: Fabric) -> Scene:
     >>> import topo
     >>> scene = topo.lay_out(topo.preset("lab-20").fabric)
     >>> [cell.text for cell in scene.cells][:2]
-    [('leaf0',), ('leaf1',)]
+    [('spine0',), ('spine1',)]
     """
     kind, _, sizes = fabric.arrangement.partition(" ")
     if kind == "groups":

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import routing
+import topo
 from helpers.zones import random_zones
 from routing.engines import balanced
-from routing.order.channel_order import order_channels, switch_levels
-from routing.order.joined import zones_of
+from routing.order.channel_order import ChannelOrder, order_channels, switch_levels
+from routing.order.joined import order_joined_zones, zones_of
 from routing.routed import Routed
 from topo.fabric import Role
 
@@ -48,3 +49,49 @@ def test_a_fabric_of_one_zone_has_nothing_to_join() -> None:
         fabric, zone=np.zeros_like(fabric.zone), role=np.where(fabric.role == Role.JOINT, Role.CORE, fabric.role)
     )
     assert zones_of(one, order, level) is None
+
+
+@pytest.mark.parametrize("zone", [0, 1])
+@pytest.mark.parametrize("lost", [1, 2])
+def test_spines_that_lost_their_cable_to_the_border_leaf_still_reach_the_other_zone(lost: int, zone: int) -> None:
+    """Judged by walking every channel whose rank is higher than that of the one before."""
+    spec = {
+        "name": "gathered",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": 48}},
+        "network": {
+            "shape": "zones",
+            "zones": 2,
+            "tree": {"switch": "QM8700", "leaves": 5, "spines": 4},
+            "joints": {"switch": "QM8700", "count": 2, "ports": 4},
+        },
+    }
+    fabric = topo.parse(spec).fabric
+    names = [fabric.label(node) for node in range(fabric.n_switches)]
+    first = fabric.port_offset[names.index("joint0")]
+    border = next(node for node in fabric.peer_node[first : first + 4].tolist() if fabric.zone[node] == zone)
+    spines = np.flatnonzero((fabric.role == Role.SPINE) & (fabric.zone == zone))
+    fabric = fabric.without(np.flatnonzero((fabric.port_node == border) & np.isin(fabric.peer_node, spines[:lost])))
+    level = switch_levels(fabric)
+    order = order_channels(fabric, level)
+    zones = zones_of(fabric, order, level)
+    assert zones is not None
+    n = fabric.n_switches
+    hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=n)
+    joined = order_joined_zones(order, level, hosts, zones, np.zeros((n, n), np.int64))
+    others = np.flatnonzero((fabric.role[:n] == Role.LEAF) & (fabric.zone[:n] == 1 - zone)).tolist()
+    for spine in spines.tolist():
+        assert set(others) <= climbed(joined, spine)
+
+
+def climbed(order: ChannelOrder, start: int) -> set[int]:
+    """The switches to which a path of rising ranks leads."""
+    best = {start: {-1}}
+    waiting = [(start, -1)]
+    while waiting:
+        at, rank = waiting.pop()
+        for channel in range(order.indptr[at], order.indptr[at + 1]):
+            to, next_rank = int(order.receiver[channel]), int(order.rank[channel])
+            if next_rank > rank and next_rank not in best.setdefault(to, set()):
+                best[to].add(next_rank)
+                waiting.append((to, next_rank))
+    return set(best)
