@@ -35,6 +35,8 @@ COMMANDS: dict[str, str] = {
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
     "operate": "plan.commands.operate",
+    "ranks": "plan.commands.ranks",
+    "explain": "plan.commands.explain",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",

@@ -36,6 +36,19 @@ Traffic
     ``leaf_of``  the switch of each end port
     ``rails_of_hosts``  the adapter ports of each host, rail after rail
 
+Rank orders
+    ``order_ranks``  the order of a job's nodes in which a collective takes the least time
+    ``RankOrder``  that order, and its steps before and after
+    ``JobNodes``  nodes of a job by name, with their adapter ports rail by rail
+    ``PATTERNS``  collectives that orders are made for, by name
+
+Diagnosis
+    ``explain``  the links or collisions that explain measured bandwidths
+    ``Explanation``  its result: who is accused, how surely, and what to measure next
+    ``Suspect``  a link, or a collision
+    ``read_measured``  measured bandwidths of pairs, from a CSV file
+    ``Measured``  measured bandwidths of pairs
+
 Inside servers
     ``Servers``  servers of one model, whose PCIe, memory and NVLink are part of the network
     ``HFReduce``  the allreduce of GPUs over host memory

@@ -2,6 +2,8 @@ from .cluster.job import JobRecord as JobRecord
 from .cluster.queue import Queue as Queue, QueueSpec as QueueSpec, parse_queue as parse_queue, read_queue as read_queue
 from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
+from .diagnosis.blame import Explanation as Explanation, Suspect as Suspect, explain as explain
+from .diagnosis.measured import Measured as Measured, read_measured as read_measured
 from .engines.base import Engine as Engine, Finished as Finished
 from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_timeline
 from .engines.congestion import Congestion as Congestion, Deadlock as Deadlock, DeadlockError as DeadlockError
@@ -10,6 +12,9 @@ from .engines.fluid import Fluid as Fluid
 from .engines.packets import PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .network import Devices as Devices, Network as Network
+from .ranks.nodes import JobNodes as JobNodes
+from .ranks.order import RankOrder as RankOrder, order_ranks as order_ranks
+from .ranks.pattern import PATTERNS as PATTERNS
 from .traffic.collectives.algorithms import (
     Collective as Collective,
     all_to_all as all_to_all,

@@ -32,7 +32,7 @@ from .formats.text import read_text as read_text
 from .hardware.catalog import Catalog as Catalog, config_root as config_root, load_catalog as load_catalog
 from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
 from .hardware.speeds import SPEEDS as SPEEDS
-from .hostlist import compress as compress
+from .hostlist import compress as compress, expand as expand
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
 from .ports import PortUse as PortUse, count_ports as count_ports
 from .reach import Reach as Reach

@@ -61,6 +61,7 @@ LFT_PIPE = Budget(
     "lft-pipe", GIB, "bytes", "tables from a pipe, kept in memory", "1,000 switches have 2 GB: use a file"
 )
 GUIDS = Budget("guids", MB, "GUIDs", "a list of GUIDs", "a subnet has 49,151 LIDs")
+NODES_BYTES = Budget("nodes-bytes", 2 * MB, "bytes", "a list of nodes", "a subnet has 49,151 LIDs")
 POLICY_MEMBERS = Budget("policy-members", 5 * MB, "members of lists", "a QoS policy", "4,096 rules of 1,000 ports")
 ROLE_RULES = Budget("role-rules", 1000, "rules", "a file of roles", "a site has 20")
 ROLE_PATTERN = Budget("role-pattern", 128, "characters in a pattern", "a file of roles", "a description has 64")

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
+
+from topo.budget import GUIDS
+from topo.errors import HeddleError
+
+PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
+RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
 def compress(names: Iterable[str]) -> str:
@@ -32,6 +39,53 @@ def compress(names: Iterable[str]) -> str:
         spelled = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
         parts.append(f"{stem}[{','.join(spelled)}]")
     return ",".join(parts)
+
+
+def expand(text: str) -> list[str]:
+    """Return the names of a hostlist in its order: what `compress` writes, and several brackets in a name.
+
+    Raises
+    ------
+    HeddleError
+        When it is none, or has more names than a subnet has end ports.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.expand("gpu[08-10],login,rack[1-2]n[3,5]")
+    ['gpu08', 'gpu09', 'gpu10', 'login', 'rack1n3', 'rack1n5', 'rack2n3', 'rack2n5']
+    """
+    names: list[str] = []
+    at = 0
+    text = text.strip()
+    while at < len(text):
+        part = PART.match(text, at)
+        if part is None:
+            raise HeddleError(f"found {text[at : at + 40]!r} in a hostlist; expected names such as gpu[08-10],gpu12")
+        at = part.end()
+        choices = [
+            _numbers(piece[1:-1]) if piece.startswith("[") else [piece]
+            for piece in re.split(r"(\[[^\[\]]*\])", part[1].strip())
+        ]
+        count = len(names)
+        for each in choices:
+            count = len(names) + (count - len(names) or 1) * len(each)
+        if count > GUIDS.limit:
+            raise HeddleError(f"found a hostlist of more than {GUIDS.limit:,} names; expected nodes of one fabric")
+        names += ["".join(pieces) for pieces in product(*choices)]
+    return names
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the numbers in brackets, as wide as the first of each range is spelled."""
+    found: list[str] = []
+    for item in text.split(","):
+        match = RANGE.fullmatch(item.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first or last - first >= GUIDS.limit:
+            raise HeddleError(f"found [{text[:40]}] in a hostlist; expected numbers and ranges such as [08-10,12]")
+        found += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
+    return found
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:

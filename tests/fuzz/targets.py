@@ -76,6 +76,8 @@ verify @plan --path 1 0x0a7228ccd7584d00 --without leaf0:30 --json
 simulate @plan --workload @jobs.yaml --latency-ns 500 --hop-latency-ns 100 --host-gbps 100 --alone --seed 3
 simulate @fabric.ibnetdiscover --flows @other.csv --tables @lfts --lanes @opensm.conf --policy @qos-policy.conf
 operate @plan --queue @queue.yaml --hours 0.01 --anywhere --roles @roles
+ranks @plan --nodes gpu[0-3] --for ring --for tree --gigabytes 0.5
+explain @plan @pairs.csv --roles @roles --next 3
 draw @spec.yaml --tables @lfts
 draw @spec.yaml --simulation @played
 export @plan p2p
@@ -86,6 +88,7 @@ optimise @needs.yaml --json
 """Command lines, words of which are spoilt; where they write is added afterwards."""
 ROLES = "# hosts\nstorage st*\ncompute gpu? mlx5_*\n"
 FLOWS = "start_s,src,dst,bytes,sl\n0,gpu0 mlx5_0,gpu1 mlx5_0,1e6,0\n0.5,gpu1 mlx5_0,gpu2 mlx5_0,10,\n"
+PAIRS = "source,destination,Gb/s,round\ngpu0,gpu1,180,\ngpu1,gpu2,90,a\ngpu2,gpu3,91.5,a\n"
 WEIGHTS = "src,dst,weight\ngpu0 mlx5_0,gpu1 mlx5_0,2\ngpu1 mlx5_0,gpu2 mlx5_0,0.5\n"
 CHAKRA = (
     b"\x07\x0a\x050.0.4"
@@ -165,7 +168,7 @@ def build(folder: Path) -> list[Target]:
     }
     dump, as_json = topo.format_ibnetdiscover(fabric).encode(), topo.format_fabric(fabric).encode()
     good = {"spec.yaml": SPEC, "other.goal": GOAL, "other.csv": FLOWS, "jobs.yaml": JOBS, "queue.yaml": QUEUE}
-    good |= {"needs.yaml": NEEDS, "weights.csv": WEIGHTS, "roles": ROLES}
+    good |= {"needs.yaml": NEEDS, "weights.csv": WEIGHTS, "pairs.csv": PAIRS, "roles": ROLES}
     for name, text in good.items():
         (folder / name).write_text(text)
     for name, data in ({"fabric.ibnetdiscover": dump} | files).items():
@@ -280,6 +283,8 @@ def build(folder: Path) -> list[Target]:
                 ("simulate flows", "x.csv", [FLOWS.encode()], f"simulate {ROUTED} --flows FILE --tables @lfts", 1),
                 ("operate", "queue.yaml", queues, "operate @plan -q FILE --hours 0.01", 1),
                 ("operate state", "out", [saved], f"{OPERATE} FILE", 1),
+                ("ranks", "nodes", [b"gpu[0-2]\ngpu3\n"], "ranks @plan --nodes FILE --for ring", 0.5),
+                ("explain", "x.csv", [PAIRS.encode()], "explain @plan FILE", 1),
                 ("export", "x.yaml", specs, "export FILE netbox -o @out", 0.5),
                 ("export dot", "fabric.json", [as_json], "export FILE dot -o @out", 0.5),
                 ("export p2p", "x.yaml", specs, "export FILE p2p -o @out", 0.5),

@@ -20,11 +20,13 @@ GOOD = {
     "compare": "SPEC SPEC",
     "cost": "SPEC",
     "draw": "SPEC -o new.svg",
+    "explain": "SPEC PAIRS",
     "export": "SPEC dot -o new.dot",
     "init": "lab-20 -o new.yaml",
     "operate": "SPEC --queue QUEUE --hours 0.01",
     "optimise": "NEEDS -o new.yaml",
     "report": "PLAN -o new.html",
+    "ranks": "SPEC --nodes gpu[0-3] --for ring --ranks-per-node 1 -o new",
     "route": "SPEC -o new",
     "simulate": "SPEC --flows FLOWS",
     "verify": "DUMP LFTS",
@@ -32,7 +34,7 @@ GOOD = {
 """A line of each command that would do; what is tried takes the place of a word, or is added."""
 WITH = {"policy": "--lanes CONF", "io_guids": "--cn-guids CN", "cn_guids": ""}
 """What an option needs beside it."""
-NAMES = {"workload", "queue", "traffic"}
+NAMES = {"workload", "queue", "traffic", "nodes"}
 """Options of text that names a file, too."""
 NEEDS = config_root() / "needs" / "fire-flyer-2.yaml"
 EMPTY = {"roles", "cn_guids", "io_guids", "lanes", "lids"}
@@ -63,7 +65,7 @@ def words_of(name: str, parameter: str, spelled: str, given: str) -> list[str]:
     if not spelled.startswith("-"):
         words[words.index(spelled)] = given
         return words
-    for other in ("-o", "--queue", "--flows"):
+    for other in ("-o", "--queue", "--flows", "--nodes"):
         if other in words and (other == spelled or {other, spelled} in ({"-o", "--output"}, {"--flows", "--workload"})):
             del words[words.index(other) : words.index(other) + 2]
     return [*words, *WITH.get(parameter, "").split(), spelled, given]
@@ -80,6 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert run(["build", str(spec), "-o", str(folder / "plan")]) == 0
     (folder / "flows.csv").write_text("start_s,src,dst,bytes\n0,gpu0 mlx5_0,gpu1 mlx5_0,10\n")
+    (folder / "pairs.csv").write_text("source,destination,Gb/s\ngpu0,gpu1,180\n")
     (folder / "queue.yaml").write_text(
         "jobs: [{name: a, nodes: 2, steps: 2, forward: 1 s, backward: 1 s, gradients: 1 GB}]\n"
     )
@@ -117,6 +120,7 @@ def test_what_is_no_such_file_is_refused_by_name(
         "CONF": "plan/opensm/opensm.conf",
         "CN": "plan/opensm/cn_guids",
         "FLOWS": "flows.csv",
+        "PAIRS": "pairs.csv",
         "NEEDS": str(NEEDS),
     }
     before = contents(folder)

@@ -1,0 +1,58 @@
+"""``plan explain``: which link or collision makes measured pairs slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
+from plan.render.progress import progress
+
+if TYPE_CHECKING:
+    from plan.inputs import RoutingFiles
+
+
+@click.command(short_help="Say which link or collision makes measured pairs slow.")
+@fabric_argument
+@click.argument("measured", type=FILE)
+@routing_options
+@click.option(
+    "--next", "following", type=click.IntRange(0, 100), default=5, show_default=True, help="Pairs to propose."
+)
+@as_json
+def explain(fabric: Path, measured: Path, given: RoutingFiles, following: int, as_json: bool) -> int:
+    """Explain measured bandwidths of pairs by slow links and by collisions.
+
+    FABRIC is taken as `plan simulate` takes it, with the --tables with which it was measured. MEASURED is a CSV file: a
+    row for each pair, source,destination,Gb/s and a round where several were measured at once; or a matrix, whose first
+    cell is the unit. Says who is to blame, how sure that is, and which pairs to measure next.
+
+    Exit status 1 when a link or a collision is accused, 3 when pairs are slow and nobody can tell for what.
+    """
+    with progress(quiet=as_json) as step:
+        import simulate
+        from plan.inputs import read_routed_argument
+
+        routed = read_routed_argument(fabric, given, step)
+        step("reading what was measured")
+        pairs = simulate.read_measured(measured, routed)
+        step("explaining")
+        found = simulate.explain(routed, pairs, following=following)
+    print_notes(routed.fabric.notes)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        from plan.render.tables import show_table
+
+        if not found.culprits:
+            click.echo(
+                "nobody is accused" + ("" if found.others or found.unclear else ": all pairs are as they should be")
+            )
+        for table in (found.table, found.next_table):
+            if len(table):
+                show_table(table)
+        if found.unclear:
+            click.echo(f"{found.unclear:,} slow pairs that no culprit explains")
+    return 1 if found.culprits else 3 if found.unclear else 0

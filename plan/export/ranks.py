@@ -1,0 +1,60 @@
+"""Files that put a rank order to use: host file, rankfile, Slurm's list, settings of NCCL and UCC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulate import RankOrder
+
+NCCL = {
+    "ring": "NCCL_ALGO=Ring\nNCCL_CROSS_NIC=0\n",
+    "tree": "NCCL_ALGO=Tree\nNCCL_CROSS_NIC=0\n",
+    "all-to-all": "NCCL_PXN_DISABLE=0\n",
+}
+"""Settings under which NCCL sends what was counted; NCCL has no halving and doubling."""
+
+UCC = {
+    "tree": "UCC_TL_UCP_TUNE=allreduce:0-inf:@dbt\n",
+    "halving-doubling": "UCC_TL_UCP_TUNE=allreduce:0-inf:@sra_knomial\nUCC_TL_UCP_ALLREDUCE_SRA_KN_RADIX=2\n",
+    "all-to-all": "UCC_TL_UCP_TUNE=alltoall:0-inf:@pairwise\n",
+}
+"""Likewise of UCC."""
+
+
+def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -> dict[str, str]:
+    """Return the files of one order by name.
+
+    Parameters
+    ----------
+    adapters : tuple of str
+        Devices of a node, rail after rail.
+    ranks_a_node : int
+        Processes on each node, which get consecutive ranks.
+    """
+    names = order.names
+    tasks = [(name, slot) for name in names for slot in range(ranks_a_node)]
+    devices = ",".join(adapters)
+    common = f"# {order.algorithm} over {len(names):,} nodes, {order.rails} of their adapter ports: {devices}\n"
+    nccl = f"{common}NCCL_IB_HCA=={devices}\n" + NCCL.get(order.algorithm, "")
+    ucc = f"{common}# Else UCC gives ranks numbers of its own.\nUCC_TL_UCP_RANKS_REORDERING=n\n"
+    slurm = "# export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line a task\n"
+    return {
+        "hostfile": "".join(f"{name} slots={ranks_a_node}\n" for name in names),
+        "rankfile": "".join(f"rank {rank}={name} slot={slot}\n" for rank, (name, slot) in enumerate(tasks)),
+        "slurm.hosts": "".join(f"{name}\n" for name, _ in tasks),
+        "nccl.conf": nccl,
+        "ucc.env": ucc + UCC.get(order.algorithm, ""),
+        "README": README.format(srun=slurm.removeprefix("# ").strip(), algorithm=order.algorithm),
+    }
+
+
+README = """\
+The order of ranks for {algorithm}, for the fabric and the tables that it was made of: make it anew when tables change.
+
+hostfile     mpirun --hostfile hostfile --map-by slot (Open MPI)
+rankfile     mpirun --rankfile rankfile (Open MPI 4; version 5 takes --map-by rankfile:file=rankfile)
+slurm.hosts  {srun}
+nccl.conf    NCCL_CONF_FILE=nccl.conf, or export each line; NCCL joins nodes in the order of their ranks
+ucc.env      export each line
+"""

@@ -1,0 +1,1 @@
+"""Diagnosis: which link or collision explains measured bandwidths."""

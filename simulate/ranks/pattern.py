@@ -1,0 +1,119 @@
+"""What collectives send at once: steps of flows between ranks, in shares of the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.traffic.collectives.steps import halving_doubling_allreduce
+from simulate.traffic.collectives.trees import double_binary_tree
+from topo.errors import HeddleError
+from topo.fabric import freeze_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """F flows in K steps; those of one step are sent at once, and a step begins when the one before has ended."""
+
+    algorithm: str
+    n_ranks: int
+    step: NDArray[np.int32]
+    """(F,) step of each flow."""
+    src: NDArray[np.int32]
+    """(F,) rank that sends."""
+    dst: NDArray[np.int32]
+    """(F,) rank that receives."""
+    share: NDArray[np.float64]
+    """(K,) what each flow of a step carries, as a share of the buffer."""
+    times: NDArray[np.int64]
+    """(K,) how often the step comes."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def n_steps(self) -> int:
+        """Different steps."""
+        return len(self.share)
+
+    @property
+    def all_pairs(self) -> bool:
+        """Whether each rank sends the same to each other, once: no order changes what a channel carries in all."""
+        pairs = np.unique(self.src.astype(np.int64) * self.n_ranks + self.dst)
+        whole = len(self.src) == len(pairs) == self.n_ranks * (self.n_ranks - 1)
+        return whole and len(np.unique(self.share * self.times)) == 1
+
+
+def ring(n_ranks: int) -> Pattern:
+    """Allreduce around a ring: ``2 (n - 1)`` times the same step."""
+    rank = np.arange(n_ranks, dtype=np.int32)
+    step = np.zeros(n_ranks, np.int32)
+    share, times = np.array([1 / n_ranks]), np.array([2 * (n_ranks - 1)])
+    return Pattern("ring", n_ranks, step, rank, (rank + 1) % np.int32(n_ranks), share, times)
+
+
+def tree(n_ranks: int) -> Pattern:
+    """Allreduce over NCCL's double binary tree: its pipeline uses all edges of both trees, up and down, at once."""
+    trees = double_binary_tree(n_ranks)
+    child = np.concatenate([np.flatnonzero(parent >= 0) for parent in trees]).astype(np.int32)
+    parent = np.concatenate([parent[parent >= 0] for parent in trees])
+    src, dst = np.concatenate([child, parent]), np.concatenate([parent, child])
+    return Pattern("tree", n_ranks, np.zeros(len(src), np.int32), src, dst, np.array([0.5]), np.array([1]))
+
+
+def halving_doubling(n_ranks: int) -> Pattern:
+    """Allreduce by recursive halving, the farthest ranks first, and doubling: each exchange comes once in either."""
+    schedule = halving_doubling_allreduce(n_ranks)
+    first = np.unique(schedule.step, return_index=True)[1]
+    share = schedule.count[first] / schedule.n_blocks
+    # Step k of the doubling, counted from the end, has the pairs of step k of the halving; folding and unfolding alike,
+    # with the flows the other way round, so that these are steps of their own.
+    half = len(first) // 2
+    folded = half and not np.array_equal(
+        np.sort(schedule.src[schedule.step == 0]), np.sort(schedule.src[schedule.step == schedule.n_steps - 1])
+    )
+    times = np.full(len(first), 1)
+    kept = np.ones(len(first), bool)
+    doubled = np.arange(1 if folded else 0, half)
+    times[doubled] = 2
+    kept[len(first) - 1 - doubled] = False
+    number = np.cumsum(kept) - 1
+    flows = kept[schedule.step]
+    step = number[schedule.step[flows]].astype(np.int32)
+    src, dst = schedule.src[flows], schedule.dst[flows]
+    return Pattern("halving-doubling", n_ranks, step, src, dst, share[kept], times[kept])
+
+
+def all_to_all(n_ranks: int) -> Pattern:
+    """All-to-all in ``n - 1`` shifts: in step s each rank sends to the one s further on."""
+    shift, rank = np.divmod(np.arange(n_ranks * (n_ranks - 1), dtype=np.int32), np.int32(n_ranks))
+    share = np.full(n_ranks - 1, 1 / n_ranks)
+    times = np.ones(n_ranks - 1, np.int64)
+    return Pattern("all-to-all", n_ranks, shift, rank, (rank + shift + 1) % np.int32(n_ranks), share, times)
+
+
+PATTERNS: dict[str, Callable[[int], Pattern]] = {
+    "ring": ring,
+    "tree": tree,
+    "halving-doubling": halving_doubling,
+    "all-to-all": all_to_all,
+}
+"""Patterns of a number of ranks, by name."""
+
+
+def pattern_of(algorithm: str, n_ranks: int) -> Pattern:
+    """Return the pattern of an algorithm.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such algorithm, or there are fewer than two ranks.
+    """
+    if algorithm not in PATTERNS:
+        raise HeddleError(f"found the algorithm {algorithm!r}; expected one of {', '.join(PATTERNS)}")
+    if n_ranks < 2:
+        raise HeddleError(f"found {n_ranks} nodes; expected two at least, or there is nothing to send")
+    return PATTERNS[algorithm](n_ranks)

@@ -1,0 +1,163 @@
+"""Explanations: seeded faults are found, healthy links are left alone, other labels change nothing."""
+
+import numpy as np
+import pytest
+
+import routing
+import simulate
+import topo
+from helpers.random_fabrics import draw
+from helpers.relabel import relabelled
+from helpers.twins import twin
+from simulate.network import GBPS
+
+
+def pairs_of(fabric: topo.Fabric, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    ends = fabric.ends()
+    src, dst = (part.ravel() for part in np.meshgrid(ends, ends))
+    chosen = rng.permutation(np.flatnonzero(src != dst))[:count]
+    return src[chosen], dst[chosen]
+
+
+def measure(
+    routed: routing.Routed,
+    ends: tuple[np.ndarray, np.ndarray],
+    slow: dict[int, float],
+    rng: np.random.Generator,
+    noise: float = 0.05,
+) -> simulate.Measured:
+    """What pairs get, one at a time, with links that run at a part of their rate: by walking each path."""
+    rates = simulate.Network.of(routed).capacity_bytes_s / GBPS
+    for port, part in slow.items():
+        rates[[port, routed.fabric.peer[port]]] *= part
+    gbps = np.array(
+        [rates[list(channels_of(routed, a, b))].min() for a, b in zip(*(e.tolist() for e in ends), strict=True)]
+    )
+    gbps *= 0.9 * np.exp(noise * rng.standard_normal(len(gbps)))
+    return simulate.Measured(*ends, gbps, np.full(len(gbps), -1, np.int32))
+
+
+def channels_of(routed: routing.Routed, source: int, destination: int) -> set[int]:
+    fabric, tables = routed.fabric, routed.tables
+    at = int(fabric.port_of(np.array([source]))[0])
+    crossed = {at}
+    last = int(fabric.peer[fabric.port_of(np.array([destination]))[0]])
+    while at != last:
+        switch = int(fabric.peer_node[at])
+        at = int(fabric.port_offset[switch]) + int(tables.lft[switch, tables.lid[destination]]) - 1
+        crossed.add(at)
+    return crossed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    routed = routing.route(draw(seed), "balanced")
+    ends = pairs_of(routed.fabric, 400, rng)
+    crossed = [channels_of(routed, a, b) for a, b in zip(*(e.tolist() for e in ends), strict=True)]
+    count = np.bincount([port for path in crossed for port in path], minlength=routed.fabric.n_ports)
+    link = int(rng.choice(np.flatnonzero(count >= 3)))
+    network = simulate.Network.of(routed)
+    bound = [min(network.capacity_bytes_s[list(path)]) for path in crossed if link in path]
+    if not any(0.4 * network.capacity_bytes_s[link] < one for one in bound):
+        pytest.skip("slower hosts hide the fault")
+    found = simulate.explain(routed, measure(routed, ends, {link: 0.4}, rng))
+    pair = {link, int(routed.fabric.peer[link])}
+    assert len(found.culprits) == 1
+    assert pair & set(found.culprits[0].ports)
+    assert found.culprits[0].part == pytest.approx(0.4, rel=0.15)
+    assert not found.unclear
+    known = set(zip(*(part.tolist() for part in ends), strict=True))
+    assert not known & set(found.following)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_nobody_is_accused_without_a_fault(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    routed = routing.route(draw(seed), "balanced")
+    found = simulate.explain(routed, measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng))
+    assert (found.culprits, found.unclear) == ((), 0)
+
+
+def test_a_receiver_that_is_slow_is_not_taken_for_a_slow_sender() -> None:
+    rng = np.random.default_rng(0)
+    routed = routing.route(topo.preset("lab-20").fabric)
+    slow = routed.fabric.ends(role="compute")[3]
+    measured = measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng)
+    gbps = np.where(measured.dst == slow, measured.gbps / 2, measured.gbps)
+    found = simulate.explain(routed, simulate.Measured(measured.src, measured.dst, gbps, measured.round))
+    port = routed.fabric.port_of(np.array([slow]))[0]
+    assert [(one.kind, one.ports[0]) for one in found.culprits] == [("channel", routed.fabric.peer[port])]
+
+
+@pytest.mark.slow
+def test_two_slow_links_are_both_found() -> None:
+    rng = np.random.default_rng(7)
+    routed = routing.route(twin("ndr-pod"), "balanced")
+    fabric = routed.fabric
+    ends = pairs_of(fabric, 3000, rng)
+    links = rng.choice(fabric.inner_links[:, 0], 2, replace=False).tolist()
+    found = simulate.explain(routed, measure(routed, ends, dict.fromkeys(links, 0.25), rng))
+    accused = [{*one.ports, *fabric.peer[list(one.ports)].tolist()} for one in found.culprits]
+    assert len(accused) == 2
+    assert all(any(link in ports for ports in accused) for link in links)
+
+
+def test_one_slow_pair_accuses_nobody() -> None:
+    rng = np.random.default_rng(0)
+    routed = routing.route(topo.preset("lab-20").fabric)
+    measured = measure(routed, pairs_of(routed.fabric, 200, rng), {}, rng)
+    gbps = measured.gbps.copy()
+    gbps[17] /= 3
+    found = simulate.explain(routed, simulate.Measured(measured.src, measured.dst, gbps, measured.round))
+    assert (found.culprits, found.unclear) == ((), 1)
+
+
+@pytest.mark.slow
+def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> None:
+    rng = np.random.default_rng(0)
+    routed = routing.route(twin("ndr-pod"), "balanced")
+    fabric = routed.fabric
+    channel = int(fabric.inner[np.argmax(routing.prove(routed).load[fabric.inner])])
+    pairs: list[tuple[int, int]] = []
+    for a, b in rng.permutation(routing.pairs_over(routed, np.array([channel]))).tolist():
+        if len(pairs) < 3 and not {a, b} & {end for pair in pairs for end in pair}:
+            pairs.append((a, b))
+    assert len(pairs) == 3
+    src, dst = pairs_of(fabric, 150, rng)
+    alone = measure(routed, (src, dst), {}, rng)
+    together = measure(routed, tuple(np.array(part, np.int32) for part in zip(*pairs, strict=True)), {}, rng)
+    measured = simulate.Measured(
+        np.concatenate([alone.src, together.src]),
+        np.concatenate([alone.dst, together.dst]),
+        np.concatenate([alone.gbps, together.gbps / len(pairs)]),
+        np.concatenate([alone.round, np.zeros(len(pairs), np.int32)]),
+    )
+    found = simulate.explain(routed, measured)
+    assert [one.kind for one in found.culprits] == ["collision"]
+    assert channel in found.culprits[0].ports
+    assert found.culprits[0].pairs == tuple(range(len(alone.src), len(measured.src)))
+
+
+@pytest.mark.slow
+def test_other_labels_change_nothing() -> None:
+    fabric = draw(3)
+    routed = routing.route(fabric, "balanced")
+    rng = np.random.default_rng(1)
+    measured = measure(routed, pairs_of(fabric, 300, rng), {int(fabric.inner[0]): 0.3}, rng)
+    other = relabelled(fabric, np.random.default_rng(1), ports=False)
+    new_end, new_port = np.argsort(other.end), np.argsort(other.port)
+    lid, lft = routed.tables.lid[other.end], routed.tables.lft[other.node[: fabric.n_switches]]
+    again = routing.Routed(other.fabric, routing.RoutingTables(lid, lft))
+    moved = simulate.Measured(
+        new_end[measured.src].astype(np.int32), new_end[measured.dst].astype(np.int32), measured.gbps, measured.round
+    )
+    one, two = simulate.explain(routed, measured), simulate.explain(again, moved)
+    links = [
+        {frozenset((new_port[port], new_port[fabric.peer[port]])) for each in one.culprits for port in each.ports},
+        {frozenset((port, other.fabric.peer[port])) for each in two.culprits for port in each.ports},
+    ]
+    assert links[0] == links[1] != set()
+    assert [each.sure for each in one.culprits] == pytest.approx([each.sure for each in two.culprits])
