@@ -27,7 +27,7 @@ def test_a_slow_adapter_is_accused(tmp_path: Path, capsys: Captured) -> None:
     file.write_text(matrix("gpu05"))
     assert run(["explain", LAB, str(file), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert [one["channels"] for one in found["culprits"]] == [["gpu05 mlx5_0:1 -> leaf0:6"]]
+    assert [one["channels"] for one in found["culprits"]] == [["leaf0:6 -> gpu05 mlx5_0:1"]]
     assert len(found["culprits"][0]["pairs"]) == 14
     assert run(["explain", LAB, str(file)]) == 1
     assert "gpu05" in capsys.readouterr().out
