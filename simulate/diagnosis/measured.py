@@ -47,7 +47,7 @@ class Measured(Brief):
 
 
 def read_measured(path: str | Path, routed: Routed) -> Measured:
-    """Read measured bandwidths from a CSV file, unpacked when its name ends in ``.gz``; see `parse_measured`.
+    r"""Read measured bandwidths from a CSV file, unpacked when its name ends in ``.gz``; see `parse_measured`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def read_measured(path: str | Path, routed: Routed) -> Measured:
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "measured.csv")
-    ...     _ = file.write_text("source,destination,Gb/s,round\\ngpu00,gpu01,190,\\ngpu02,gpu03,95,a\\n")
+    ...     _ = file.write_text("source,destination,Gb/s,round\ngpu00,gpu01,190,\ngpu02,gpu03,95,a\n")
     ...     simulate.read_measured(file, routed)
     <Measured 2 measured pairs>
     """
