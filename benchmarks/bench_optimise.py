@@ -1,7 +1,9 @@
 """Beside brute force: is any design of any family cheaper than what `costmodel.optimise` finds?
 
-Random needs on small switches, so that all designs of all families up to the winner's price can be made: every spec is
-drawn up from its parameters without any bound, compiled, counted, and judged where it is cheaper than the winner.
+Random needs of up to 300 servers on switches of 6 to 64 ports. Every spec of all families that has room for the servers
+and costs less is drawn up from its parameters, those with the most links first, compiled, counted, and judged by sums
+of its own: all sets of switches are tried for the worst cut, and every switch is taken away. Nothing of the search is
+used but its answer. Where there are more specs than `--seconds` allow, those that were left out are counted.
 
     python benchmarks/bench_optimise.py --needs 100
 """
@@ -9,24 +11,26 @@ drawn up from its parameters without any bound, compiled, counted, and judged wh
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from time import perf_counter
+from time import process_time
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from costmodel.needs import Needs
-from costmodel.search import judge, optimise
-from costmodel.task import Task
+from costmodel.search import optimise
+from topo.cluster import Cluster
 from topo.errors import HeddleError
+from topo.fabric import Fabric, Kind, Role
 from topo.hardware.catalog import Catalog, load_catalog
 from topo.hardware.models import Price, PricePoint, Source, SwitchModel
 from topo.hardware.speeds import LinkSpeed
 from topo.schema.cluster import ClusterSpec
-from topo.sums import Verdict
 
 PRICE = 3.0
 
@@ -43,11 +47,13 @@ def catalog(radix: int) -> Catalog:
 
 
 def draw(rng: np.random.Generator) -> tuple[Needs, int]:
-    """Return needs, and ports of the switch."""
-    radix = int(rng.choice([6, 8, 10]))
-    count = int(rng.integers(radix, 5 * radix))
-    storage = int(rng.choice([0, 0, 2, 4]))
-    nodes: dict[str, Any] = {"gpu": {"model": "pcie-a100", "count": count}}
+    """Return needs, and ports of the switch: at most 300 servers, on few enough switches for all sets to be tried."""
+    radix = int(rng.choice([6, 8, 10, 16, 36, 64]))
+    many = rng.random() < 0.25  # eight adapters a server, for planes and rails
+    count = int(rng.integers(max(radix // 2, 3), min(5 * radix, 300)))
+    count = max(count // 8, 2) if many else count
+    storage = 0 if many else int(rng.choice([0, 0, 2, 4]))
+    nodes: dict[str, Any] = {"gpu": {"model": "dgx-a100" if many else "pcie-a100", "count": count}}
     if storage:
         nodes["storage"] = {"model": "storage-3fs", "count": storage}
     needs = Needs.model_validate(
@@ -68,58 +74,161 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
     return needs, radix
 
 
-def shapes(k: int, most: int) -> Iterator[dict[str, Any]]:
-    """Yield every spec of a network on at most so many switches of k ports, but for those that cannot be linked."""
-    ports = range(1, k)
-    yield {"shape": "fat-tree", "levels": 1}
-    for leaves, spines, parallel in product(range(1, most), ports, ports):
-        if leaves + spines <= most and spines * parallel < k and leaves * parallel <= k:
-            yield {"shape": "fat-tree", "levels": 2, "leaves": leaves, "spines": spines, "parallel": parallel}
-    for leaves, pod, spines, parallel, cores in product(range(2, most), range(2, k), ports, ports, range(1, most)):
-        pods = -(-leaves // pod)
-        if pods > 1 and leaves + pods * spines + cores <= most and spines * parallel < k and pod * parallel < k:
-            for up in range(1, min(pod * parallel, k - pod * parallel) + 1):
-                yield {
-                    "shape": "fat-tree",
-                    "levels": 3,
-                    "leaves": leaves,
-                    "spines": spines,
-                    "parallel": parallel,
-                    "leaves_per_pod": pod,
-                    "cores": cores,
-                    "spine_oversubscription": pod * parallel / up,
-                }
-    for zones, leaves, spines, parallel in product(range(2, 9), range(2, most), ports, ports):
-        if zones * (leaves + spines) > most or spines * parallel >= k or leaves * parallel > k:
-            continue
-        tree = {"shape": "fat-tree", "levels": 2, "leaves": leaves, "spines": spines, "parallel": parallel}
-        zone = {"shape": "zones", "zones": zones, "tree": tree}
-        for links, placement in product(range(1, leaves * spines * parallel // 2 + 1), ("border", "spread")):
-            yield {**zone, "direct": {"ports": links, "placement": placement}}
-            for joints in range(1, most - zones * (leaves + spines) + 1):
-                yield {**zone, "joints": {"count": joints, "ports": links, "placement": placement}}
+def ports(needs: Needs) -> int:
+    """Adapters of all servers."""
+    return sum(
+        group.count * {"dgx-a100": 8, "pcie-a100": 1, "storage-3fs": 2}[group.model] for group in needs.nodes.values()
+    )
+
+
+def shapes(k: int, most: int, hosts: int, rails: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield links and spec of every network on at most so many switches of k ports that has room for all adapters."""
+    if hosts <= k and most:
+        yield 0, {"shape": "fat-tree", "levels": 1}
+    for number in (n for n in range(2, rails + 1) if rails % n == 0):
+        for links, tree in trees(k, most // number, hosts // number):
+            yield number * links, {"shape": "planes", "planes": number, "tree": tree}
+    yield from trees(k, most, hosts)
+    if rails > 1:
+        for unit, spines, parallel in product(range(1, k), range(1, k), range(1, k)):
+            leaves = rails * -(-(hosts // rails) // unit)
+            if unit + spines * parallel <= k and leaves * parallel <= k and leaves + spines <= most:
+                tree = {"shape": "fat-tree", "levels": 2, "spines": spines, "parallel": parallel}
+                yield leaves * spines * parallel, {"shape": "rail", "unit_nodes": unit, "tree": tree}
+    for zones in range(2, 9):
+        for links, tree in two_levels(k, most // zones):
+            leaves, up = tree["leaves"], tree["spines"] * tree["parallel"]
+            left = zones * leaves * (k - up) - hosts
+            zone = {"shape": "zones", "zones": zones, "tree": tree}
+            for out, placement in product(range(1, min(leaves * up // 2, left // zones) + 1), ("border", "spread")):
+                yield zones * (links + out // 2), {**zone, "direct": {"ports": out, "placement": placement}}
+                for joints in range(1, most - zones * (leaves + tree["spines"]) + 1):
+                    between = {"count": joints, "ports": out, "placement": placement}
+                    yield zones * (links + out // 2), {**zone, "joints": between}
     for sizes in [(a,) for a in range(2, most + 1)] + [
         tuple(s) for d in (2, 3) for s in product(range(2, most + 1), repeat=d) if list(s) == sorted(s, reverse=True)
     ]:
-        if np.prod(sizes) <= most:
-            for family, parallel, hosts in product(("hyperx", "torus"), ports, ports):
-                yield {"shape": family, "sizes": sizes, "parallel": parallel, "hosts": hosts}
-    for groups, group, links, hosts in product(range(2, most), range(2, most), ports, ports):
-        if groups * group <= most and group * links % (groups - 1) == 0:
-            yield {"shape": "dragonfly", "groups": groups, "switches": group, "global_links": links, "hosts": hosts}
-    for groups, leaves, spines, links in product(range(2, most), range(1, most), ports, ports):
-        if groups * (leaves + spines) <= most and spines * links % (groups - 1) == 0:
-            keys = {"groups": groups, "leaves": leaves, "spines": spines, "global_links": links, "hosts": k - spines}
-            yield {"shape": "dragonfly+", **keys}
-    for q, hosts in product((3, 4, 5), ports):
-        if 2 * q * q <= most:
-            yield {"shape": "slim-fly", "q": q, "hosts": hosts}
-    for side, parallel in product(range(1, most // 2 + 1), ports):
-        yield {"shape": "bigraph", "side": side, "parallel": parallel}
+        n = int(np.prod(sizes))
+        for family, parallel in product(("hyperx", "torus"), range(1, k)):
+            degree = parallel * sum(min(size - 1, 2) if family == "torus" else size - 1 for size in sizes)
+            if n <= most and n * (k - degree) >= hosts:
+                yield n * degree // 2, {"shape": family, "sizes": sizes, "parallel": parallel, "hosts": k - degree}
+    for groups, group, links in product(range(2, most), range(2, most), range(1, k)):
+        degree = group - 1 + links
+        if groups * group <= most and group * links % (groups - 1) == 0 and groups * group * (k - degree) >= hosts:
+            keys = {"groups": groups, "switches": group, "global_links": links, "hosts": k - degree}
+            yield groups * group * degree // 2, {"shape": "dragonfly", **keys}
+    for groups, leaves, spines, links in product(range(2, most), range(1, most), range(1, k), range(1, k)):
+        linked = spines * links % (groups - 1) == 0 and leaves + links <= k
+        if linked and groups * (leaves + spines) <= most and groups * leaves * (k - spines) >= hosts:
+            keys = {"groups": groups, "leaves": leaves, "spines": spines, "global_links": links}
+            yield groups * spines * (leaves + links // 2), {"shape": "dragonfly+", **keys, "hosts": k - spines}
+    for q, room in product((3, 4, 5), range(1, k)):
+        if 2 * q * q <= most and 2 * q * q * room >= hosts:
+            yield 3 * q**3 // 2, {"shape": "slim-fly", "q": q, "hosts": room}
+    for side, parallel in product(range(1, most // 2 + 1), range(1, k)):
+        if 2 * side * (k - side * parallel) >= hosts:
+            yield side * side * parallel, {"shape": "bigraph", "side": side, "parallel": parallel}
+
+
+def two_levels(k: int, most: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every tree of two levels."""
+    for spines in range(1, min(most, k)):
+        for parallel, leaves in product(range(1, (k - 1) // spines + 1), range(1, most - spines + 1)):
+            if leaves * parallel <= k:
+                keys = {"levels": 2, "leaves": leaves, "spines": spines, "parallel": parallel}
+                yield leaves * spines * parallel, {"shape": "fat-tree", **keys}
+
+
+def trees(k: int, most: int, hosts: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every tree of one to three levels with room for all adapters."""
+    if hosts <= k and most:
+        yield 0, {"shape": "fat-tree", "levels": 1}
+    yield from (
+        (links, tree)
+        for links, tree in two_levels(k, most)
+        if tree["leaves"] * (k - tree["spines"] * tree["parallel"]) >= hosts
+    )
+    for leaves, pod, spines in product(range(3, most), range(2, k), range(1, min(most, k))):
+        pods = -(-leaves // pod)
+        for parallel in range(1, (k - 1) // max(spines, pod) + 1):
+            if pods < 2 or leaves * (k - spines * parallel) < hosts:
+                continue
+            for cores, up in product(
+                range(1, most - leaves - pods * spines + 1), range(1, min(pod * parallel, k - pod * parallel) + 1)
+            ):
+                keys = {"leaves": leaves, "spines": spines, "parallel": parallel, "leaves_per_pod": pod, "cores": cores}
+                ratio = max(np.ceil(pod * parallel / up * 1e6) / 1e6, 1.0)
+                tree = {"shape": "fat-tree", "levels": 3, **keys, "spine_oversubscription": ratio}
+                yield leaves * spines * parallel + pods * spines * up, tree
+
+
+def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
+    """Whether a network meets needs, by trying every set of switches as a side, and taking every switch away."""
+    if (
+        needs.survives_a_switch
+        and len(fabrics) == 1
+        and not all(whole_without(fabrics[0], s) for s in range(fabrics[0].n_switches))
+    ):
+        return False
+    servers = sorted(
+        {fabric.hosts[fabric.host[n]] for fabric in fabrics for n in np.flatnonzero(fabric.role == Role.COMPUTE)}
+    )
+    size = min(needs.job.nodes, len(servers))
+    jobs = [servers[i : i + size] for i in range(0, len(servers) - size + 1, size)] if size > 1 else []
+    for at_once in [[job] for job in jobs] if needs.job.alone else [jobs][: len(jobs)]:
+        if worst(fabrics, at_once, with_storage=needs.job.with_storage) < needs.job.bisection - 1e-9:
+            return False
+    return worst(fabrics, [servers], with_storage=False) >= needs.bisection - 1e-9
+
+
+def whole_without(fabric: Fabric, gone: int) -> bool:
+    """Whether servers that are not on a switch stay linked without it."""
+    ends = fabric.port_node[fabric.links]
+    kept = ends[(ends != gone).all(axis=1)]
+    _, part = connected_components(coo_array((np.ones(len(kept)), kept.T), shape=(fabric.n_nodes,) * 2), directed=False)
+    hung = kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA]
+    return len(set(part[hung])) <= 1
+
+
+def worst(fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool) -> float:
+    """Least share of its rate at which the halves of jobs reach the others: links of a cut, and who is on its sides."""
+    carried = sent = 0.0
+    for fabric in fabrics:
+        n = fabric.n_switches
+        ends = np.sort(fabric.port_node[fabric.links], axis=1)
+        inner = ends[ends[:, 1] < n]
+        links = np.zeros((n, n))
+        np.add.at(links, (inner[:, 0], inner[:, 1]), 1.0)
+        links += links.T
+        leaf = dict(ends[ends[:, 1] >= n][:, ::-1].tolist())
+        rows = []
+        zones_used = set()
+        for job in jobs:
+            rows.append(np.zeros(n))
+            for node, at in leaf.items():
+                if fabric.hosts[fabric.host[node]] in set(job):
+                    rows[-1][at] += 1
+                    zones_used.add(int(fabric.zone[node]) if fabric.arrangement.startswith("levels") else 0)
+        for zone in sorted(zones_used) if with_storage else ():
+            rows.append(np.zeros(n))
+            for node, at in leaf.items():
+                mine = int(fabric.zone[node]) if fabric.arrangement.startswith("levels") else 0
+                rows[-1][at] += fabric.role[node] == Role.STORAGE and mine == zone
+        sets = (np.arange(1 << (n - 1))[:, None] >> np.arange(n) & 1).astype(np.float64)
+        cut = sets @ links.sum(axis=1) - ((sets @ links) * sets).sum(axis=1)
+        for row in rows:
+            half, inside = row.sum() // 2, sets @ row
+            cut += np.maximum(0.0, np.maximum(half - inside, half - row.sum() + inside))
+            sent += half
+        carried += cut.min()
+    return carried / sent if sent else 1.0
 
 
 def with_switch(shape: dict[str, Any], needs: Needs) -> dict[str, Any]:
     """Return a network with the model in all its places, and the storage that zones share."""
+    if shape["shape"] in ("planes", "rail"):
+        return {**shape, "tree": {**shape["tree"], "switch": "S"}}
     if shape["shape"] != "zones":
         return {**shape, "switch": "S"}
     shared = ["storage"] if "storage" in needs.nodes and shape["zones"] == 2 else []
@@ -132,34 +241,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--needs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--most", type=int, default=16, help="switches of the largest design that is tried")
+    parser.add_argument("--most", type=int, default=15, help="switches of the largest design that is tried")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of CPU, for brute force beside each needs")
     options = parser.parse_args()
-    beaten = 0
+    beaten = above = whole = 0
     for seed in range(options.seed, options.seed + options.needs):
         needs, radix = draw(np.random.default_rng(seed))
         hardware = catalog(radix)
-        begin = perf_counter()
         found = optimise(needs, hardware)
-        seconds = perf_counter() - begin
-        task = Task(needs, hardware)
-        limit = options.most if found.winner is None else min(found.winner.switches - 1, options.most)
-        tried, better = 0, ""
-        for shape in shapes(radix, limit):
+        most = options.most if found.winner is None else min(found.winner.switches - 1, options.most)
+        rails = 8 if ports(needs) == 8 * needs.nodes["gpu"].count else 1
+        designs = sorted(shapes(radix, most, ports(needs), rails), key=lambda design: -design[0])
+        begin, tried, better = process_time(), 0, ""
+        for _, shape in designs:
+            if process_time() > begin + options.seconds:
+                break
+            tried += 1
             try:
-                spec = ClusterSpec.model_validate(
-                    {"name": "t", "nodes": needs.nodes, "network": with_switch(shape, needs)}
-                )
-                design = judge(str(shape), spec.network, task)
+                network = {"name": "t", "nodes": needs.nodes, "network": with_switch(shape, needs)}
+                fabrics = Cluster(ClusterSpec.model_validate(network), hardware).fabrics
             except (HeddleError, ValueError):
                 continue
-            tried += 1
-            if design.switches <= limit and design.verdict is Verdict.HOLDS:
-                better = f"BEATEN by {shape} at {design.price:g}, bound {found.bound:g}"
+            if sum(fabric.n_switches for fabric in fabrics) <= most and holds(fabrics, needs):
+                price = PRICE * sum(fabric.n_switches for fabric in fabrics)
                 beaten += 1
+                above += found.bound > price
+                better = f"BEATEN by {shape} at {price:g}, bound {found.bound:g}"
                 break
+        whole += tried == len(designs) and found.winner is not None and found.winner.switches <= options.most + 1
         what = "none" if found.winner is None else f"{found.winner.name} at {found.winner.price:g}"
-        print(f"{seed}: {what} in {seconds:.1f} s; {tried:,} cheaper designs tried. {better}", flush=True)
-    print(f"beaten in {beaten} of {options.needs}")
+        print(
+            f"{seed}: {needs.nodes['gpu'].count} x {needs.nodes['gpu'].model} on {radix} ports: {what}; "
+            f"{tried:,} of {len(designs):,} cheaper designs tried. {better}",
+            flush=True,
+        )
+    print(f"beaten in {beaten} of {options.needs}, bound too high in {above}; all cheaper designs tried in {whole}")
 
 
 if __name__ == "__main__":

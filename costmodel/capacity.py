@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -72,7 +72,7 @@ def flow_gbps(fabric: Fabric, sources: NDArray[np.bool_], sinks: NDArray[np.bool
 
 def bisection(
     fabrics: Sequence[Fabric],
-    job: int | None = None,
+    job: int | Mapping[int, float] | None = None,
     *,
     with_storage: bool = False,
     alone: bool = False,
@@ -92,8 +92,9 @@ def bisection(
     ----------
     fabrics : sequence of Fabric
         All subnets of the cluster.
-    job : int, optional
-        Nodes of a job; all compute nodes when left out.
+    job : int or mapping, optional
+        Nodes of a job, or the share of the compute nodes by the size of the jobs that they run; all as one job when
+        left out.
     with_storage : bool
         Whether the storage adapters in the zones of the jobs send and receive too.
     alone : bool

@@ -29,7 +29,7 @@ class Flat:
         self.task, self.kind = task, kind
         self.rails = each_adapter(task.groups)
         self.rate = kind.rate(kind)
-        self.host_links = task.host_links(kind, self.rails)
+        self.host_cost = task.cost([], task.host_links(kind, self.rails), ends=1)
         self.spread = Spread(task, self.rails, kind.speed)
         self._known: dict[tuple[int, bytes | None, Cut], float] = {}
         self.total = task.demands([(rail, np.array([rail.count])) for rail in self.rails], kind.speed)
@@ -57,7 +57,7 @@ class Flat:
     def node(self, switches: int, links: int, **more: Any) -> Node:
         """Return a node of so many switches with so many links between them."""
         item = self.kind.link(self.kind)
-        price = self.task.cost([(self.kind.name, switches)], [*self.host_links, (item, links)])
+        price = self.host_cost + self.task.cost([(self.kind.name, switches)], [(item, links)])
         return Node(price, switches, links, **more)
 
     def by_size(self, switches: int, designs: Callable[[int], Iterator[Node]], step: int = 1) -> Node:

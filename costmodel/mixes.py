@@ -14,7 +14,7 @@ import pulp
 from costmodel.node import Node
 from costmodel.programs import solve
 from costmodel.task import ROUNDING, Kind, Task, least_out
-from topo.shapes.base import HostGroup
+from topo.shapes.base import HostGroup, each_adapter
 
 Levels = tuple[tuple[Kind, ...], ...]
 """Models that each level may be of, the leaves first."""
@@ -107,7 +107,7 @@ def least_price(
         program += pulp.lpSum(chosen[level].values()) == 1
     for kind, pick in chosen[0].items():
         taken[0][kind] += ports * pick
-        price += task.cost([], [(item, copies * links) for item, links in task.host_links(kind, rails)]) * pick
+        price += task.cost([], task.host_links(kind, each_adapter(task.groups)), ends=1) * pick
     for level, (below, above) in enumerate(pairwise(levels)):
         for i, a in enumerate(below):
             up, carried = 0.0, 0.0

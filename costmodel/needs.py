@@ -12,13 +12,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from topo.cluster import catalog_folders
-from topo.errors import Finding, SpecError, did_you_mean
+from topo.errors import Finding, SpecError, did_you_mean, plural
+from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import Price, PricePoint, Source
 from topo.hardware.speeds import parse_link_speed
 from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, spelled
-from topo.schema.cluster import Budget, NodeGroup
+from topo.schema.cluster import Budget, NodeGroup, Owning
 from topo.schema.units import GigabitsPerSecond
 from topo.schema.validation import validate
 
@@ -28,17 +29,39 @@ FamilyName = Literal[
 ]
 
 
+JobSize = Annotated[int, Field(ge=1, le=49_151)]
+
+
+class JobsOfASize(SpecModel):
+    """A part of a mix of jobs."""
+
+    size: JobSize
+    """Compute nodes of each."""
+    share: Annotated[float, Field(gt=0.0, le=1.0, strict=False)]
+    """Share of all compute nodes that run jobs of this size."""
+
+
 class Job(SpecModel):
     """The jobs that must get their full share of the network: as many of this size as there is room for."""
 
-    nodes: Annotated[int, Field(ge=1, le=49_151)]
-    """Compute nodes of the job, placed side by side."""
+    nodes: JobSize | Annotated[tuple[JobsOfASize, ...], Field(min_length=1, max_length=20, strict=False)]
+    """Compute nodes of the job, placed side by side; or a mix of sizes, all at once."""
     bisection: Share = 1.0
     """Share of its full rate at which one half of the job must be able to send to the other; 1.0 is non-blocking."""
     with_storage: bool = True
     """Whether the storage nodes beside them must be able to do the same at the same time."""
     alone: bool = False
     """Whether a job gets its share while the others are silent; otherwise all get theirs at the same time."""
+
+    @property
+    def sizes(self) -> dict[int, float]:
+        """Share of the compute nodes by the size of the jobs that they run."""
+        return {self.nodes: 1.0} if isinstance(self.nodes, int) else {part.size: part.share for part in self.nodes}
+
+    def __str__(self) -> str:
+        if isinstance(self.nodes, int):
+            return f"a job of {plural(self.nodes, 'node')}"
+        return f"jobs of {', '.join(f'{size:,} nodes on {share:.0%}' for size, share in self.sizes.items())}"
 
 
 class Needs(SpecModel):
@@ -51,7 +74,7 @@ class Needs(SpecModel):
     nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
     """Groups of servers, as in a cluster's spec."""
     job: Job
-    """The largest job."""
+    """The largest job, or the mix of jobs."""
     bisection: Share = 0.0
     """Share of their full rate at which one half of all compute nodes must be able to send to the other."""
     storage: GigabitsPerSecond = 0.0
@@ -75,6 +98,9 @@ class Needs(SpecModel):
     )
     """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
     catalog's."""
+    owning: Owning | None = None
+    """Years, power usage effectiveness and price of energy: what is least is then the price of the network and of the
+    energy that it draws over those years. There are no usual values."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """The most that switches and cables may cost, in that currency."""
     budget: Budget = Budget()
@@ -136,6 +162,19 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
         for name in needs.quotes
         if name not in known and not _is_speed(name)
     ]
+    if needs.owning is not None and needs.owning.currency != needs.currency:
+        where, found = document.where("owning", "currency"), needs.owning.currency
+        faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
+    total = sum(
+        group.count for group in needs.nodes.values() if (group.role or catalog.node(group.model).role) is Role.COMPUTE
+    )
+    sizes = {} if isinstance(needs.job.nodes, int) else needs.job.sizes
+    for size, share in sizes.items():
+        if round(total * share) < size:
+            found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
+            faults.append(Finding(document.where("job", "nodes"), found, "room for a job", "Take a larger share."))
+    if sum(sizes.values()) > 1 + 1e-9:
+        faults.append(Finding(document.where("job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
     if faults:
         raise SpecError(faults)
     return needs

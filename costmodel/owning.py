@@ -21,6 +21,11 @@ HOURS_PER_YEAR = 8_766.0
 """365.25 days."""
 
 
+def price_per_watt(stated: Owning) -> float:
+    """Price of a watt that is drawn all those years, with what the building takes for it."""
+    return stated.years * stated.pue * HOURS_PER_YEAR / 1_000 * stated.price_per_kwh
+
+
 @dataclass(frozen=True)
 class Failures:
     """Events a year, at the rates that Fire-Flyer's authors observed (Tables VII and VIII), scaled by size."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
 from topo.hardware.catalog import Catalog
+from topo.hardware.models import Source
 from topo.sums import Sum, listed, sums_to_dict
 from topo.table import Shown, Table
 
@@ -128,12 +129,18 @@ def _cable(line: Line, catalog: Catalog, held: Collection[str]) -> PowerLine:
     """
     roles = [role for role in line.place.split(" - ") if role not in SERVER_ROLES]
     apart = sum(role not in held for role in roles)
-    model = catalog.cables.get(line.item)
-    optical = (cable for cable in catalog.cables.values() if cable.kind == "AOC" and str(cable.speed) == line.item)
+    known = end_power(line.item, catalog)
+    if known is None:
+        return PowerLine(line, None if roles else 0.0, None if apart else 0.0, "")
+    watts, source = known
+    note = "" if line.item in catalog.cables else "taken to be optical: "
+    return PowerLine(line, len(roles) * watts, apart * watts, note + cite(source))
+
+
+def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:
+    """Watts of one end of a cable, by its model, or the most of the optical ones of its speed; None if unknown."""
+    model = catalog.cables.get(item)
+    optical = (cable for cable in catalog.cables.values() if cable.kind == "AOC" and str(cable.speed) == item)
     candidates = [model] if model else optical
     known = [(cable.power_end_w, cable.sources["power_end_w"]) for cable in candidates if cable.power_end_w is not None]
-    if not known:
-        return PowerLine(line, None if roles else 0.0, None if apart else 0.0, "")
-    watts, source = max(known, key=lambda pair: pair[0])
-    note = "" if model else "taken to be optical: "
-    return PowerLine(line, len(roles) * watts, apart * watts, note + cite(source))
+    return max(known, key=lambda pair: pair[0], default=None)

@@ -21,7 +21,7 @@ from costmodel.bills import make_bill
 from costmodel.capacity import Bisection, bisection, storage_gbps
 from costmodel.families import openings
 from costmodel.needs import Needs
-from costmodel.owning import check_budget
+from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
 from costmodel.task import ROUNDING, Task
@@ -58,6 +58,8 @@ class Design:
     cables: int
     cost: Sum
     """Switches, cables and optics."""
+    energy: Sum
+    """That the network draws over the years of `Needs.owning`; nothing without."""
     power_w: Sum
     """Of the network, typically."""
     job_bisection: Bisection
@@ -68,9 +70,14 @@ class Design:
     """Each need, and whether the design meets it."""
 
     @property
+    def total(self) -> Sum:
+        """Cost and energy: what is least."""
+        return self.cost + self.energy
+
+    @property
     def price(self) -> float:
-        """Middle of the range of its cost, of what is known of it."""
-        return 0.0 if self.cost.known is None else self.cost.known.middle
+        """Middle of the range of `total`, of what is known of it."""
+        return 0.0 if self.total.known is None else self.total.known.middle
 
     @property
     def verdict(self) -> Verdict:
@@ -88,14 +95,14 @@ class Design:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
-        figures = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cost"}
+        figures = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("cost", "energy")}
         cuts = {name: figures[name].share for name in ("job_bisection", "bisection")}
         return {
             **figures,
             **cuts,
             "exact": self.job_bisection.exact and self.bisection.exact,
             "spec": self.spec.model_dump(mode="json", exclude_unset=True),
-            **sums_to_dict({"price": self.cost, "power_w": self.power_w}),
+            **sums_to_dict({"price": self.total, "cost": self.cost, "energy": self.energy, "power_w": self.power_w}),
             "checks": [check.to_dict() for check in self.checks],
             "verdict": str(self.verdict),
             "reasons": list(self.reasons),
@@ -152,10 +159,12 @@ class Search(Shown):
                 else f"no design of these families meets the needs; {work}"
             )
         if self.unpriced:
-            return f"{self.winner.cost} {unit}, the least in what is known of prices; {work}"
+            return f"{self.winner.total} {unit}, the least in what is known of prices; {work}"
         cost = f"{self.winner.price:,.0f} {unit}"
-        if self.winner.cost.known and self.winner.cost.known.low < self.winner.cost.known.high:
-            cost += f", the middle of {self.winner.cost}"
+        if self.winner.total.known and self.winner.total.known.low < self.winner.total.known.high:
+            cost += f", the middle of {self.winner.total}"
+        if self.needs.owning:
+            cost += f", of which {self.winner.energy} are for the energy of {plural(self.needs.owning.years, 'year')}"
         return f"{cost}; no design of these families costs less than {self.bound:,.0f}; {work}"
 
     def _brief(self) -> str:
@@ -184,7 +193,7 @@ class Search(Shown):
         rows = (
             (
                 d.name,
-                str(d.cost),
+                str(d.total),
                 d.switches,
                 str(d.power_w),
                 str(d.job_bisection),
@@ -260,6 +269,7 @@ def optimise(
     looked_at, ended, bound, winner = 0, "", inf, None
     heap = [] if _cannot_be_met(task) else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)
+    most = None if needs.owning else needs.network_price  # with energy the bound is of more than that
     while heap:
         node = heap[0]
         bound = node.price
@@ -272,7 +282,7 @@ def optimise(
         if process_time() > cpu_ends:
             winner, ended = best, f"the budget {SEARCH_CPU.name} of {SEARCH_CPU.limit:,} {SEARCH_CPU.unit} is used up"
             break
-        if needs.network_price is not None and bound * task.narrowest > needs.network_price * (1 + ROUNDING):
+        if most is not None and bound * task.narrowest > most * (1 + ROUNDING):
             bound = inf
             break
         heapq.heappop(heap)
@@ -341,7 +351,7 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     fabrics = Cluster(task.spec.model_copy(update={"network": shape}), catalog).fabrics
     bill = make_bill(fabrics, catalog)
     job = needs.job
-    cut = partial(bisection, fabrics, job.nodes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)
+    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)
     split = cut(tries=FEW, prove=False)
     if split.share >= job.bisection and not split.exact:
         split = cut(tries=MANY)
@@ -351,6 +361,7 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
         switches=sum(fabric.n_switches for fabric in fabrics),
         cables=bill.count("cable"),
         cost=bill.of(*NETWORK).price(needs.currency).network,
+        energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
         power_w=bill.power.network_w,
         job_bisection=split,
         bisection=bisection(fabrics, tries=FEW, enough=needs.bisection, prove=split.share >= job.bisection),
@@ -369,7 +380,7 @@ def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator
     yield check(
         "bisection of a job",
         design.job_bisection.share >= needs.job.bisection - ROUNDING,
-        f"a job of {plural(needs.job.nodes, 'node')} gets {design.job_bisection} of its rate, "
+        f"{needs.job} {'gets' if isinstance(needs.job.nodes, int) else 'get'} {design.job_bisection} of the rate, "
         f"{needs.job.bisection:.0%} is needed",
     )
     yield check(

@@ -9,7 +9,7 @@ whatever the routing (max-flow min-cut, Ford and Fulkerson 1956).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from costmodel.needs import Needs, grown, quoted
+from costmodel.owning import price_per_watt
+from costmodel.power import end_power
 from costmodel.price import UNITS
 from topo.cluster import resolve_groups
 from topo.errors import DesignError
@@ -94,7 +96,8 @@ class Task:
         """Switches of a kind that all would hang on."""
         self.unpriced: set[str] = set()
         """Items without a price that a design asked for."""
-        self._each: dict[str, tuple[float, float]] = {}
+        self._each: dict[tuple[str, int], tuple[float, float]] = {}
+        self._per_watt = 0.0 if needs.owning is None else price_per_watt(needs.owning)
 
     @cached_property
     def ports(self) -> int:
@@ -125,11 +128,14 @@ class Task:
             found.setdefault((self.catalog.switch(kind.name).protocol, kind.split), []).append(kind)
         return [tuple(kinds) for kinds in found.values()]
 
-    def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]]) -> float:
-        """Middle of the price of switches and cables, of what is known: see `unpriced`."""
-        total = sum(self._price(name)[0] * count for name, count in switches if count)
+    def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]], *, ends: int = 2) -> float:
+        """Middle of the price of switches and cables, of what is known: see `unpriced`.
+
+        With `Needs.owning` that of the energy is added; ``ends`` of each cable sit in switches, which power them.
+        """
+        total = sum(self._price(name, 0)[0] * count for name, count in switches if count)
         if self.needs.currency != UNITS:  # in which a switch comes with its links
-            total += sum(self._price(name)[0] * count for name, count in links if count)
+            total += sum(self._price(name, ends)[0] * count for name, count in links if count)
         return total
 
     @property
@@ -156,13 +162,21 @@ class Task:
             return True
         return watts is not None and self.servers_w + switches * self._switch_w > watts
 
-    def _price(self, name: str) -> tuple[float, float]:
-        if name not in self._each:
+    def _price(self, name: str, ends: int) -> tuple[float, float]:
+        if (name, ends) not in self._each:
             price = self.catalog.price(name, self.needs.currency)
             if price is None:
                 self.unpriced.add(name)
-            self._each[name] = (0.0, 0.0) if price is None else ((price.low + price.high) / 2, price.low)
-        return self._each[name]
+            low, high = (0.0, 0.0) if price is None else (price.low, price.high)
+            watts: float | None = 0.0
+            if self._per_watt:
+                known = end_power(name, self.catalog) if ends else None
+                watts = ends * known[0] if known else None if ends else self.catalog.switch(name).power_typical_w
+                if watts is None:
+                    self.unpriced.add(f"typical power of {name}")
+            energy = (watts or 0.0) * self._per_watt
+            self._each[name, ends] = ((low + high) / 2 + energy, low + energy)
+        return self._each[name, ends]
 
     def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
         """Items of the bill for the cables of servers, and how many."""
@@ -185,7 +199,7 @@ class Task:
         """
         needs, first = self.needs, self._first_node
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
-        windows = job_windows(total, needs.job.nodes)
+        windows = job_windows(total, needs.job.sizes)
         leaves = len(hung[0][1]) if hung else 0
         zones = np.zeros(leaves, np.int64) if zone is None else zone
         ends = [
@@ -223,17 +237,26 @@ class Task:
         return first
 
 
-def job_windows(nodes: int, job: int) -> Counts:
+def job_windows(nodes: int, job: int | Mapping[int, float]) -> Counts:
     """(J, 2) first node of each job that stands beside the others, and the one after its last; none of one node.
+
+    ``job`` is the size of all jobs, or the share of the nodes by the size of the jobs that they run.
 
     Examples
     --------
     >>> job_windows(7, 3).tolist()
     [[0, 3], [3, 6]]
+    >>> job_windows(20, {6: 0.5, 2: 0.25}).tolist()
+    [[0, 6], [10, 12], [12, 14]]
     """
-    job = min(job, nodes)
-    starts = np.arange(0, nodes - job + 1 if job > 1 else 0, max(job, 1))
-    return np.stack([starts, starts + job], axis=1)
+    first, found = 0, [np.zeros((0, 2), np.int64)]
+    for size, share in ({job: 1.0} if isinstance(job, int) else job).items():
+        room = round(nodes * share)
+        size = min(size, room)
+        starts = first + np.arange(0, room - size + 1 if size > 1 else 0, max(size, 1))
+        found.append(np.stack([starts, starts + size], axis=1))
+        first += room
+    return np.concatenate(found)
 
 
 Hanging = tuple[HostGroup, Counts, Counts, Counts]

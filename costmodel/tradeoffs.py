@@ -101,7 +101,7 @@ def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
             "storage beside jobs",
             needs.model_copy(update={"job": needs.job.model_copy(update={"with_storage": False})}),
         )
-    if not needs.job.alone and 2 * needs.job.nodes <= sum(group.count for group in needs.nodes.values()):
+    if not needs.job.alone and 2 * min(needs.job.sizes) <= sum(group.count for group in needs.nodes.values()):
         yield (
             "other jobs at the same time",
             needs.model_copy(update={"job": needs.job.model_copy(update={"alone": True})}),

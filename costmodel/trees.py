@@ -49,7 +49,7 @@ class _Tree:
         self.task, self.rails, self.wrap, self.copies, self.label = task, rails, wrap, copies, label
         self.leaf, self.spine, self.core = (*kinds, *kinds[-1:] * 2)[:3]
         self.ports = _ports(rails)
-        self.host_links = task.host_links(self.leaf, rails)
+        self.host_cost = copies * task.cost([], task.host_links(self.leaf, rails), ends=1)
         self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
         self.up_gbps, self.core_gbps = self.leaf.rate(self.spine), self.spine.rate(self.core)
         self.demands = Spread(task, rails, self.leaf.speed).demands
@@ -70,8 +70,8 @@ class _Tree:
     def node(self, leaves: int, spines: int, cores: int, up: int, core_links: int, **more: Any) -> Node:
         n, task = self.copies, self.task
         switches = ((self.leaf.name, n * leaves), (self.spine.name, n * spines), (self.core.name, n * cores))
-        links = [(item, n * number) for item, number in self.host_links]
-        price = task.cost(switches, [*links, (self.up_link, n * leaves * up), (self.core_link, n * core_links)])
+        links = ((self.up_link, n * leaves * up), (self.core_link, n * core_links))
+        price = self.host_cost + task.cost(switches, links)
         return Node(price, n * (leaves + spines + cores), n * (leaves * up + core_links), **more)
 
     def tree(self, **keys: object) -> FatTree:
@@ -241,7 +241,7 @@ def _frames(task: Task, ports: int, wrap: Callable[[FatTree], ShapeModel], copie
         model = task.catalog.switch(name)
         if model.chips > 1 and ports <= model.radix:
             links = [(str(group.speed), group.count * group.adapters) for group in task.groups]
-            price = task.cost([(name, copies)], links)
+            price = task.cost([(name, copies)], []) + task.cost([], links, ends=1)
             shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
             yield Node(price, copies * model.chips, 0, name=f"{label}one {name}", shape=shape)
 
@@ -309,7 +309,8 @@ class _ZonedTree(_Tree):
         self.copies = len(joined)
         self.joint = self.core
         self.joint_link = self.leaf.link(self.joint)
-        self.all_links = task.host_links(self.leaf, [rail for rails in joined for rail in rails])
+        rails = [rail for rails in joined for rail in rails]
+        self.host_cost = task.cost([], task.host_links(self.leaf, rails), ends=1)
         self.fewest_of = cache(self._fewest_of)
         self.carries = cache(self._carries)
         own = np.eye(self.copies, dtype=int)
@@ -352,9 +353,9 @@ class _ZonedTree(_Tree):
         """Return a node of so many joints on so many ports a zone."""
         z = self.copies
         between = z * ports if joints else z * ports // 2
-        links = [*self.all_links, (self.up_link, z * leaves * up), (self.joint_link, between)]
+        links = ((self.up_link, z * leaves * up), (self.joint_link, between))
         switches = ((self.leaf.name, z * leaves), (self.spine.name, z * spines), (self.joint.name, joints))
-        price = self.task.cost(switches, links)
+        price = self.host_cost + self.task.cost(switches, links)
         return Node(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)
 
     def _zoned(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> Node:

@@ -1,5 +1,7 @@
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -9,7 +11,7 @@ from costmodel.needs import Needs, quoted, read_needs, validate_needs
 from costmodel.search import Design, judge, optimise
 from costmodel.task import Task
 from helpers.clusters import CATALOG
-from helpers.needs import needs, random_needs, small_catalog
+from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import seeds, slow_but
 from plan.export.spec import format_spec
 from routing import prove, route
@@ -225,6 +227,8 @@ def test_the_winner_is_a_spec_that_reads_back() -> None:
         ("switches: [QM8700]\ncurrency: dollars", "a currency like USD"),
         ("switches: [QM8700]\nfamilies: [mesh]", "slim-fly"),
         ("switches: [QM8700]\njbo: 3", "job"),
+        ("switches: [QM8700]\nowning: {years: 5, pue: 1.2, price_per_kwh: 1, currency: USD}", "the currency"),
+        ("switches: [QM8700]\nowning: {years: 5, currency: USD}", "pue"),
     ],
 )
 def test_bad_needs_are_refused_at_their_place(text: str, said: str) -> None:
@@ -232,3 +236,56 @@ def test_bad_needs_are_refused_at_their_place(text: str, said: str) -> None:
     with pytest.raises(SpecError, match=said) as caught:
         validate_needs(parse_yaml(head + text, "needs.yaml"), CATALOG)
     assert all(finding.where.startswith("needs.yaml:") for finding in caught.value.findings)
+
+
+@pytest.mark.parametrize(("mix", "said"), [("4: 0.5", "room for a job"), ("2: 0.5, 1: 0.6", "at most 1")])
+def test_a_mix_without_room_is_refused_at_its_place(mix: str, said: str) -> None:
+    parts = ", ".join(
+        f"{{size: {size}, share: {share}}}" for size, share in (part.split(": ") for part in mix.split(", "))
+    )
+    text = f"name: t\nnodes: {{gpu: {{model: pcie-a100, count: 4}}}}\njob: {{nodes: [{parts}]}}\nswitches: [QM8700]\n"
+    with pytest.raises(SpecError, match=said) as caught:
+        validate_needs(parse_yaml(text, "needs.yaml"), CATALOG)
+    assert caught.value.findings[0].where.startswith("needs.yaml:3:")
+
+
+@pytest.mark.slow
+def test_a_mix_of_one_size_is_that_size_and_smaller_jobs_cost_no_more() -> None:
+    def of(*parts: tuple[int, float]) -> list[dict[str, float]]:
+        return [{"size": size, "share": share} for size, share in parts]
+
+    trees = {"families": ["fat-tree", "hyperx"]}
+    one, mixed, small = (
+        optimise(needs(120, job={"nodes": nodes}, **trees), CATALOG).winner
+        for nodes in (60, of((60, 1.0)), of((60, 0.5), (10, 0.5)))
+    )
+    assert one is not None
+    assert mixed is not None
+    assert small is not None
+    assert (one.name, one.price) == (mixed.name, mixed.price)
+    assert small.price <= one.price
+
+
+@pytest.mark.slow
+def test_with_energy_the_winner_is_the_cheapest_to_own() -> None:
+    """A switch that is dearer to buy and draws less wins over enough years; what it costs is what the bill says."""
+    asked = {
+        "job": {"nodes": 30, "bisection": 0.5},
+        "currency": "USD",
+        "switches": ["A", "B"],
+        "families": ["fat-tree"],
+    }
+    catalog = small_catalog(0.0, A=(16, 100.0), B=(16, 150.0))
+    hungry = replace(catalog.switches["A"], power_typical_w=400.0)
+    frugal = replace(catalog.switches["B"], power_typical_w=100.0)
+    catalog = replace(catalog, switches=MappingProxyType({"A": hungry, "B": frugal}))
+    bought, owned = (optimise(needs(30, owning=more, **asked), catalog).winner for more in (None, OWNING))
+    assert bought is not None
+    assert owned is not None
+    assert " of A" in bought.name
+    assert " of B" in owned.name
+    parts = bill(Cluster(owned.spec, catalog))
+    known = parts.power.network_w.known
+    assert known is not None
+    energy = known.middle / 1_000 * 4 * 365.25 * 24 * 1.5 * 0.1
+    assert owned.price == pytest.approx(parts.price("USD").network.known.middle + energy)

@@ -11,6 +11,8 @@ from topo.hardware.catalog import Catalog
 from topo.hardware.models import Price, PricePoint, Source, SwitchModel
 from topo.hardware.speeds import LinkSpeed
 
+OWNING = {"years": 4, "pue": 1.5, "price_per_kwh": 0.1, "currency": "USD"}
+
 
 def needs(count: int = 40, servers: int = 0, **keys: object) -> Needs:
     nodes = {"gpu": {"model": "pcie-a100", "count": count}}
@@ -54,6 +56,7 @@ def random_needs(seed: int) -> tuple[Needs, Catalog]:
             "bisection": float(draw.choice([0.3, 0.5, 1.0])),
             "alone": bool(draw.integers(2)),
         },
+        owning=None if cable is None or draw.integers(2) else OWNING,
         bisection=float(draw.choice([0.0, 0.2])),
         survives_a_switch=bool(draw.integers(2)),
         switches=list(models),
