@@ -35,7 +35,7 @@ LANES = {"dragonfly": 3, "slim-fly": 2}
 @pytest.mark.parametrize("name", slow_but(PUBLISHED, *set(PUBLISHED) - LARGE))
 def test_published_counts(name):
     source = read_preset(name)
-    counts = count(source.fabrics, source.catalog)
+    counts = count(source.subnets or source.fabrics, source.catalog)
     between = counts.links - counts.host_ports
 
     assert (counts.switches, counts.leaf, counts.spine, counts.core, counts.gpus, between) == PUBLISHED[name]
@@ -54,7 +54,7 @@ def test_every_preset_is_routed_completely_and_without_credit_loops(name):
 @pytest.mark.parametrize("name", slow_but(sorted(ALIKE), *ALIKE - LARGE))
 def test_planes_are_alike(name):
     source = read_preset(name)
-    first, *others = source.fabrics
+    first, *others = source.subnets or source.fabrics
 
     for other in others:
         for field in ("kind", "role", "level", "port_offset", "peer", "width", "speed"):
@@ -66,7 +66,7 @@ def test_others_are_not_alike():
     alike = []
     for name in PRESETS:
         source = read_preset(name)
-        fabrics = source.fabrics
+        fabrics = source.subnets or source.fabrics
         if len(fabrics) > 1 and len({fabric.peer.tobytes() for fabric in fabrics}) == 1:
             alike.append(name)
 

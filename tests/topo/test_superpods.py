@@ -23,6 +23,7 @@ B200 = {  # units: nodes, GPUs, leaves, spines, cores, cables node - leaf, leaf 
     8: (256, 2048, 64, 32, 0, 2048, 2048, 0),
     16: (512, 4096, 128, 128, 64, 4096, 4096, 4096),
     32: (1024, 8192, 256, 256, 128, 8192, 8192, 8192),
+    64: (2048, 16384, 512, 512, 256, 16384, 16384, 16384),
 }
 B300_XDR = {  # units: nodes, GPUs, leaves, spines, cables node - leaf, leaf - spine
     1: (72, 576, 8, 4, 576, 576),

@@ -143,7 +143,9 @@ def test_links_are_coloured_by_how_busy_they_are():
     drawing = draw([fabric], [prove(Routed(fabric, route(fabric))).load], title="x").svg
     paths = ElementTree.fromstring(drawing).iter(f"{SVG}path")
     joint = [path for path in paths if "joint" in "".join(path.itertext())]
-    even = drawn("deepseek-v3-2048", loads=[np.ones(p.n_ports, np.int64) for p in subnets("deepseek-v3-2048")] * 8)
+    even = drawn(
+        "deepseek-v3-2048", loads=[np.ones(p.n_ports, np.int64) for p in read_preset("deepseek-v3-2048").fabrics]
+    )
     strokes = {
         path.get("stroke") for path in ElementTree.fromstring(even).iter(f"{SVG}path") if path.get("class") == "k"
     }
