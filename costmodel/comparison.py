@@ -126,7 +126,8 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"
     yield "switches", f"{counts.switches:,}"
     yield "cables", "unknown" if counts.cables is None else f"{counts.cables:,}"
-    yield "taper", ", ".join(f"{row.taper:.3g} ({row.role})" for row in system.ports.classes if row.taper) or "none"
+    tapers = (f"{row.taper:.3g} ({row.role} {row.model})" for row in system.ports.classes if row.taper)
+    yield "taper", ", ".join(tapers) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in ("network", "servers", "total"):
         yield f"{name} ({cost.unit})", str(getattr(cost, name))

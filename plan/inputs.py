@@ -129,7 +129,7 @@ def check_catalog(folder: Path, catalog: Catalog) -> None:
     if planned not in (None, catalog_sha256(catalog)):  # None: of a dump, which knows no models
         raise HeddleError(
             f"{folder}: planned with another catalog than the one that ships, so that nobody can tell what is inside "
-            f"its servers; name the spec in place of the folder, or build it again"
+            "its servers: name the spec in place of the folder, if it has a `catalog`; else build it again"
         )
 
 
