@@ -7,7 +7,7 @@ OUT := out/fire-flyer-2
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly fuzz lint bench notebooks lock sbom tools clean
+.PHONY: help plan check test nightly fuzz lint bench notebooks docs lock sbom tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -41,6 +41,10 @@ bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fai
 
 notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
 	$(BIN)/python scripts/render_notebooks.py
+
+docs: .venv/installed-dev ## build the manual into out/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
+	@echo "The manual is in out/docs/index.html."
 
 lock: .venv/bin/python ## write requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
 	$(PIP) install uv

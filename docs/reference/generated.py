@@ -1,0 +1,157 @@
+"""Directives that write pages of the reference out of the code: commands, keys of YAML, files, faces."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+
+
+class Written(Directive):
+    """A directive whose content is reStructuredText that it writes itself."""
+
+    has_content = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """Return the text as nodes."""
+        found = nodes.section()
+        found.document = self.state.document
+        self.state.nested_parse(StringList(list(self.lines()), type(self).__name__), 0, found, match_titles=1)
+        return found.children
+
+
+class Commands(Written):
+    """Every command as its help says it."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        from plan.cli import COMMANDS, plan
+
+        for name in COMMANDS:
+            with click.Context(plan, info_name="plan") as parent:
+                command = plan.get_command(parent, name)
+                assert command is not None
+                with click.Context(command, info_name=name, parent=parent) as context:
+                    context.max_content_width = 96
+                    context.terminal_width = 96
+                    text = command.get_help(context)
+            yield from (f".. rubric:: plan {name}", "", "::", "")
+            yield from (f"    {line}".rstrip() for line in text.splitlines())
+            yield ""
+
+
+def spelled(schema: dict[str, Any]) -> str:
+    """Say what a key takes, in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"`{name}`_"
+    if "const" in schema:
+        return f"``{schema['const']}``"
+    if "enum" in schema:
+        return ", ".join(f"``{value}``" for value in schema["enum"])
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return " or ".join(filter(None, (spelled(one) for one in schema[key])))
+    kind = schema.get("type")
+    if kind == "array":
+        return f"list of {spelled(schema['items'])}" if "items" in schema else "list"
+    if kind == "object":
+        inner = schema.get("additionalProperties")
+        return f"mapping of names to {spelled(inner)}" if isinstance(inner, dict) else "mapping"
+    if kind == "null":
+        return ""
+    words = {"integer": "number", "number": "number", "boolean": "true or false", "string": "text"}.get(str(kind), "")
+    if examples := schema.get("examples"):
+        words = f"text such as ``{examples[0]}``"
+    least = schema.get("minimum", schema.get("exclusiveMinimum"))
+    most = schema.get("maximum", schema.get("exclusiveMaximum"))
+    if least is not None and most is not None:
+        words += f" from {least:,} to {most:,}"
+    elif least is not None:
+        words += f" of {least:,} or more"
+    return words
+
+
+class Keys(Written):
+    """Every key of a kind of YAML, out of its JSON Schema."""
+
+    required_arguments = 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        command = [sys.executable, "-m", "plan", "schema", *self.arguments]
+        schema = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        parts = {self.arguments[0]: schema, **schema.get("$defs", {})}
+        for name, part in parts.items():
+            if "properties" not in part:
+                continue
+            yield from (f".. _{name}:", "", f".. rubric:: {name}", "", part.get("description", ""), "")
+            yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 30 12 40", "")
+            yield from ("   * - key", "     - value", "     - default", "     - meaning")
+            for key, one in part["properties"].items():
+                default = "required" if key in part.get("required", ()) else json.dumps(one.get("default"))
+                shown = "" if default == "null" else default if default == "required" else f"``{default}``"
+                about = " ".join(one.get("description", "").split())
+                yield from (f"   * - ``{key}``", f"     - {spelled(one)}", f"     - {shown}", f"     - {about}")
+            yield ""
+
+
+class Outputs(Written):
+    """Every file of an output folder, and what it is for."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        from plan.export.registry import EXPORTS
+
+        yield from (".. list-table::", "   :header-rows: 1", "   :widths: 35 15 50", "")
+        yield from ("   * - files", "     - `plan export`", "     - what they are for")
+        rows = [("plan.json", "", "every figure, for programs"), ("SHA256SUMS", "", "the digest of every other file")]
+        rows += [(export.files, name, export.purpose) for name, export in EXPORTS.items()]
+        for files, name, purpose in rows:
+            listed = ", ".join(f"``{file}``" for file in files.split(", "))
+            yield from (f"   * - {listed}", f"     - {name and f'``{name}``'}", f"     - {purpose}")
+        yield ""
+
+
+class Face(Written):
+    """All public names of a package, with their docstrings."""
+
+    required_arguments = 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        face = importlib.import_module(self.arguments[0])
+        yield from (f".. rubric:: {face.__name__}", "")
+        for name in face.__all__:
+            value = getattr(face, name)
+            if inspect.ismodule(value):
+                continue
+            if not callable(value):
+                found = re.search(rf"``{name}``  (.*)", face.__doc__ or "")
+                yield from (f".. py:data:: {face.__name__}.{name}", "", f"   {found[1] if found else ''}", "")
+                continue
+            is_class = inspect.isclass(value)
+            kind = "exception" if is_class and issubclass(value, Exception) else "class" if is_class else "function"
+            yield from (f".. auto{kind}:: {face.__name__}.{name}", "")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Add the directives."""
+    for name, directive in {"commands": Commands, "keys": Keys, "outputs": Outputs, "face": Face}.items():
+        app.add_directive(name, directive)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,69 @@
+"""The manual builds without a warning, and its reference has everything that the code has."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import costmodel
+import routing
+import simulate
+import topo
+from plan.cli import COMMANDS
+from plan.export.registry import EXPORTS
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def manual(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("manual")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", out / "trees"]
+    done = subprocess.run(
+        [*command, repository / "docs", out / "html"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return out / "html"
+
+
+def text_of(page: Path) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8")))
+
+
+def test_every_document_is_in_the_manual(manual: Path, repository: Path) -> None:
+    documents = {path.relative_to(repository / "docs").with_suffix("") for path in repository.glob("docs/**/*.md")}
+    pages = {path.relative_to(manual).with_suffix("") for path in manual.rglob("*.html")}
+    assert documents <= pages
+
+
+def test_every_command_and_every_file_has_its_entry(manual: Path) -> None:
+    commands, outputs = (text_of(manual / "reference" / f"{page}.html") for page in ("commands", "outputs"))
+    assert all(f"Usage: plan {name} " in commands for name in COMMANDS)
+    assert all(export.purpose in outputs for export in EXPORTS.values())
+
+
+@pytest.mark.parametrize(("page", "kind"), [("spec", "cluster"), ("workload", "workload"), ("queue", "queue")])
+def test_every_key_has_its_row(manual: Path, page: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from plan.cli import run
+
+    assert run(["schema", kind]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    keys = {key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", {})}
+    rows = set(
+        re.findall(
+            r"<code[^>]*><span class=\"pre\">(\w+)</span></code>", (manual / "reference" / f"{page}.html").read_text()
+        )
+    )
+    assert keys <= rows
+
+
+def test_every_name_of_a_face_has_its_entry(manual: Path) -> None:
+    page = (manual / "reference" / "python.html").read_text(encoding="utf-8")
+    for face in (topo, routing, simulate, costmodel):
+        names = [name for name in face.__all__ if not hasattr(getattr(face, name), "__path__")]
+        missing = [name for name in names if f'id="{face.__name__}.{name}"' not in page]
+        assert missing in ([], ["palette"], ["opensm"]), face.__name__
