@@ -71,7 +71,7 @@ def spelled(schema: dict[str, Any]) -> str:
     if kind == "array":
         return f"list of {spelled(schema['items'])}" if "items" in schema else "list"
     if kind == "object":
-        inner = schema.get("additionalProperties")
+        inner = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
         return f"mapping of names to {spelled(inner)}" if isinstance(inner, dict) else "mapping"
     if kind == "null":
         return ""
