@@ -1,7 +1,8 @@
 """``p2p.xlsx`` and ``hca_mapping.csv``: the point-to-point sheet of NVIDIA's UFM Cable Validation Tool.
 
 Fields as its manual (1.4.0, 1.5.0, "P2P File") lists them, with the header of its InfiniBand sample. A host's port is
-the number of its adapter, 1 for ``mlx5_0``, which the mapping file says in words; a switch's is what is printed there.
+the number of its adapter, 1 for ``mlx5_0``, which the mapping file says in words; one for out-of-band management is
+called by its name. A switch's is what is printed there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xlsxwriter import Workbook
 
 from plan.export.systems import adapter_parts, system_name
 from plan.render.tables import add_sheet
-from topo import Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, format_csv, panels
+from topo import SPEEDS, Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, format_csv, panels
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
@@ -45,7 +46,7 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
             adapter_parts(fabric, node)[1]
             for fabric in fabrics
             for node in range(fabric.n_switches, fabric.n_nodes)
-            if fabric.kind[node] == Kind.HCA
+            if fabric.kind[node] == Kind.HCA and not _out_of_band(fabric, int(fabric.port_offset[node]))
         },
         key=_number,
     )
@@ -81,7 +82,13 @@ def _end(
         rack, unit = layout.rack_name(int(layout.rack[device])), int(layout.unit[device])
     if fabric.kind[node] == Kind.SWITCH:
         return "switch", rack, unit, system_name(fabric, node), int(shown) if shown.isdecimal() else shown
-    return "host", rack, unit, system_name(fabric, node), _number(adapter_parts(fabric, node)[1])
+    adapter = adapter_parts(fabric, node)[1]
+    return "host", rack, unit, system_name(fabric, node), adapter if _out_of_band(fabric, port) else _number(adapter)
+
+
+def _out_of_band(fabric: Fabric, port: int) -> bool:
+    """Whether a port is one of gigabit Ethernet, which is no adapter of the mapping file."""
+    return bool(SPEEDS[int(fabric.speed[port])] == "GE")
 
 
 def _by_number(cell: str | int | None) -> list[tuple[int, str]]:

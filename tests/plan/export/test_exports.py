@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+import topo
 from helpers.clusters import CATALOG, nodes, zoned
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files
@@ -74,6 +75,17 @@ def test_p2p_sheet_holds_each_cable_once_with_what_the_tool_expects():
     assert len(rows) == len(set(rows)) == len(SMALL.links)
     assert (None, None, "storage0", 2, None, None, "z1-leaf0", 5) in rows
     assert format_hca_mapping([SMALL]) == "port,hca-name\n1,mlx5_0\n2,mlx5_1\n"
+
+
+def test_p2p_sheet_calls_ports_for_out_of_band_management_by_name():
+    oob = {"network": {"shape": "fat-tree", "switch": "SN2201"}, "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}
+    nodes = {"gpu": {"model": "pcie-a100", "count": 2}}
+    network = {"shape": "fat-tree", "switch": "QM8700"}
+    fabrics = topo.parse({"name": "x", "nodes": nodes, "network": network, "networks": {"oob": oob}}).fabrics
+    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx(fabrics, CATALOG)))
+
+    assert [row[3] for row in book["hosts to switches"].iter_rows(min_row=2, values_only=True)] == ["bmc_1", 1] * 2
+    assert format_hca_mapping(fabrics) == "port,hca-name\n1,mlx5_0\n"
 
 
 def expand(hostlist):
