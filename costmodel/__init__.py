@@ -36,6 +36,8 @@ The cheapest design
     ``Tradeoffs``  what `trade_off` returns
     ``bisection``  share of its rate at which one half of a job can send to the other, whatever the routing
     ``Bisection``  what `bisection` returns: the share, and whether it is exact or a bound
+    ``Design``  a design of a search: its spec, and what it is worth
+    ``job_windows``  first node of each job of a size or a mix, and the one after its last
     ``storage_gbps``  rate at which all compute nodes can read from storage, whatever the routing
 """
 

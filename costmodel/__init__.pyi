@@ -15,5 +15,6 @@ from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, qu
 from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
-from .search import Search as Search, optimise as optimise
+from .search import Design as Design, Search as Search, optimise as optimise
+from .task import job_windows as job_windows
 from .tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off

@@ -44,6 +44,8 @@ FEW, MANY = 1, 16
 """Descents to a worst cut: of any design, and of one that may be the winner."""
 SHOWN = 8
 """Designs that miss a need and are shown to a person."""
+DEARER = 1.25
+"""Price of the last finalist, at most, by that of the winner."""
 MOST_UNDECIDED = 4
 """Designs of which nobody can tell whether they meet the needs, before the search asks for what is unknown."""
 
@@ -126,6 +128,8 @@ class Search(Shown):
     """Why designs did not compile, although their parts add up."""
     unpriced: tuple[str, ...]
     """Parts without a price; designs are compared in what is known."""
+    others: tuple[Design, ...] = ()
+    """The cheapest designs of other shapes that meet all needs, in the order of price; dearer than the winner."""
     ended: str = ""
     """Why the search ended before the winner was proven; nothing where it was."""
 
@@ -184,11 +188,12 @@ class Search(Shown):
             "unpriced": list(self.unpriced),
             "tried": [design.to_dict() for design in self.tried],
             "refused": list(self.refused),
+            "others": [design.to_dict() for design in self.others],
         }
 
     @property
     def table(self) -> Table:
-        """The winner, and the dearest of the designs that are cheaper and miss a need."""
+        """The winner, other finalists, and the dearest of the designs that are cheaper and miss a need."""
         names = ("design", "price", "switches", "power", "job bisection", "bisection", "why not")
         rows = (
             (
@@ -200,7 +205,7 @@ class Search(Shown):
                 str(d.bisection),
                 "; ".join(d.reasons),
             )
-            for d in (*([self.winner] if self.winner else []), *self.tried[: -SHOWN - 1 : -1])
+            for d in (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1])
         )
         units = {"price": self.needs.currency, "power": "W"}
         return Table(
@@ -216,6 +221,7 @@ def optimise(
     gap: float = 0.0,
     limit_s: float = inf,
     routed: Routed | None = None,
+    finalists: int = 1,
 ) -> Search:
     """Find the cheapest network that meets needs, and prove it.
 
@@ -234,6 +240,9 @@ def optimise(
         Seconds after which the best design so far is returned, with the bound so far.
     routed : callable, optional
         Called with the cluster of each design that meets all other needs; the checks that it returns decide too.
+    finalists : int
+        Designs to find, each of another shape or other levels, of which the first is the winner; others are sought up
+        to `DEARER` times its price.
 
     Returns
     -------
@@ -267,13 +276,17 @@ def optimise(
     if task.unpriced:
         best = None  # not cheap, but unknown
     looked_at, ended, bound, winner = 0, "", inf, None
+    held: list[Design] = []
+    found: Search | None = None
     heap = [] if _cannot_be_met(task) else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)
     most = None if needs.owning else needs.network_price  # with energy the bound is of more than that
     while heap:
         node = heap[0]
         bound = node.price
-        if best is not None and bound >= best.price * (1 - gap) - ROUNDING:
+        if held and (bound > DEARER * held[0].price or monotonic() > ends or process_time() > cpu_ends):
+            break
+        if not held and best is not None and bound >= best.price * (1 - gap) - ROUNDING:
             winner, ended = best, "" if bound >= best.price - ROUNDING else f"the gap of {gap:.0%} is reached"
             break
         if monotonic() > ends:
@@ -287,9 +300,12 @@ def optimise(
             break
         heapq.heappop(heap)
         if node.shape is not None:
+            shape = node.shape()
+            if any(_alike(shape, each.spec.network) for each in held):
+                continue
             step(f"{node.name} ({bound:,.0f} {needs.currency})")
             try:
-                design = judge(node.name, node.shape(), task)
+                design = judge(node.name, shape, task)
             except DesignError as error:
                 refused.append(f"{node.name}: {error}")
             else:
@@ -297,10 +313,15 @@ def optimise(
                     cluster = Cluster(task.spec.model_copy(update={"network": design.spec.network}), task.catalog)
                     design = replace(design, checks=(*design.checks, *routed(cluster)))
                 if design.verdict is Verdict.HOLDS:
-                    winner = design
-                    break
+                    held.append(design)
+                    if found is None:
+                        unpriced = tuple(sorted(task.unpriced))
+                        found = Search(needs, design, bound, looked_at, tuple(tried), tuple(refused), unpriced)
+                    if len(held) >= finalists:
+                        break
+                    continue
                 tried.append(design)
-                if sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
+                if not held and sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
                     ended = "what is unknown decides"
                     break
         else:
@@ -311,7 +332,15 @@ def optimise(
     else:
         bound = inf if best is None else best.price
         winner = best
-    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), tuple(sorted(task.unpriced)), ended)
+    if found is not None:
+        return replace(found, others=tuple(held[1:]))
+    unpriced = tuple(sorted(task.unpriced))
+    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, (), ended)
+
+
+def _alike(one: ShapeModel, other: ShapeModel) -> bool:
+    """Whether two designs are of the same shape and levels."""
+    return type(one) is type(other) and getattr(one, "levels", 0) == getattr(other, "levels", 0)
 
 
 def _cannot_be_met(task: Task) -> bool:

@@ -9,6 +9,9 @@ from typing import Any
 from costmodel.needs import Needs
 from costmodel.parts import columns
 from costmodel.search import Search
+from topo import palette
+from topo.drawing import Drawing
+from topo.drawing.figures import as_drawing, figure
 from topo.table import Shown, Table
 
 SHARES = (0.98, 0.95, 0.9, 0.75, 0.5)
@@ -56,6 +59,31 @@ class Tradeoffs(Shown):
             title, tuple(columns(names, rows, {"price": unit, "saved": unit}, {"price": ",.0f", "saved": ",.0f"}))
         )
 
+    @property
+    def drawing(self) -> Drawing:
+        """Price over the bandwidth that a job gets at least, with the design of each step."""
+        found = [(share, search.winner) for share, search in sorted(self.curve, key=lambda point: point[0])]
+        points = [(share, design.price, design.name) for share, design in found if design is not None]
+        chart = figure(9, 5)
+        axes = chart.subplots()
+        x, y = [0.0, *(100 * share for share, _, _ in points)], [price for _, price, _ in points]
+        axes.step(x, [*y[:1], *y], where="pre", color=palette.SERIES[0])
+        designs: dict[tuple[float, str], list[float]] = {}
+        for share, price, name in reversed(points):
+            designs.setdefault((price, name), []).append(100 * share)
+        for number, ((price, name), shares) in enumerate(designs.items()):
+            colour = palette.SERIES[1 + number % (len(palette.SERIES) - 1)]
+            axes.plot(shares, [price] * len(shares), "o", color=colour, label=f"{price:,.0f}: {name}")
+        if designs:
+            axes.legend(loc="lower left", fontsize=8)
+        needs = self.whole.needs
+        axes.set_xlabel(f"at least so many % of its rate for {needs.job}")
+        axes.set_ylabel(f"price, {needs.currency}")
+        axes.set_xlim(0, 105)
+        axes.set_ylim(0, 1.1 * max(y, default=1.0))
+        axes.set_title(f"{needs.name}: price over bandwidth", loc="left", color=palette.INK)
+        return as_drawing(chart)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values."""
         return {
@@ -100,11 +128,6 @@ def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
         yield (
             "storage beside jobs",
             needs.model_copy(update={"job": needs.job.model_copy(update={"with_storage": False})}),
-        )
-    if not needs.job.alone and 2 * min(needs.job.sizes) <= sum(group.count for group in needs.nodes.values()):
-        yield (
-            "other jobs at the same time",
-            needs.model_copy(update={"job": needs.job.model_copy(update={"alone": True})}),
         )
     nothing = {"bisection": 0.0, "storage": 0.0, "growth": 0.0, "survives_a_switch": False, "tables": None}
     for name, value in nothing.items():

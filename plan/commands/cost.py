@@ -128,9 +128,27 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     default=float("inf"),
     help="Seconds after which the best so far is taken.",
 )
-@click.option("--trade-offs", is_flag=True, help="Search again without each requirement, and for less bandwidth.")
+@click.option(
+    "--trade-offs",
+    is_flag=True,
+    help="Search again without each requirement, and for less bandwidth; drawn with -o.",
+)
+@click.option(
+    "--finalists",
+    type=click.IntRange(0, 8),
+    default=0,
+    help="Designs of different shapes to route, and to play the jobs on.",
+)
 @as_json
-def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, as_json: bool) -> None:
+def optimise(
+    needs: Path,
+    output: Path | None,
+    gap: float,
+    limit_s: float,
+    trade_offs: bool,
+    finalists: int,
+    as_json: bool,
+) -> None:
     """Find the cheapest network for NEEDS, and prove it cheapest.
 
     Searches all trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in the order of their price.
@@ -138,28 +156,40 @@ def optimise(needs: Path, output: Path | None, gap: float, limit_s: float, trade
     import costmodel
     from plan.export.spec import format_spec
     from plan.files import write_file
+    from plan.finalists import finalists_dict, finalists_table, judge_finalists
     from plan.render.tables import show_table
 
-    if output is not None and output.exists():
-        raise SpecError([Finding(str(output), "a file that exists", "a new name", "Choose one with -o.")])
+    chart = output.with_suffix(".svg") if output is not None and trade_offs else None
+    for file in (output, chart):
+        if file is not None and file.exists():
+            raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
 
-        def search(asked: Needs) -> Search:
+        def search(asked: Needs, finalists: int = 1) -> Search:
             routed = partial(hold_tables, asked.tables) if asked.tables is not None else None
-            return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed)
+            return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed, finalists=finalists)
 
-        found = search(costmodel.read_needs(needs))
+        asked = costmodel.read_needs(needs)
+        found = search(asked, max(finalists, 1))
+        best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
+        step("routing the finalists")
+        played = judge_finalists(best, asked)
         beside = costmodel.trade_off(found, search) if trade_offs else None
     winner = found.winner
     if as_json:
-        print_json(found.to_dict() | ({"trade_offs": beside.to_dict()} if beside else {}))
+        more = {"trade_offs": beside.to_dict()} if beside else {}
+        print_json(found.to_dict() | more | ({"finalists": finalists_dict(played)} if played else {}))
     else:
         show(found)
-        for table in (beside.table, beside.curve_table) if beside else ():
+        tables = [finalists_table(played)] if played else []
+        for table in (*tables, *((beside.table, beside.curve_table) if beside else ())):
             show_table(table)
     if winner is not None and output is not None:
         write_file(output, format_spec(winner.spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
+    if chart is not None and beside is not None:
+        write_file(chart, beside.drawing.svg, new=True)
+        click.echo(f"price over bandwidth is drawn in {chart}", err=as_json)
     if found.verdict is not Verdict.HOLDS or found.unpriced:
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
 

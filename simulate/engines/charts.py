@@ -5,9 +5,7 @@ The same simulation gives the same bytes: no date, fixed ids, letters as outline
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +13,10 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from topo import palette
 from topo.drawing import Drawing
+from topo.drawing.figures import as_drawing
+from topo.drawing.figures import figure as new_figure
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_CLASSES = 10
 """Classes of links, lane by lane, in the timeline: those that carried most."""
@@ -53,7 +50,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
         raise HeddleError(
             "the outcome has no timeline to draw; play with n_bins, such as simulate.play(..., n_bins=100)"
         )
-    figure = _figure(10, 7 if jobs else 5)
+    figure = new_figure(10, 7 if jobs else 5)
     shown = jobs[:MOST_JOBS]
     heights = [max(2, min(len(shown), 12)), 8, 8] if jobs else [8, 8]
     *above, mean, most = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
@@ -86,7 +83,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
         panel.set_title(title, loc="left")
         panel.set_ylim(0, 1.05)
     most.set_xlabel(f"time ({unit})")
-    return _drawing(figure)
+    return as_drawing(figure)
 
 
 def draw_ports(outcome: Outcome) -> Drawing:
@@ -104,7 +101,7 @@ def draw_ports(outcome: Outcome) -> Drawing:
     """
     fabric = outcome.network.fabric
     roles = [Role(role) for role in np.unique(fabric.role[: fabric.n_switches]).tolist()]
-    figure = _figure(4.5 * max(len(roles), 1) + 1, 6)
+    figure = new_figure(4.5 * max(len(roles), 1) + 1, 6)
     panels = figure.subplots(1, max(len(roles), 1), squeeze=False)[0]
     image = None
     for panel, role in zip(panels, roles, strict=False):
@@ -120,7 +117,7 @@ def draw_ports(outcome: Outcome) -> Drawing:
         panel.set_yticks(ticks, [fabric.label(int(switches[at])) for at in ticks], fontsize="small")
     if image is not None:
         figure.colorbar(image, ax=list(panels), label="sent, as a part of what could be; grey: no cable")
-    return _drawing(figure)
+    return as_drawing(figure)
 
 
 def _sent(fabric: Fabric, utilisation: NDArray[np.float64], switches: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -151,18 +148,3 @@ def _classes(outcome: Outcome) -> list[tuple[str, int, NDArray[np.intp]]]:
 
 def _time_unit(longest_s: float) -> tuple[str, float]:
     return next(((unit, scale) for unit, scale in (("s", 1), ("ms", 1e3)) if longest_s * scale >= 1), ("µs", 1e6))
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _drawing(figure: Figure) -> Drawing:
-    import matplotlib
-
-    out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return Drawing(out.getvalue().decode())

@@ -68,6 +68,26 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
     assert "found a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_finalists_are_routed_and_what_bandwidth_costs_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    text = NEEDS.replace("60", "100").replace("{nodes: 100}", "{nodes: 100, bisection: 0.5}")
+    needs.write_text(text, encoding="utf-8")
+    asked = ["optimise", str(needs), "-o", str(winner), "--finalists", "2", "--trade-offs", "--json"]
+    assert run(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = [found["winner"]["name"], *(other["name"] for other in found["others"])]
+    assert [each["name"] for each in found["finalists"]] == names
+    assert all(each["proven"] and 0 < each["jobs"] <= 1 for each in found["finalists"])
+    assert found["others"][0]["price"] >= found["winner"]["price"]
+    assert (tmp_path / "winner.svg").read_text(encoding="utf-8").count("<svg") == 1
+    winner.unlink()
+    assert run(asked) == 2  # the drawing is not written over
+    assert not winner.exists()
+
+
 def test_optimise_without_a_way_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs = tmp_path / "needs.yaml"
     needs.write_text(NEEDS + "budget: {switches: 2}\n", encoding="utf-8")
