@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "operate": "plan.commands.operate",
     "ranks": "plan.commands.ranks",
     "explain": "plan.commands.explain",
+    "sweep": "plan.commands.sweep",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",

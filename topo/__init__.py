@@ -59,6 +59,9 @@ Names and files
     ``switch_device``  device ID of a switch
     ``adapter_device``  device ID of an adapter
     ``did_you_mean``  a hint with the nearest of some names
+    ``read_yaml``  a YAML file as plain values with their places
+    ``validate``  what such a file says, as an instance of a model
+    ``SpecModel``  base of models of YAML files
     ``read_text``  the text of a file, within its budget
     ``format_csv``  a table as CSV that spreadsheets do not compute
     ``plain_text``  what stood in a cell of it

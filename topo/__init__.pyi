@@ -29,6 +29,7 @@ from .formats.fabric_json import format_fabric as format_fabric, write_fabric as
 from .formats.guid_list import read_guid_list as read_guid_list
 from .formats.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
 from .formats.text import read_text as read_text
+from .formats.yaml import read_yaml as read_yaml
 from .hardware.catalog import Catalog as Catalog, config_root as config_root, load_catalog as load_catalog
 from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
 from .hardware.speeds import SPEEDS as SPEEDS
@@ -40,7 +41,8 @@ from .roles import apply_guids as apply_guids, apply_rules as apply_rules, read_
 from .room.cables import Cabling as Cabling, backplane as backplane
 from .room.panels import Panel as Panel, panels as panels
 from .room.racks import Layout as Layout
-from .schema.base import TrafficClass as TrafficClass
+from .schema.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .schema.cluster import ClusterSpec as ClusterSpec
+from .schema.validation import validate as validate
 from .sums import Check as Check, Range as Range, Sum as Sum, Verdict as Verdict
 from .table import Column as Column, Table as Table, format_seconds as format_seconds

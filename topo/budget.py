@@ -105,6 +105,7 @@ CHAKRA_DEPENDENCIES = Budget(
 STORAGE_ACTS = Budget(
     "storage-acts", 10 * MB, "reads and writes", "the storage jobs of a workload", "each is remembered; hours of work"
 )
+SWEEP_POINTS = Budget("sweep-points", MB, "points", "a sweep", "each is a file; a study has 1,000")
 QUEUE_JOBS = Budget("queue-jobs", 10_000, "jobs, copies counted", "a queue", "a day of Fire-Flyer 2 has 30")
 QUEUE_ROUNDS = Budget(
     "queue-rounds", 10 * MB, "rounds of computation", "a queue, as long as it is played", "a day has 100,000"

@@ -86,8 +86,8 @@ def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured")
     [192.8, 191.2]
     """
     rows = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    cells = [[plain_text(cell.strip()) for cell in row] for row in csv.reader(line for _, line in rows)]
-    if len(cells) != len(rows) or not cells:
+    cells = [_cells(line, path, number) for number, line in rows]
+    if not cells:
         raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
     names = EndNames.of(routed)
     known: dict[str, int] = {}
@@ -140,3 +140,10 @@ def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured")
     if not src:
         raise FormatError("found no measured pair; expected one at least", path)
     return Measured(np.array(src, np.int32), np.array(dst, np.int32), np.array(gbps), np.array(played, np.int32))
+
+
+def _cells(line: str, path: str, number: int) -> list[str]:
+    try:
+        return [plain_text(cell.strip()) for cell in next(csv.reader([line], strict=True))]
+    except (csv.Error, StopIteration):
+        raise FormatError("found a line that is not CSV; expected values with commas between", path, number) from None

@@ -29,6 +29,7 @@ GOOD = {
     "ranks": "SPEC --nodes gpu[0-3] --for ring --ranks-per-node 1 -o new",
     "route": "SPEC -o new",
     "simulate": "SPEC --flows FLOWS",
+    "sweep": "SWEEP -o new",
     "verify": "DUMP LFTS",
 }
 """A line of each command that would do; what is tried takes the place of a word, or is added."""
@@ -82,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert run(["build", str(spec), "-o", str(folder / "plan")]) == 0
     (folder / "flows.csv").write_text("start_s,src,dst,bytes\n0,gpu0 mlx5_0,gpu1 mlx5_0,10\n")
+    (folder / "sweep.yaml").write_text("base: spec.yaml\nstages: [design]\nparameters: {nodes.gpu.count: [4]}\n")
     (folder / "pairs.csv").write_text("source,destination,Gb/s\ngpu0,gpu1,180\n")
     (folder / "queue.yaml").write_text(
         "jobs: [{name: a, nodes: 2, steps: 2, forward: 1 s, backward: 1 s, gradients: 1 GB}]\n"
@@ -121,6 +123,7 @@ def test_what_is_no_such_file_is_refused_by_name(
         "CN": "plan/opensm/cn_guids",
         "FLOWS": "flows.csv",
         "PAIRS": "pairs.csv",
+        "SWEEP": "sweep.yaml",
         "NEEDS": str(NEEDS),
     }
     before = contents(folder)

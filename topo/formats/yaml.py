@@ -99,6 +99,12 @@ def read_yaml(path: Path) -> Document:
     """Read a YAML file; see `parse_yaml` for what it may hold and `read_text` for what may be read.
 
     Messages name a file that ships as the preset that it is: nobody looks into an installed package.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.read_yaml(topo.config_root() / "lab-20.yaml").value["name"]
+    'lab-20'
     """
     shipped = path.is_relative_to(topo.config_root())
     return parse_yaml(read_text(path, YAML_BYTES), f"{PRESET}{path.stem}" if shipped else str(path))

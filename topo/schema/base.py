@@ -28,7 +28,16 @@ from topo.fabric import HOST_ROLES, Role
 
 
 class SpecModel(BaseModel):
-    """A mapping in a spec: unknown keys are refused, values keep their YAML type, nothing changes after reading."""
+    """A mapping in a spec: unknown keys are refused, values keep their YAML type, nothing changes after reading.
+
+    Examples
+    --------
+    >>> import topo
+    >>> class Study(topo.SpecModel):
+    ...     base: str
+    >>> Study(base="lab-20.yaml").base
+    'lab-20.yaml'
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True

@@ -56,6 +56,12 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
     ------
     SpecError
         With a finding for every error, in the order of the file.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.validate(topo.ClusterSpec, topo.read_yaml(topo.config_root() / "lab-20.yaml")).name
+    'lab-20'
     """
     try:
         return model.model_validate(document.value, context=dict(context or {}))

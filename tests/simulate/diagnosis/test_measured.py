@@ -25,6 +25,7 @@ def test_a_list_and_a_matrix_say_the_same() -> None:
     ("text", "message"),
     [
         ("", "no lines of CSV"),
+        ('source,destination,Gb/s\n"gpu00,gpu01,5', "measured:2: found a line that is not CSV"),
         ("gpu00,gpu01,5", "measured:1: found the header"),
         ("source,destination,gb/s", "UNIT is Gb/s, GB/s"),
         ("source,destination,Gb/s", "no measured pair"),

@@ -1,0 +1,155 @@
+"""Runs a sweep: the files are its state, and whatever computes the points can be lost.
+
+A point is a file that is written aside and renamed, by one process alone. Joblib computes points on this machine, or
+on a Dask cluster, which has to see no file of the sweep but its base. What a crash leaves is never a half point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plan.sweep.point import Task, compute
+from topo import HeddleError, ToolError
+
+POINTS = "points"
+PATIENCE = 5
+"""Times that a cluster may be lost without a point between."""
+PAUSE_S = 2.0
+CONNECT_S = 10
+"""Seconds until a scheduler that does not answer counts as lost."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run went."""
+
+    computed: int
+    """Points that this run computed."""
+    found: int
+    """Points that were there."""
+    own_s: float
+    """What the points took themselves, all together."""
+    wall_s: float
+    whole: bool
+    """Whether no point is missing."""
+
+
+def point_file(folder: Path, name: str) -> Path:
+    """Return where a point is kept."""
+    return folder / POINTS / name[:2] / f"{name}.json"
+
+
+def read_point(folder: Path, name: str) -> dict[str, Any] | None:
+    """Return a point; None where there is none, or no whole one, as after a loss of power."""
+    try:
+        document = json.loads(point_file(folder, name).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and "point" in document else None
+
+
+def write_point(folder: Path, name: str, content: bytes) -> None:
+    """Keep a point: aside first, then renamed."""
+    path = point_file(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(f".{os.getpid()}")
+    aside.write_bytes(content)
+    aside.replace(path)
+
+
+def run_sweep(
+    folder: Path,
+    tasks: Sequence[Task],
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    again: bool = False,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Ran:
+    """Compute every point that has no file yet.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the sweep.
+    tasks : sequence of Task
+    jobs : int
+        Processes on this machine; 1 computes in this one.
+    scheduler : str, optional
+        Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
+    again : bool
+        Whether points that have failed are tried again.
+    tell, stop : callable
+        Told how many points there are; asked whether to leave off.
+
+    Raises
+    ------
+    ToolError
+        When the scheduler or the processes are lost again and again.
+    """
+    begin, own_s, computed = time.perf_counter(), 0.0, 0
+    by_name = {task.name: task for task in tasks}
+    there = {name: point for name in by_name if (point := read_point(folder, name)) is not None}
+    left = {name: by_name[name] for name in by_name if name not in there or (again and "error" in there[name])}
+    found, lost = len(by_name) - len(left), 0
+    tell(found, len(by_name))
+    while left and not stop():
+        before = len(left)
+        try:
+            results = _computed(list(left.values()), jobs if scheduler is None else -1)
+            with _executor(scheduler), closing(results):
+                for name, seconds, content in results:
+                    write_point(folder, name, content)
+                    del left[name]
+                    own_s, computed = own_s + seconds, computed + 1
+                    tell(len(by_name) - len(left), len(by_name))
+                    if stop():
+                        break
+        except HeddleError:
+            raise
+        except (
+            Exception
+        ) as error:  # whatever a lost cluster or killed process is reported as: the files say what is left
+            lost = 0 if len(left) < before else lost + 1
+            if lost >= PATIENCE:
+                where = scheduler or "the processes of this machine"
+                raise ToolError(f"{where}: lost {lost} times without a point between ({error}); {len(left):,} points "
+                                "are left, and the same command goes on with them") from error  # fmt: skip
+            time.sleep(PAUSE_S)
+    return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
+
+
+def _executor(scheduler: str | None) -> AbstractContextManager[Any]:
+    if scheduler is None:
+        return nullcontext()
+    try:
+        from distributed import Client
+    except ImportError:
+        raise HeddleError("--scheduler: found no Dask; install the extra `cluster`") from None
+    from joblib import parallel_config
+
+    class OnCluster(AbstractContextManager[None]):
+        def __enter__(self) -> None:
+            self.client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
+            self.config = parallel_config(backend="dask")
+            self.config.__enter__()
+
+        def __exit__(self, *error: object) -> None:
+            self.config.__exit__(*error)
+            self.client.close(timeout=2)  # type: ignore[no-untyped-call]
+
+    return OnCluster()
+
+
+def _computed(tasks: list[Task], jobs: int) -> Generator[tuple[str, float, bytes], None, None]:
+    from joblib import Parallel, delayed
+
+    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(compute)(task) for task in tasks)

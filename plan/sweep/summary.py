@@ -1,0 +1,169 @@
+"""What a sweep says: a table of all points, those that no other beats, and which parameter matters to which figure."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo import Column, HeddleError, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Document = Mapping[str, Any]
+
+
+def table_of_points(documents: Sequence[Document]) -> Table:
+    """Return one row for each point: its parameters, its figures, and its error where it failed."""
+    parameters = list(dict.fromkeys(name for document in documents for name in document["point"]))
+    figures = sorted({name for document in documents for name in document.get("figures", {})})
+    columns = [Column(name, [_cell(document["point"].get(name)) for document in documents]) for name in parameters]
+    columns += [Column(name, [document.get("figures", {}).get(name) for document in documents]) for name in figures]
+    columns.append(Column("error", [document.get("error") for document in documents]))
+    return Table("points", tuple(columns))
+
+
+def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
+    """Return the points that no other beats: in no figure worse than it, and in one better. Unknown figures rank last.
+
+    Raises
+    ------
+    HeddleError
+        When no point has one of the figures.
+    """
+    if not better:
+        return []
+    worth = np.full((len(documents), len(better)), np.nan)
+    for row, document in enumerate(documents):
+        for column, (name, way) in enumerate(better.items()):
+            value = document.get("figures", {}).get(name)
+            if isinstance(value, (int, float)):
+                worth[row, column] = -value if way == "high" else value
+    if silent := [name for name, known in zip(better, np.isfinite(worth).any(axis=0), strict=True) if not known]:
+        raise HeddleError(
+            f"better: found {silent[0]!r}; expected a figure that a point has, such as {_some(documents)}"
+        )
+    rows = np.flatnonzero(np.isfinite(worth).all(axis=1))
+    order = rows[np.lexsort(worth[rows].T[::-1])]
+    kept: list[int] = []
+    for row in order.tolist():
+        best = worth[kept]
+        if not ((best <= worth[row]).all(axis=1) & (best < worth[row]).any(axis=1)).any():
+            kept.append(row)
+    return kept
+
+
+def sensitivities(documents: Sequence[Document]) -> Table:
+    """Return for each figure the share of its variance that each parameter explains alone.
+
+    The correlation ratio: the variance of the means over points with equal values of a parameter by that of all. Values
+    that are numbers, of which there are many, are taken in ten parts. On a full grid that is the first-order index of
+    Sobol; a sample of n points with k values of a parameter has some (k - 1) / (n - 1) by chance alone.
+    """
+    good = [document for document in documents if "figures" in document]
+    parameters = list(dict.fromkeys(name for document in good for name in document["point"]))
+    figures = sorted({name for document in good for name in document["figures"]})
+    groups = {name: _groups([document["point"].get(name) for document in good]) for name in parameters}
+    rows: list[tuple[str, list[float | None]]] = []
+    for figure in figures:
+        values = [document["figures"].get(figure) for document in good]
+        known = np.array([isinstance(value, (int, float)) and not isinstance(value, bool) for value in values], bool)
+        value = np.array([float(value) if ok else 0.0 for value, ok in zip(values, known, strict=True)])[known]
+        if len(value) < 2 or not value.var() > 1e-18 * float(value @ value):
+            continue
+        shares: list[float | None] = []
+        for name in parameters:
+            group = groups[name][known]
+            mean = np.bincount(group, value) / np.maximum(np.bincount(group), 1)
+            shares.append(float(mean[group].var() / value.var()))
+        rows.append((figure, shares))
+    columns = [Column(name, [shares[at] for _, shares in rows], digits=".2f") for at, name in enumerate(parameters)]
+    return Table(
+        "share of the variance that a parameter explains", (Column("figure", [row[0] for row in rows]), *columns)
+    )
+
+
+def pictures(documents: Sequence[Document], better: Mapping[str, str]) -> dict[str, bytes]:
+    """Return charts as SVG by the name of their file."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    found: dict[str, bytes] = {}
+    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "none"}):
+        shares = sensitivities(documents)
+        if len(shares) and len(shares.columns) > 1:
+            figure = Figure((2 + len(shares.columns), 1.5 + 0.25 * len(shares)), layout="constrained")
+            axes = figure.add_subplot()
+            values = np.array([column.values for column in shares.columns[1:]], float).T
+            image = axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap="Blues")
+            axes.set_xticks(
+                range(values.shape[1]), [column.name for column in shares.columns[1:]], rotation=30, ha="right"
+            )
+            axes.set_yticks(range(len(values)), list(shares.columns[0].values))
+            figure.colorbar(image, label="share of variance")
+            found["sensitivities.svg"] = _svg(figure)
+        names = list(better)[:2]
+        if len(names) == 2:
+            points = np.array([[_number(document, name) for name in names] for document in documents])
+            best = front(documents, better)
+            figure = Figure((6, 4), layout="constrained")
+            axes = figure.add_subplot()
+            axes.plot(*points.T, ".", color="0.7", label="points")
+            axes.plot(*points[best].T, "o", color="C0", label="no other is better in all")
+            axes.set(xlabel=f"{names[0]} ({better[names[0]]} is better)", ylabel=f"{names[1]} ({better[names[1]]})")
+            axes.legend()
+            found["pareto.svg"] = _svg(figure)
+    return found
+
+
+def parquet(table: Table) -> bytes | None:
+    """Return a table as Parquet; None where the extra that writes it is not installed."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet as pq
+    except ImportError:
+        return None
+    arrays = {}
+    for column in table.columns:
+        values = list(column.values)
+        kinds = {type(value) for value in values if value is not None}
+        arrays[column.name] = pa.array(values if kinds <= {int, float} or len(kinds) < 2 else [
+            None if value is None else str(value) for value in values])  # fmt: skip
+    sink = io.BytesIO()
+    pq.write_table(pa.table(arrays), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _svg(figure: Figure) -> bytes:
+    sink = io.BytesIO()
+    figure.savefig(sink, format="svg", metadata={"Date": None})
+    return sink.getvalue()
+
+
+def _groups(values: Sequence[Any]) -> NDArray[np.int64]:
+    """Number the values of a parameter; many numbers in ten parts of equal size."""
+    words = [json.dumps(value, sort_keys=True) for value in values]
+    distinct, number = np.unique(words, return_inverse=True)
+    if len(distinct) > 10 and all(isinstance(value, (int, float)) for value in values):
+        rank = np.argsort(np.argsort(np.array(values, float), kind="stable"), kind="stable")
+        return (rank * 10 // len(values)).astype(np.int64)
+    return np.asarray(number).ravel().astype(np.int64)
+
+
+def _number(document: Document, name: str) -> float:
+    value = document.get("figures", {}).get(name)
+    return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def _cell(value: Any) -> Any:
+    return value if value is None or isinstance(value, (int, float, str)) else json.dumps(value, sort_keys=True)
+
+
+def _some(documents: Sequence[Document]) -> str:
+    names = sorted({name for document in documents for name in document.get("figures", {})})
+    return ", ".join(names[:8]) or "none: all points failed"

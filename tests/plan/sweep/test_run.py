@@ -1,0 +1,229 @@
+"""Sweeps: every point once, the same bytes wherever it was computed, whatever is lost on the way."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import plan.sweep.run as sweep_run
+from plan.cli import run
+from plan.commands.sweep import tasks_of
+from plan.sweep.run import POINTS, point_file, read_point, run_sweep
+from plan.sweep.spec import read_sweep
+from topo.hardware.catalog import config_root
+
+LAB = (config_root() / "lab-20.yaml").read_text()
+Captured = pytest.CaptureFixture[str]
+
+
+def sweep(folder: Path, parameters: str, stages: str = "[design]", more: str = "") -> Path:
+    (folder / "lab.yaml").write_text(LAB)
+    file = folder / "sweep.yaml"
+    file.write_text(f"base: lab.yaml\nstages: {stages}\nparameters:\n{parameters}{more}")
+    return file
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / POINTS).rglob("*") if path.is_file()}
+
+
+GRID = "  nodes.gpu.count: [4, 8, 12, 400]\n  network.leaves: [2, 3]\n"
+
+
+def test_each_point_is_a_row_and_what_fails_says_why(tmp_path: Path, capsys: Captured) -> None:
+    file, out = sweep(tmp_path, GRID, more="better: {counts.switches: low, counts.gpus: high}\n"), tmp_path / "out"
+    assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["points"], found["computed"], found["missing"]) == (8, 8, 0)
+    rows = [json.loads(text) for text in contents(out).values()]
+    assert found["failed"] == sum("error" in row for row in rows) == 2
+    assert {row["point"]["nodes.gpu.count"] for row in rows if "error" in row} == {400}
+    for row in rows:
+        if "figures" in row:
+            assert row["figures"]["counts.gpus"] == 8 * row["point"]["nodes.gpu.count"]
+            assert row["figures"]["counts.leaf"] == row["point"]["network.leaves"]
+    assert [row["point"] for row in found["front"]] == [{"nodes.gpu.count": 12, "network.leaves": 2}]
+    assert {path.name for path in out.iterdir()} >= {"points.csv", "pareto.csv", "pareto.svg", "sensitivities.svg"}
+    assert len((out / "points.csv").read_text().splitlines()) == 9
+
+
+def test_no_point_is_computed_twice(tmp_path: Path, capsys: Captured) -> None:
+    file, out = sweep(tmp_path, GRID), tmp_path / "out"
+    assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
+    before = contents(out)
+    name = next(iter(before))
+    (out / POINTS / name[:2] / name).unlink()
+    broken = next(path for path in (out / POINTS).rglob("*.json"))
+    broken.write_text("{")
+    capsys.readouterr()
+    assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["computed"] == 2
+    assert contents(out) == before
+    assert run(["sweep", str(file), "-o", str(out), "--json", "--again"]) == 0
+    assert json.loads(capsys.readouterr().out)["computed"] == 2  # the two that fail
+    wider = sweep(tmp_path, GRID.replace("[2, 3]", "[2, 3, 4]"))
+    assert run(["sweep", str(wider), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["computed"] == 4
+
+
+def test_a_sweep_that_is_stopped_goes_on(tmp_path: Path) -> None:
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    count = 0
+
+    def tell(done: int, of: int) -> None:
+        nonlocal count
+        count = done
+
+    ran = run_sweep(tmp_path / "a", tasks, tell=tell, stop=lambda: count >= 3)
+    assert (ran.computed, ran.whole) == (3, False)
+    assert run_sweep(tmp_path / "a", tasks).computed == 5
+    run_sweep(tmp_path / "b", tasks)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_inputs_and_code_name_a_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first,) = tasks_of(*read_sweep(sweep(tmp_path, "  nodes.gpu.count: [4]\n")))
+    (tmp_path / "lab.yaml").write_text(LAB.replace("count: 2}", "count: 1}"))
+    (other,) = tasks_of(*read_sweep(tmp_path / "sweep.yaml"))
+    sweep(tmp_path, "  nodes.gpu.count: [4]\n")
+    monkeypatch.setattr("plan.sweep.point._sources", lambda package: package.encode())
+    (code,) = tasks_of(*read_sweep(tmp_path / "sweep.yaml"))
+    assert len({first.name, other.name, code.name}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("base: lab.yaml\nparameters: {}\n", "sweep.yaml:2"),
+        ("base: lab.yaml\nparameters: {netwok.leaves: [2]}\n", "Did you mean"),
+        ("base: lab.yaml\nparameters: {nodes.gpus.count: [2]}\n", "nodes.gpus.count"),
+        ("base: lab.yaml\nparameters: {network.leaves: {low: 2, high: 5}}\n", "a span without steps"),
+        ("base: lab.yaml\nparameters:\n  network.leaves: {low: 2, high: 5, steps: 10000}\n"
+         "  seed: {low: 0, high: 1, steps: 101}",
+         "more than 1,000,000 points"),
+        ("base: nowhere.yaml\nparameters: {seed: [1]}\n", "nowhere.yaml"),
+        ("base: dump.ibnetdiscover\nparameters: {network.leaves: [1]}\n", "of a dump"),
+        ("base: lab.yaml\nstages: [fly]\nparameters: {seed: [1]}\n", "sweep.yaml:2"),
+    ],
+)  # fmt: skip
+def test_refusals(text: str, message: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "lab.yaml").write_text(LAB)
+    (tmp_path / "sweep.yaml").write_text(text)
+    assert run(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_others_stays(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    assert run(["sweep", str(sweep(tmp_path, GRID)), "-o", str(tmp_path / "out")]) == 2
+    assert "no sweep" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_failures_grow_with_their_number_and_a_seed_repeats(tmp_path: Path) -> None:
+    parameters = "  failed_links: [0, 4, 12]\n  tables: [anew, kept]\n  seed: [0, 1]\n"
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, parameters, "[route]")))
+    run_sweep(tmp_path / "a", tasks)
+    by_point = {}
+    for task in tasks:
+        document = read_point(tmp_path / "a", task.name)
+        assert document is not None
+        by_point[tuple(task.point.values())] = document["figures"]
+    for seed in (0, 1):
+        missing = [by_point[links, "kept", seed]["proof.missing"] for links in (0, 4, 12)]
+        assert missing == sorted(missing)
+        assert missing[0] == 0 < missing[2]
+        loads = [by_point[links, "anew", seed]["quality.max_load"] for links in (0, 4, 12)]
+        assert all(load >= loads[0] for load in loads)
+        assert all(by_point[links, "anew", seed]["proof.missing"] == 0 for links in (0, 4, 12))
+
+
+@pytest.mark.slow
+def test_several_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    run_sweep(tmp_path / "one", tasks)
+    run_sweep(tmp_path / "two", tasks, jobs=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def cluster(port: int, workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A Dask scheduler and workers, each a process; what the list holds in the end is stopped."""
+    address = f"tcp://127.0.0.1:{port}"
+    processes = [start("dask_scheduler", "--port", str(port), "--no-dashboard")]
+    worker = ("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "120")
+    processes += [start(*worker) for _ in range(workers)]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def on_a_cluster_that_is_lost(tmp_path: Path, count: int) -> None:
+    pytest.importorskip("distributed")
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, f"  nodes.gpu.count: [4, 8]\n  seed: {list(range(count // 2))}\n")))
+    run_sweep(tmp_path / "alone", tasks)
+    port = free_port()
+    with cluster(port, 2) as processes:
+        killed: list[int] = []
+
+        def tell(done: int, of: int) -> None:
+            if done >= of // 3 and not killed:
+                os.kill(processes[1].pid, signal.SIGKILL)  # a worker
+                killed.append(processes[1].pid)
+            elif done >= of // 2 and len(killed) == 1:
+                os.kill(processes[0].pid, signal.SIGKILL)  # the scheduler, which comes back with a new worker
+                processes[0].wait()
+                killed.append(processes[0].pid)
+                processes.append(start("dask_scheduler", "--port", str(port), "--no-dashboard"))
+                processes.append(start("dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-nanny",
+                                       "--no-dashboard"))  # fmt: skip
+
+        ran = run_sweep(tmp_path / "cluster", tasks, scheduler=f"tcp://127.0.0.1:{port}", tell=tell)
+    assert len(killed) == 2
+    assert (ran.computed, ran.whole) == (len(tasks), True)
+    assert contents(tmp_path / "cluster") == contents(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_lost_worker_and_a_lost_scheduler_cost_nothing(tmp_path: Path) -> None:
+    on_a_cluster_that_is_lost(tmp_path, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_thousand_points_on_a_cluster_that_is_lost(tmp_path: Path) -> None:
+    on_a_cluster_that_is_lost(tmp_path, 1000)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sweep_run, "PATIENCE", 1)
+    monkeypatch.setattr(sweep_run, "CONNECT_S", 1)
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    with pytest.raises(Exception, match="the same command goes on"):
+        run_sweep(tmp_path / "out", tasks, scheduler=f"tcp://127.0.0.1:{free_port()}")
+    assert not point_file(tmp_path / "out", tasks[0].name).exists()
