@@ -84,6 +84,8 @@ class Needs(SpecModel):
     proven and measured; when left out, it is judged by cuts alone."""
     growth: Annotated[float, Field(ge=0.0, le=10.0, strict=False)] = 0.0
     """Servers of each group that must find ports later, as a share of those of today: 0.1 is 10 %."""
+    stages: Annotated[tuple[Share, ...], Field(max_length=10, strict=False)] = ()
+    """Shares of the servers that stand at first, and later, before all do: what is bought when is told."""
     survives_a_switch: bool = True
     """Whether every server that is not on it must stay connected to all others when any one switch fails."""
     switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]

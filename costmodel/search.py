@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -24,6 +24,7 @@ from costmodel.needs import Needs
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
+from costmodel.stages import Stage, split_in_stages, stages_table
 from costmodel.task import ROUNDING, Task
 from topo.budget import SEARCH_CPU
 from topo.cluster import Cluster
@@ -130,6 +131,8 @@ class Search(Shown):
     """Parts without a price; designs are compared in what is known."""
     others: tuple[Design, ...] = ()
     """The cheapest designs of other shapes that meet all needs, in the order of price; dearer than the winner."""
+    stages: tuple[Stage, ...] = ()
+    """What of the winner is bought when; nothing where the needs have no stages."""
     ended: str = ""
     """Why the search ended before the winner was proven; nothing where it was."""
 
@@ -189,7 +192,13 @@ class Search(Shown):
             "tried": [design.to_dict() for design in self.tried],
             "refused": list(self.refused),
             "others": [design.to_dict() for design in self.others],
+            "stages": [asdict(stage) for stage in self.stages],
         }
+
+    @property
+    def stage_table(self) -> Table:
+        """What of the winner is bought when."""
+        return stages_table(self.stages, self.needs.currency)
 
     @property
     def table(self) -> Table:
@@ -333,9 +342,10 @@ def optimise(
         bound = inf if best is None else best.price
         winner = best
     if found is not None:
-        return replace(found, others=tuple(held[1:]))
+        stages = split_in_stages(_compiled(held[0].spec.network, task), task) if needs.stages else ()
+        return replace(found, others=tuple(held[1:]), stages=stages)
     unpriced = tuple(sorted(task.unpriced))
-    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, (), ended)
+    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
 
 
 def _alike(one: ShapeModel, other: ShapeModel) -> bool:
@@ -368,6 +378,10 @@ def _landmark(task: Task, step: Step) -> Design | None:
     return min(found, key=lambda design: design.price, default=None)
 
 
+def _compiled(shape: ShapeModel, task: Task) -> tuple[Fabric, ...]:
+    return Cluster(task.spec.model_copy(update={"network": shape}), task.catalog).fabrics
+
+
 def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     """Compile, price and measure one design, with the ports that growth will need.
 
@@ -377,7 +391,7 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
         When it cannot be built.
     """
     needs, catalog = task.needs, task.catalog
-    fabrics = Cluster(task.spec.model_copy(update={"network": shape}), catalog).fabrics
+    fabrics = _compiled(shape, task)
     bill = make_bill(fabrics, catalog)
     job = needs.job
     cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)

@@ -244,6 +244,7 @@ def job_windows(nodes: int, job: int | Mapping[int, float]) -> Counts:
 
     Examples
     --------
+    >>> from costmodel import job_windows
     >>> job_windows(7, 3).tolist()
     [[0, 3], [3, 6]]
     >>> job_windows(20, {6: 0.5, 2: 0.25}).tolist()

@@ -215,6 +215,8 @@ def show(found: Search) -> None:
 
     show_table(found.table)
     click.echo(found.certificate)
+    if found.stages:
+        show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():
         if check.what == "tables":
             click.echo(check.text)
