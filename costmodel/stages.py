@@ -82,7 +82,7 @@ def _stage(fabrics: Sequence[Fabric], task: Task, share: float) -> Stage:
 def _standing(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
     """(N,) bool: nodes of a stage."""
     mine = np.array([host in kept for host in fabric.hosts] + [False], bool)
-    stands = mine[fabric.host] & (fabric.kind == Kind.HCA)
+    stands: NDArray[np.bool_] = mine[fabric.host] & (fabric.kind == Kind.HCA)
     ends = fabric.port_node[fabric.links]
     empty = np.ones(fabric.n_nodes, bool)
     for a, b in (ends.T, ends.T[::-1]):
