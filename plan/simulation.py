@@ -90,6 +90,8 @@ def show_simulation(simulation: Simulation) -> None:
     print_text(f"{plural(len(outcome.flows), 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
+    if outcome.congestion is not None:
+        show_table(outcome.congestion.table)
     if outcome.network.devices.names:
         show_table(outcome.inside)
     print_text(

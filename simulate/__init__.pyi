@@ -11,6 +11,7 @@ from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
 from .engines.packets import PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
+from .latency import hop_latencies as hop_latencies
 from .network import Devices as Devices, Network as Network
 from .ranks.nodes import JobNodes as JobNodes
 from .ranks.order import RankOrder as RankOrder, order_ranks as order_ranks

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,7 +33,10 @@ NANOSECONDS = click.FloatRange(0, 3.6e12)
 TIMING = (
     click.option("--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each message."),
     click.option(
-        "--hop-latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each link on its path, besides."
+        "--hop-latency-ns",
+        type=NANOSECONDS,
+        help="Of each link on its path, besides; by default 0 for fluid flows, and for packets what the catalog says "
+        "of switches and the floor plan of cables.",
     ),
     click.option("--host-gbps", type=click.FloatRange(1e-3, 1e6), help="Most that a port of a host can send."),
 )
@@ -44,8 +47,49 @@ class Timing:
     """What a network does to a message besides sharing its links."""
 
     latency_ns: float
-    hop_latency_ns: float
+    hop_latency_ns: float | None
     host_gbps: float | None
+
+
+PACKETS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["fluid", "packets"]),
+        default="fluid",
+        show_default=True,
+        help="What moves the bytes: fair rates, or packets that wait for buffers and credits.",
+    ),
+    click.option(
+        "--inputs",
+        type=click.Choice(["fifo", "voq"]),
+        help="Packets: whether those of an input and lane leave in order (the default), or wait for each output alone.",
+    ),
+    click.option("--buffer-packets", type=click.IntRange(1, 1 << 15), help="Packets: room of a port on each lane [8]."),
+    click.option("--packet-bytes", type=click.IntRange(64, 1 << 24), help="Packets: the MTU or a multiple [4096]."),
+    click.option("--window-packets", type=click.IntRange(0), help="Packets: of a message on their way; 0 for any [0]."),
+)
+
+
+@dataclass(frozen=True)
+class PacketOptions:
+    """Which engine, and what packets meet."""
+
+    engine: str
+    inputs: str | None
+    buffer_packets: int | None
+    packet_bytes: int | None
+    window_packets: int | None
+
+    def check(self) -> None:
+        """Refuse figures of packets where there are none."""
+        given = [f"--{name.replace('_', '-')}" for name in self.figures]
+        if self.engine == "fluid" and given:
+            raise click.UsageError(f"{given[0]} is of packets; expected --engine packets with it")
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Those that are given."""
+        return {name: value for name, value in asdict(self).items() if name != "engine" and value is not None}
 
 
 @click.command()
@@ -54,6 +98,7 @@ class Timing:
 @click.option("--flows", type=FILE, help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
 @bundle("timing", Timing, *TIMING)
+@bundle("packets", PacketOptions, *PACKETS)
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
 @seed_option("Seed of random mappings.")
 @click.option("--trace", type=FILE, help="Write every flow to a .csv or .parquet file.")
@@ -72,6 +117,7 @@ def simulate(
     given: RoutingFiles,
     alone: bool,
     timing: Timing,
+    packets: PacketOptions,
     seed: int,
     trace: Path | None,
     goal: Path | None,
@@ -81,9 +127,12 @@ def simulate(
     """Play workloads or bare flows over a routed fabric.
 
     FABRIC is a spec, which is routed as it says; a folder that `plan build` wrote; or a real fabric as ibnetdiscover
-    prints it, with its --tables. Rates are exact for fluid flows: queues, congestion control and head-of-line blocking
-    are not modelled.
+    prints it, with its --tables. Rates are exact for fluid flows, which have no queues; with --engine packets, queues
+    and head-of-line blocking are played too. Exit status 1 is a deadlock.
     """
+    packets.check()
+    if packets.engine == "fluid":
+        timing = replace(timing, hop_latency_ns=timing.hop_latency_ns or 0.0)
     if (workload is None) == (flows is None):
         raise click.UsageError("expected either --workload or --flows")
     if trace is not None and trace.suffix not in TRACES:
@@ -109,14 +158,27 @@ def simulate(
     with progress(quiet=as_json) as step:
         from plan.inputs import catalog_of, check_catalog, find_preset, read_routed_argument
         from plan.simulation import show_simulation, simulation_document, simulation_files
-        from simulate import Network, bare_flows, format_as_goal, format_flows_csv, play, read_flows_csv, read_workload
+        from simulate import (
+            DeadlockError,
+            Network,
+            PacketModel,
+            bare_flows,
+            format_as_goal,
+            format_flows_csv,
+            hop_latencies,
+            play,
+            read_flows_csv,
+            read_workload,
+        )
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         routed = read_routed_argument(fabric, given, step)
         network = Network.of(
             routed,
             message_latency_s=timing.latency_ns * 1e-9,
-            hop_latency_s=timing.hop_latency_ns * 1e-9,
+            hop_latency_s=hop_latencies(routed.fabric, catalog_of(fabric))
+            if timing.hop_latency_ns is None
+            else timing.hop_latency_ns * 1e-9,
             host_gbps=timing.host_gbps or float("inf"),
         )
         step("placing the workload")
@@ -131,7 +193,15 @@ def simulate(
             for target in written:
                 check_writable(target, [path, *named])
         as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)
-        simulation = play(network, traffic, alone=alone, step=step)
+        engine = "fluid" if packets.engine == "fluid" else PacketModel(**packets.figures)
+        try:
+            simulation = play(network, traffic, engine=engine, alone=alone, step=step)
+        except DeadlockError as error:
+            if output is not None and flows is None:
+                from plan.folder import write_folder
+
+                write_folder(output, {"deadlock.svg": error.deadlock.draw().svg})
+            raise
         document = simulation_document(
             simulation, {"fabric": fabric.name, "traffic": path.name, **asdict(timing), "seed": seed}
         )

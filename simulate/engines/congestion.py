@@ -105,6 +105,8 @@ class Deadlock(Brief):
 class DeadlockError(HeddleError):
     """Packets wait for each other in a circle."""
 
+    exit_code = 1
+
     def __init__(self, deadlock: Deadlock) -> None:
         super().__init__(deadlock._brief())
         self.deadlock = deadlock

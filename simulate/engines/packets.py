@@ -163,7 +163,7 @@ class Packets:
         n_links = len(network.capacity_bytes_s) * len(network.lane_weight)
         self._bins: NDArray[np.float64] = np.zeros((n_links, n_bins))
         self._filled: NDArray[np.float64] = np.zeros((n_links, n_bins))
-        self._sent_before: NDArray[np.int64] = np.zeros(n_links, np.int64)
+        self._sent_before: NDArray[np.float64] = np.zeros(n_links)
         self._start()
         if n_bins:
             self._bin_ticks = max(1, round(FIRST_BIN_S / self.tick_s))
@@ -301,7 +301,7 @@ class Packets:
             return None
         bins = self._bins.copy()
         if self._bin < self._n_bins:
-            bins[:, self._bin] += self._state.links["sent"] - self._sent_before
+            bins[:, self._bin] += self._sent_in_bin()
         return Timeline.of_bins(bins, self._bin_ticks * self.tick_s, len(self.network.lane_weight))
 
     def loads(self) -> NDArray[np.float64]:
@@ -421,9 +421,10 @@ class Packets:
     def _end_bin(self) -> None:
         """Write down a bin of the timeline; when all are full, each two become one."""
         links, at = self._state.links, self._bin
-        self._bins[:, at] = links["sent"] - self._sent_before
+        sent = self._sent_in_bin()
+        self._bins[:, at] = sent
         self._filled[:, at] = np.where(links["credits"] < UNLIMITED // 2, self._out(), 0)
-        self._sent_before = links["sent"].copy()
+        self._sent_before += sent
         self._bin += 1
         if self._bin == self._n_bins:
             half = self._n_bins // 2
@@ -431,6 +432,14 @@ class Packets:
                 bins[:, :half] = (bins[:, ::2] + bins[:, 1::2]) * share
                 bins[:, half:] = 0.0
             self._bin, self._bin_ticks = half, 2 * self._bin_ticks
+
+    def _sent_in_bin(self) -> NDArray[np.float64]:
+        """Return (C * L,) bytes sent since the last bin; what is still to go of a packet that began counts later."""
+        by_lane = (self._state.links["sent"] - self._sent_before).reshape(len(self._sent), -1)
+        most = self.network.capacity_bytes_s * self._bin_ticks * self.tick_s
+        share = np.minimum(1.0, most / np.maximum(by_lane.sum(axis=1), 1e-9))
+        sent: NDArray[np.float64] = (by_lane * share[:, None]).ravel()
+        return sent
 
     def _out(self) -> NDArray[np.int64]:
         """Return (C * L,) how many packets are behind each link, in its buffer or on their way to it."""

@@ -484,3 +484,29 @@ def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Cap
     named = written(tmp_path / "n.yaml", f"jobs: [{job}, server: pcie-a100, ranks: 16}}]")
     found = simulate(capsys, dump, *tables, "-w", named)["jobs"][0]
     assert found["ranks"] == 128
+
+
+def test_packets_say_what_they_met_and_need_to_know_how_long_a_hop_takes(tmp_path: Path, capsys: Captured) -> None:
+    flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu15,{MIB}\n0,gpu01,gpu15,{MIB}\n")
+    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-packets", "16")
+    found = simulate(capsys, *options, "--hop-latency-ns", "150")
+    assert found["makespan_s"] == pytest.approx(2 * MIB / RATE, rel=0.01)
+    assert found["packets"]["model"] == "packets of 4096 bytes, inputs voq, 16 packets of buffer a port and lane"
+    assert "--hop-latency-ns" in refused(capsys, *options)
+    assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "voq")
+
+
+@pytest.mark.slow
+def test_a_deadlock_is_status_1_and_drawn(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "ring"
+    text = (config_root() / "dragonfly.yaml").read_text().replace("engine: shortest", "engine: minhop")
+    spec = written(tmp_path / "dragonfly.yaml", text)
+    rng = np.random.default_rng(0)
+    rows = [f"0,gpu{a:02},gpu{b:02},{MIB // 4}" for _ in range(6) for a, b in enumerate(rng.permutation(72)) if a != b]
+    written(tmp_path / "f.csv", "\n".join(["start_s,src,dst,bytes", *rows]))
+    workload = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: flows, file: f.csv}]")
+    options = (spec, "-w", workload, "--engine", "packets", "--hop-latency-ns", "150", "-o", out)
+    options += ("--buffer-packets", "2")
+    assert run(["simulate", *map(str, options)]) == 1
+    assert "full buffers wait for each other" in capsys.readouterr().err
+    assert "<svg" in (out / "deadlock.svg").read_text()
