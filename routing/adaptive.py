@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from routing.kernels.groups import port_groups, walk_groups
 from routing.multipath import legal_order
 from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
+from topo.errors import RoutingError
 from topo.fabric import frozen
 from topo.table import Column, Shown, Table
 
@@ -68,6 +70,54 @@ class AdaptiveStudy(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by kind as plain values, ready for JSON."""
         return {row.kind: {name: value for name, value in vars(row).items() if name != "kind"} for row in self.rows}
+
+
+@dataclass(frozen=True, eq=False)
+class LegalPorts:
+    """Ports on shortest legal paths to T target switches, on a fabric with S switches."""
+
+    row_of: NDArray[np.int32]
+    """(S,) number of a switch among the targets, -1 for none."""
+    offset: NDArray[np.int64]
+    """(T * S + 1,) from switch s, those to target t are ``port[offset[t * S + s]:offset[t * S + s + 1]]``."""
+    port: NDArray[np.int32]
+
+
+def legal_ports(routed: Routed) -> LegalPorts:
+    """Return the ports that switches may choose from, to switches with hosts: whichever they take, nothing deadlocks.
+
+    Raises
+    ------
+    RoutingError
+        When the tables have credit loops, or need several lanes: they have no order for legal ports.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> from routing.adaptive import legal_ports
+    >>> ports = legal_ports(routing.route(topo.preset("lab-20").fabric))
+    >>> int(ports.row_of[0]), len(ports.port[ports.offset[1] : ports.offset[2]])  # from leaf 1 to leaf 0, over spines
+    (0, 20)
+    """
+    fabric, proof = routed.fabric, prove(routed)
+    if proof.credit_loops or len(proof.depends) > 1:
+        raise RoutingError(
+            f"{fabric.name or 'the fabric'} has tables with "
+            f"{'credit loops' if proof.credit_loops else 'several lanes'}; expected ones that need one lane and have "
+            "no loops, to know which ports are safe for adaptive routing"
+        )
+    escape = prove(routed, "all")
+    order = legal_order(fabric, proof if escape.credit_loops else escape)
+    targets = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int32)
+    n = fabric.n_switches
+    target, channel = np.nonzero(port_groups(order, targets, True))
+    row = target * n + order.sender[channel]
+    by_row = np.argsort(row, kind="stable")
+    port = fabric.port_offset[order.sender] + order.number - 1
+    row_of = np.full(n, -1, np.int32)
+    row_of[targets] = np.arange(len(targets))
+    offset = np.append(0, np.cumsum(np.bincount(row, minlength=len(targets) * n)))
+    return LegalPorts(frozen(row_of), frozen(offset), frozen(port[channel[by_row]].astype(np.int32)))
 
 
 def study_adaptive(routed: Routed) -> AdaptiveStudy:

@@ -18,6 +18,7 @@ Engines
     ``Fluid``  flows at max-min fair rates, in a batch or step by step
     ``Packets``  packets that wait for credits, buffers and lanes
     ``PacketModel``  what packets meet: their size, buffers, windows
+    ``CongestionControl``  marks on packets that make their sources wait
     ``Congestion``  what packets met: where they waited, how long they took
     ``Deadlock``  a circle of full buffers
     ``DeadlockError``  it has come to one

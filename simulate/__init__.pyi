@@ -9,7 +9,7 @@ from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_time
 from .engines.congestion import Congestion as Congestion, Deadlock as Deadlock, DeadlockError as DeadlockError
 from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
-from .engines.packets import PacketModel as PacketModel, Packets as Packets
+from .engines.packets import CongestionControl as CongestionControl, PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .latency import hop_latencies as hop_latencies
 from .network import Devices as Devices, Network as Network

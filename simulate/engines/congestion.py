@@ -28,6 +28,8 @@ class Congestion(Shown):
     buffer_packets: int
     hops: int
     """Packets that crossed a channel, each as often as it did."""
+    sent_bytes: NDArray[np.int64]
+    """(L, R) bytes that crossed each resource."""
     stalled_s: NDArray[np.float64]
     """(L, R) how long packets stood before each resource because the buffer behind it was full."""
     waited_s: NDArray[np.float64]

@@ -146,6 +146,9 @@ class Outcome(Shown):
         if len(self.routes.use):
             weight *= self.routes.use
         total = np.bincount(self.routes.resource, weight, minlength=len(self.network.capacity_bytes_s))
+        if self.congestion is not None:  # packets may have taken other ports than those of the tables
+            n = self.network.fabric.n_ports
+            total[:n] = self.congestion.sent_bytes[:, :n].sum(axis=0)
         return frozen(total)
 
     @cached_property
@@ -217,6 +220,8 @@ class Outcome(Shown):
     def lane_bytes(self) -> NDArray[np.float64]:
         """(L, P) bytes that crossed each channel of the fabric on each virtual lane."""
         routes, n = self.routes, self.network.fabric.n_ports
+        if self.congestion is not None:
+            return frozen(self.congestion.sent_bytes[:, :n].astype(np.float64))
         n_lanes = len(self.network.lane_weight)
         on_route = np.bincount(routes.route, self.flows.size_bytes, minlength=routes.n_routes)
         hops = np.diff(routes.offset)

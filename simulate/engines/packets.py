@@ -9,13 +9,15 @@ has left. Nothing is added by formula: head-of-line blocking, trees of saturatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor, isfinite
+from math import ceil, floor, isfinite
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.adaptive import legal_ports
 from routing.lanes.policy import ASK
+from routing.routed import Routed
 from simulate.engines.base import Finished, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.kernels import packets as kernel
@@ -40,6 +42,9 @@ from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.table import Brief
 
+FLOWLETS = 1 << 16
+"""Flows at switches whose last port is remembered; of two that fall together, the later one is."""
+
 INSTANTS_A_CALL = 50_000
 """Ticks between two reports of progress: tens of milliseconds."""
 
@@ -53,6 +58,24 @@ FIRST_BIN_S = 1e-6
 """Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
 Inputs = Literal["fifo", "voq"]
+
+
+@dataclass(frozen=True)
+class CongestionControl(Brief):
+    """Congestion control of InfiniBand (volume 1, annex A10): marks on packets make their sources wait.
+
+    A switch marks a packet that leaves by a port for which so many inputs still wait (FECN). The mark comes back with
+    an acknowledgement (BECN) and moves the flow on in a table of waiting times (CCT); with time it moves back.
+    """
+
+    mark_at: int = 4
+    """Inputs that wait when a packet is marked."""
+    step: int = 1
+    """Entries of the table for a mark (CCTI_Increase)."""
+    ease_s: float = 10e-6
+    """Seconds until a flow moves back by one (CCTI_Timer)."""
+    table: tuple[float, ...] = tuple(entry / 4 for entry in range(128))
+    """Waiting time before the next packet by entry, in packets."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,16 @@ class PacketModel(Brief):
     """Lane and weight of each entry of the high-priority table; the low-priority table has the lanes of the network."""
     high_limit: int = 255
     """How many 4 KiB of high priority go before one packet of low priority: 0 is one packet, 255 any number."""
+    adaptive: bool = False
+    """Whether switches send packets to the least loaded of the ports that are legal (`routing.adaptive.legal_ports`),
+    those of least load in random order, in place of the port of the tables."""
+    flowlet_s: float = 0.0
+    """With adaptive routing, how long a flow must pause at a switch until it may take another port; 0 for each
+    packet."""
+    control: CongestionControl | None = None
+    """Congestion control; off by default, as on Fire-Flyer 2."""
+    seed: int = 0
+    """Of the choice among ports of equal load."""
 
     def __post_init__(self) -> None:
         found = [
@@ -96,6 +129,7 @@ class PacketModel(Brief):
             ("buffer_packets", self.buffer_packets, "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
             ("credit_s", self.credit_s, "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
             ("window_packets", self.window_packets, "0 or more", self.window_packets >= 0),
+            ("flowlet_s", self.flowlet_s, "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
             ("high_limit", self.high_limit, "0 to 255", 0 <= self.high_limit <= 255),
         ]
         for name, value, expected, good in found:
@@ -111,6 +145,9 @@ class PacketModel(Brief):
             f"{self.buffer_packets} packets of buffer a port and lane",
         ]
         parts += [f"window of {self.window_packets}"] if self.window_packets else []
+        if self.adaptive:
+            parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
+        parts += ["congestion control"] if self.control else []
         return ", ".join(parts)
 
     def _brief(self) -> str:
@@ -151,6 +188,7 @@ class Packets:
         self._route_back: NDArray[np.int64] = np.zeros(0, np.int64)
         self._route_slowest: NDArray[np.int32] = np.zeros(0, np.int32)
         self._route_exit: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._route_home: NDArray[np.int64] = np.zeros(0, np.int64)
         self._queues: dict[tuple[int, int], int] = {}
         """Queues inside servers, by the resources before and behind them."""
         self._n_route_links = self._n_followers = self._n_begun = 0
@@ -205,7 +243,11 @@ class Packets:
         longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, NOW)
-        now["free"] = -1
+        now["free"], now["random"] = -1, model.seed
+        legal = None
+        if model.adaptive:
+            legal = legal_ports(Routed(fabric, network.tables))
+        control = model.control
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -216,12 +258,12 @@ class Packets:
             credit_ticks=round(model.credit_s / self.tick_s),
             window=model.window_packets,
             voq=model.inputs == "voq",
-            adaptive=False,
-            flowlet_ticks=0,
+            adaptive=model.adaptive,
+            flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
             mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
-            mark_at=0,
-            slow_step=0,
-            ease_ticks=1,
+            mark_at=control.mark_at if control else 0,
+            slow_step=control.step if control else 0,
+            ease_ticks=max(1, round(control.ease_s / self.tick_s)) if control else 1,
             limit_bytes=self._limit_bytes,
         )
         self._state = PacketState(
@@ -244,13 +286,13 @@ class Packets:
             route_use=np.zeros(0),
             low=tables[0],
             high=tables[1],
-            row_of=np.zeros(0, np.int32),
-            group_offset=np.zeros(1, np.int64),
-            group_port=np.zeros(0, np.int32),
+            row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
+            group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
+            group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
-            flowlets=np.zeros((1, 3), np.int64),
-            delays=np.zeros(1),
+            flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
+            delays=np.array(control.table if control else [0.0], np.float64),
         )
         self._add_packets(4 * n)
 
@@ -305,8 +347,14 @@ class Packets:
         return Timeline.of_bins(bins, self._bin_ticks * self.tick_s, len(self.network.lane_weight))
 
     def loads(self) -> NDArray[np.float64]:
-        """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it."""
-        return self._sent.copy()
+        """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it.
+
+        With adaptive routing, what all flows sent over each channel until now.
+        """
+        if not self.model.adaptive:
+            return self._sent.copy()
+        n, sent = self.network.fabric.n_ports, self._state.links["sent"].reshape(len(self._sent), -1).sum(axis=1)
+        return np.concatenate([sent[:n], self._sent[n:]])
 
     def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
         """Begin a flow now, or at a later time; return its number.
@@ -394,6 +442,7 @@ class Packets:
             model=self.model.label,
             buffer_packets=self.model.buffer_packets,
             hops=self.n_hops,
+            sent_bytes=links["sent"].reshape(-1, n_lanes).T,
             stalled_s=by_lane["stalled"] * self.tick_s,
             waited_s=by_lane["waited"] * self.tick_s,
             latency_packets=self._state.histogram.copy(),
@@ -506,6 +555,7 @@ class Packets:
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(n, FLOW)
         rows["first"], rows["exit"] = self._route_first[route], self._route_exit[route]
+        rows["home"] = self._route_home[route]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
         rows["back"], rows["latency"] = self._route_back[route], self._ticks(self._message_s(crosses))
         rows["earliest"], rows["delay"] = self._ticks(time_s + flows.start_s), self._ticks(flows.delay_s)
@@ -578,9 +628,30 @@ class Packets:
         self._route_first = np.concatenate([self._route_first, begin])
         self._route_back = np.concatenate([self._route_back, np.maximum(1, back)])
         self._route_slowest = np.concatenate([self._route_slowest, slowest])
-        self._route_exit = np.concatenate([self._route_exit, np.full(n_routes, -1)])
+        exits, homes = self._exits(table, begin)
+        self._route_exit = np.concatenate([self._route_exit, exits])
+        self._route_home = np.concatenate([self._route_home, homes])
         route: NDArray[np.int32] = number[table.route].astype(np.int32) if n_routes else np.zeros(0, np.int32)
         return route
+
+    def _exits(self, table: RouteTable, begin: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where in ``route_link`` routes leave their last switch, and that switch; -1 where they may not choose."""
+        fabric, n_routes = self.network.fabric, table.n_routes
+        exits, homes = np.full(n_routes, -1, np.int64), np.full(n_routes, -1, np.int64)
+        place = np.flatnonzero(table.resource < fabric.n_ports)
+        if not self._rules.adaptive or not len(place):
+            return exits, homes
+        of_route = np.repeat(np.arange(n_routes), np.diff(table.offset))[place]
+        crosses, first = np.unique(of_route, return_index=True)
+        last = np.append(first[1:], len(place)) - 1
+        into, out = table.resource[place[first]], table.resource[place[last]]
+        ends = (fabric.port_node[into] >= fabric.n_switches) & (fabric.peer_node[out] >= fabric.n_switches)
+        crosses, last, near, home = crosses[ends], last[ends], fabric.peer_node[into[ends]], fabric.port_node[out[ends]]
+        row = self._state.row_of[home].astype(np.int64) * fabric.n_switches + near
+        may = (near != home) & (np.diff(self._state.group_offset)[row] > 0)
+        exits[crosses[may]] = begin[crosses[may]] + place[last[may]] - table.offset[:-1][crosses[may]]
+        homes[crosses[may]] = home[may]
+        return exits, homes
 
     def _grow_queues(self) -> None:
         """Make room for the queues inside servers that are new: flows get higher numbers among those who ask."""
