@@ -20,6 +20,8 @@ Engines
     ``PacketModel``  what packets meet: their size, buffers, windows
     ``CongestionControl``  marks on packets that make their sources wait
     ``Congestion``  what packets met: where they waited, how long they took
+    ``find_saturation``  where congestion begins, how far it spreads, whom it slows down
+    ``Saturation``  its result
     ``Deadlock``  a circle of full buffers
     ``DeadlockError``  it has come to one
     ``Finished``  a flow that has ended

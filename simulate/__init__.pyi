@@ -11,6 +11,7 @@ from .engines.environment import NetworkEnvironment as NetworkEnvironment
 from .engines.fluid import Fluid as Fluid
 from .engines.packets import CongestionControl as CongestionControl, PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
+from .engines.saturation import Saturation as Saturation, find_saturation as find_saturation
 from .latency import hop_latencies as hop_latencies
 from .network import Devices as Devices, Network as Network
 from .ranks.nodes import JobNodes as JobNodes
