@@ -635,7 +635,7 @@ class Packets:
         return route
 
     def _exits(self, table: RouteTable, begin: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where in ``route_link`` routes leave their last switch, and that switch; -1 for those of the tables."""
+        """Return where in ``route_link`` routes leave their last switch, and that switch; -1 for fixed ones."""
         fabric, n_routes = self.network.fabric, table.n_routes
         exits, homes = np.full(n_routes, -1, np.int64), np.full(n_routes, -1, np.int64)
         place = np.flatnonzero(table.resource < fabric.n_ports)

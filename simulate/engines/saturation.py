@@ -1,9 +1,9 @@
 """Where congestion begins, how far it spreads, and whom it slows down that does not cause it.
 
-A *root* is a link for which packets wait although its own way is free: too many flows want it. The buffers before it fill,
-and links stand still because the buffer behind them is full: these are *stalled*, and together the tree of saturation
-whose root it is. A *victim* is a flow that crosses stalled links and no root, and takes longer than it would where flows
-share links fairly and never stand in each other's way.
+A *root* is a link for which packets wait although its own way is free: too many flows want it. The buffers before it
+fill, and links stand still because the buffer behind them is full: these are *stalled*, and together the tree of
+saturation whose root it is. A *victim* is a flow that crosses stalled links and no root, and takes longer than it would
+where flows share links fairly and never stand in each other's way.
 """
 
 from __future__ import annotations
