@@ -1,0 +1,75 @@
+"""How fast packets are played, by hosts, load, lanes and routing: packet hops a second of CPU time.
+
+    python benchmarks/bench_packets.py
+
+A zone is a tree of two levels at 200 Gb/s, destination d over spine d modulo the spines, packets of 4,096 bytes, 145 ns
+a hop, 8 packets of buffer. Compilation is not counted. The best of three runs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from fluid_loads import zone
+from numpy.typing import NDArray
+
+from simulate import Flows, Network, PacketModel
+
+ZONES = {96: (8, 12, 12), 800: (40, 20, 20), 2048: (64, 32, 32)}
+"""Leaves, spines, and hosts of a leaf, by hosts."""
+
+WEIGHTS = (64.0, 128.0, 64.0, 192.0)
+STATIC, ADAPTIVE = PacketModel(), PacketModel(adaptive=True)
+
+
+@cache
+def network(hosts: int, lanes: int = 1) -> Network:
+    """Return a zone."""
+    found = zone(*ZONES[hosts])
+    found = replace(found, hop_latency_s=np.full(found.fabric.n_ports, 145e-9), lane_weight=np.array(WEIGHTS[:lanes]))
+    return replace(found, tables=replace(found.tables, sl2vl=tuple(level % lanes for level in range(16))))
+
+
+def permutations(ends: NDArray[np.int32], size: float, lanes: int = 1) -> Flows:
+    """Return one random permutation for each lane."""
+    rng = np.random.default_rng(0)
+    dst = np.concatenate([rng.permutation(ends) for _ in range(lanes)])
+    return Flows.of(np.tile(ends, lanes), dst, size / lanes, sl=np.repeat(np.arange(lanes), len(ends)))
+
+
+def main() -> None:
+    """Print the table."""
+    cases: list[tuple[str, int, int, PacketModel, Flows]] = []
+    for hosts in ZONES:
+        ends = network(hosts).fabric.ends(role="compute")
+        size = 2.0**31 / hosts if hosts < 800 else 2.0**21
+        cases += [
+            ("shift", hosts, 1, STATIC, Flows.of(ends, np.roll(ends, 13), size)),
+            ("permutation", hosts, 1, STATIC, permutations(ends, size)),
+            ("permutation", hosts, 1, replace(STATIC, inputs="voq"), permutations(ends, size)),
+            ("four permutations", hosts, 4, STATIC, permutations(ends, size, 4)),
+            ("permutation", hosts, 1, ADAPTIVE, permutations(ends, size)),
+            ("permutation", hosts, 1, replace(ADAPTIVE, inputs="voq"), permutations(ends, size)),
+        ]
+        incast = permutations(ends, size)
+        crowd = np.where(np.arange(hosts) < hosts // 4, ends[-1], incast.dst)
+        cases.append(("a quarter to one", hosts, 1, STATIC, Flows.of(ends, crowd, size / 16)))
+    print("| load | hosts | lanes | routing | inputs | hops | simulated, ms | CPU, s | million hops a second |")
+    print("|---|--:|--:|---|---|--:|--:|--:|--:|")
+    for load, hosts, lanes, model, flows in cases:
+        best, hops, makespan = np.inf, 0, 0.0
+        for _ in range(3):
+            engine = model(network(hosts, lanes))
+            begin = time.process_time()
+            makespan = engine.play(flows).makespan_s
+            best, hops = min(best, time.process_time() - begin), engine.n_hops
+        routing = "adaptive" if model.adaptive else "static"
+        figures = f"{hops:,} | {makespan * 1e3:.3f} | {best:.2f} | {hops / best / 1e6:.1f}"
+        print(f"| {load} | {hosts:,} | {lanes} | {routing} | {model.inputs} | {figures} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
