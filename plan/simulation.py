@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +15,7 @@ from plan.render.tables import print_text, show_table
 from plan.report.document import Report, simulation_page
 from plan.report.page import format_report
 from plan.workshop import Content
-from simulate import Outcome, Simulation, draw_ports
+from simulate import Outcome, Saturation, Simulation, draw_ports, find_saturation
 from topo import Column, Table, format_csv, format_seconds, plural
 
 SHOWN = 12
@@ -47,7 +48,9 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: 
         What its report calls it.
     """
     page = simulation_page(simulation, name)
+    spread = {} if simulation.outcome.congestion is None else {"congestion.svg": _spread(simulation).draw().svg}
     return {
+        **spread,
         "report.html": format_report(Report([], [page])),
         "simulation.json": json.dumps(document, indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
@@ -55,6 +58,12 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: 
         "timeline.svg": simulation.draw().svg,
         "link-load.svg": draw_ports(simulation.outcome).svg,
     }
+
+
+@cache
+def _spread(simulation: Simulation) -> Saturation:
+    """Return where the packets of a simulation stood still."""
+    return find_saturation(simulation.outcome)
 
 
 def _format_links(outcome: Outcome) -> str:
@@ -66,14 +75,17 @@ def _format_links(outcome: Outcome) -> str:
 def _format_timeline(outcome: Outcome) -> bytes:
     """Return the load over time of those C channels that carried anything, as NumPy's archive.
 
-    It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins).
+    It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins); of packets
+    also ``filled_packets``, how many are behind each channel at the end of each bin that is over.
     """
     out = io.BytesIO()
     if outcome.timeline is not None:
         fabric, n = outcome.network.fabric, outcome.network.fabric.n_ports
         used = np.flatnonzero(outcome.resource_bytes[:n])
+        met = outcome.congestion
         np.savez_compressed(
             out,
+            **({} if met is None else {"filled_packets": met.filled[:, used]}),
             bin_s=np.array(outcome.timeline.bin_s),
             channel=np.array([fabric.channel_label(channel) for channel in used.tolist()], np.str_),
             rate_bytes_s=outcome.network.capacity_bytes_s[used],
@@ -91,7 +103,8 @@ def show_simulation(simulation: Simulation) -> None:
     for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
     if outcome.congestion is not None:
-        show_table(outcome.congestion.table)
+        for table in (outcome.congestion.table, _spread(simulation).table):
+            show_table(table)
     if outcome.network.devices.names:
         show_table(outcome.inside)
     print_text(

@@ -67,6 +67,7 @@ PACKETS = (
     click.option("--buffer-packets", type=click.IntRange(1, 1 << 15), help="Packets: room of a port on each lane [8]."),
     click.option("--packet-bytes", type=click.IntRange(64, 1 << 24), help="Packets: the MTU or a multiple [4096]."),
     click.option("--window-packets", type=click.IntRange(0), help="Packets: of a message on their way; 0 for any [0]."),
+    click.option("--adaptive", is_flag=True, default=None, help="Packets: take the least loaded of the legal ports."),
 )
 
 
@@ -79,6 +80,7 @@ class PacketOptions:
     buffer_packets: int | None
     packet_bytes: int | None
     window_packets: int | None
+    adaptive: bool | None
 
     def check(self) -> None:
         """Refuse figures of packets where there are none."""
