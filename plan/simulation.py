@@ -75,8 +75,8 @@ def _format_links(outcome: Outcome) -> str:
 def _format_timeline(outcome: Outcome) -> bytes:
     """Return the load over time of those C channels that carried anything, as NumPy's archive.
 
-    It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins); of packets
-    also ``filled_packets``, how many are behind each channel at the end of each bin that is over.
+    It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins); of
+    packets also ``filled_packets``, how many are behind each channel at the end of each bin that is over.
     """
     out = io.BytesIO()
     if outcome.timeline is not None:
