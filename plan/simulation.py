@@ -83,9 +83,10 @@ def _format_timeline(outcome: Outcome) -> bytes:
         fabric, n = outcome.network.fabric, outcome.network.fabric.n_ports
         used = np.flatnonzero(outcome.resource_bytes[:n])
         met = outcome.congestion
+        extra: dict[str, Any] = {} if met is None else {"filled_packets": met.filled[:, used]}
         np.savez_compressed(
             out,
-            **({} if met is None else {"filled_packets": met.filled[:, used]}),
+            **extra,
             bin_s=np.array(outcome.timeline.bin_s),
             channel=np.array([fabric.channel_label(channel) for channel in used.tolist()], np.str_),
             rate_bytes_s=outcome.network.capacity_bytes_s[used],
