@@ -368,7 +368,13 @@ class Packets:
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
         if not ASK <= sl <= 15:
             raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
-        return self.begin_all(Flows.of(src, dst, size_bytes, sl=sl), at_s=at_s)[0]
+        time, key = self._checked(at_s), (src, dst, sl)
+        if key not in self._known:
+            self._find_routes([key])
+        route = np.array([self._known[key]])
+        places = self._enter(route, np.array([size_bytes]), np.array([time]), np.zeros(1))
+        kernel.schedule_roots(self._state, places)
+        return self._n_begun - 1
 
     def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
         """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
@@ -378,10 +384,10 @@ class Packets:
         HeddleError
             As `begin`.
         """
-        time = self.now_s if at_s is None else at_s
-        if not (isfinite(time) and time >= self.now_s):
-            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
-        self._enter(flows, self._routes_of(flows), time)
+        time = self._checked(at_s)
+        keys = list(zip(flows.src.tolist(), flows.dst.tolist(), flows.sl.tolist(), strict=True))
+        self._find_routes(list(dict.fromkeys(key for key in keys if key not in self._known)))
+        self._enter_all(flows, np.array([self._known[key] for key in keys], np.int32), time)
         return range(self._n_begun - len(flows), self._n_begun)
 
     def advance(self, until_s: float = np.inf) -> list[Finished]:
@@ -423,7 +429,7 @@ class Packets:
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._bin_ticks = max(1, round(quick / self._n_bins / self.tick_s))
-        self._enter(flows, self._add_routes(routes), 0.0)
+        self._enter_all(flows, self._add_routes(routes), 0.0)
         while self._run(FOREVER - 1, False) == kernel.MORE:
             if progress is not None:
                 progress(int(self._state.now["n_done"][0]), self.now_s)
@@ -540,27 +546,16 @@ class Packets:
         use = self._state.route_use[first:last] if len(self._state.route_use) else 1.0
         self._sent[links[first:last] // len(self.network.lane_weight)] += self._size[place] * use
 
-    def _enter(self, flows: Flows, route: NDArray[np.int32], time_s: float) -> None:
-        """Put flows on these routes into unused places, and schedule those that wait for no other."""
-        n = len(flows)
-        if len(self._unused) < n:
-            self._add_flows(max(n - len(self._unused), 2 * len(self._number), 256))
-        places = np.array(self._unused[len(self._unused) - n :][::-1], np.int64)
-        del self._unused[len(self._unused) - n :]
-        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
-        self._n_begun += n
-        self._size[places], self._route[places] = flows.size_bytes, route
-        packet, size = self.model.packet_bytes, np.ceil(flows.size_bytes).astype(np.int64)
-        crosses = self._state.route_link[self._route_first[route]] >= 0
-        count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
-        rows = np.zeros(n, FLOW)
-        rows["first"], rows["exit"] = self._route_first[route], self._route_exit[route]
-        rows["home"] = self._route_home[route]
-        rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
-        rows["back"], rows["latency"] = self._route_back[route], self._ticks(self._message_s(crosses))
-        rows["earliest"], rows["delay"] = self._ticks(time_s + flows.start_s), self._ticks(flows.delay_s)
-        rows["limit"] = -1
-        self._state.flows[places] = rows
+    def _checked(self, at_s: float | None) -> float:
+        """Return the time at which flows are to begin."""
+        time = self.now_s if at_s is None else at_s
+        if not (isfinite(time) and time >= self.now_s):
+            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
+        return time
+
+    def _enter_all(self, flows: Flows, route: NDArray[np.int32], time_s: float) -> None:
+        """Put flows on these routes into places, and schedule those that wait for no other."""
+        places = self._enter(route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
         if len(flows.dep):
             first = self._n_followers
             self._n_followers += len(flows.dep)
@@ -568,22 +563,45 @@ class Packets:
             kernel.link_followers(self._state, places, flows.dep_offset, flows.dep, first)
         kernel.schedule_roots(self._state, places)
 
-    def _message_s(self, crosses: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.where(crosses, self.network.message_latency_s, 0.0)
+    def _enter(
+        self,
+        route: NDArray[np.integer],
+        size_bytes: NDArray[np.float64],
+        earliest_s: NDArray[np.float64],
+        delay_s: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        """Put flows into unused places; return these."""
+        n = len(route)
+        if len(self._unused) < n:
+            self._add_flows(max(n - len(self._unused), 2 * len(self._number), 256))
+        places = np.array(self._unused[len(self._unused) - n :][::-1], np.int64)
+        del self._unused[len(self._unused) - n :]
+        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
+        self._n_begun += n
+        self._size[places], self._route[places] = size_bytes, route
+        packet, size = self.model.packet_bytes, np.ceil(size_bytes).astype(np.int64)
+        first = self._route_first[route]
+        crosses = self._state.route_link[first] >= 0
+        count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
+        rows = np.zeros(n, FLOW)
+        rows["first"], rows["exit"], rows["home"] = first, self._route_exit[route], self._route_home[route]
+        rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
+        rows["back"] = self._route_back[route]
+        rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
+        rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
+        self._state.flows[places] = rows
+        return places
 
     def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first ticks that are not before times, but for rounding."""
         return np.ceil(np.minimum(time_s / self.tick_s, float(FOREVER // 4)) - 1e-6).astype(np.int64)
 
-    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
-        """Return the route of each flow; routes are added where they are new."""
-        keys = list(zip(flows.src.tolist(), flows.dst.tolist(), flows.sl.tolist(), strict=True))
-        new = list(dict.fromkeys(key for key in keys if key not in self._known))
+    def _find_routes(self, new: list[tuple[int, int, int]]) -> None:
+        """Look up the routes of pairs of ends and levels that are new."""
         if new:
             src, dst, sl = np.array(new, np.int32).T
             route = self._add_routes(self.network.routes(src, dst, sl.astype(np.int8)))
             self._known.update(zip(new, route.tolist(), strict=True))
-        return np.array([self._known[key] for key in keys], np.int32)
 
     def _add_routes(self, table: RouteTable) -> NDArray[np.int32]:
         """Add routes behind those that there are; return the route of each flow of the table."""
