@@ -204,6 +204,7 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
             ("tables", found.tables.engine or "given"),
             ("flows", f"{len(outcome.flows):,}"),
             ("the last ends at", format_seconds(outcome.makespan_s)),
+            ("played as", "fluid flows" if outcome.congestion is None else outcome.congestion.model),
         ],
         tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
         charts=[
