@@ -18,7 +18,7 @@ from simulate.engines.outcome import Outcome
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Column, Shown, Table, format_seconds
 
 STALLED = 0.05
 """A link is part of a tree when it stands still so much of the time until the last flow ends."""
@@ -67,7 +67,7 @@ class Saturation(Shown):
         figures: dict[str, str | int] = {
             "roots": int(self.root.sum()),
             "stalled links": int(self.tree.sum()),
-            "time stalled": f"{float(self.stalled.sum()) * self.outcome.makespan_s * 1e6:.1f} µs",
+            "time stalled, all links": format_seconds(float(self.stalled.sum()) * self.outcome.makespan_s),
             "flows that cross a root": int(self.cause.sum()),
             "victims": int(self.victim.sum()),
             "the worst takes": f"{worst:.2f} times as long",
