@@ -167,9 +167,10 @@ class Records:
 @lru_cache(maxsize=256)
 def _link_speed(text: str) -> LinkSpeed | None:
     try:
-        return parse_link_speed(text)
+        speed = parse_link_speed(text)
     except ValueError:
         return None
+    return None if speed.generation == "GE" else speed  # no subnet manager lists Ethernet
 
 
 def _assemble(name: str, records: Records) -> Discovery:

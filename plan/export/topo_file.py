@@ -13,7 +13,7 @@ from plan.export.systems import adapter_parts, host_devices, system_name, system
 from topo import SPEEDS, Fabric, Kind, adapter_device, switch_device
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
-              "NDR": "100G", "XDR": "200G"}  # fmt: skip
+              "NDR": "100G", "XDR": "200G", "GE": "1G"}  # fmt: skip
 """Speed of a lane as the files write it. XDR is not confirmed: an operator's file has 100G for its four-plane ports."""
 
 
