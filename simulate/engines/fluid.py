@@ -26,7 +26,7 @@ from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
-FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0)
+FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0, connections=0)
 """What there is room for at first; it at least doubles when it is used up."""
 
 FIRST_BIN_S = 1e-6
@@ -75,6 +75,9 @@ class Fluid:
         self._unused: NDArray[np.int64] = np.arange(FIRST_ROOM.flows - 1, -1, -1)
         self._n_unused = FIRST_ROOM.flows
         """The first so many places of `_unused` are unused: a stack."""
+        self._n_connections = 0
+        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Connections below `_n_connections` that nobody uses any more."""
         self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
 
     @cached_property
@@ -179,6 +182,12 @@ class Fluid:
             on_route = slice(route["first"], route["first"] + route["hops"])
             use = state.route_use[on_route] if len(state.route_use) else 1.0
             self._sent[state.route_link[on_route]] += state.size[place] * use
+        numbers = state.connection[places]
+        if (numbers := numbers[numbers >= 0]).size:
+            np.subtract.at(state.connections["left"], numbers, 1)
+            over = np.unique(numbers[state.connections["left"][numbers] == 0])
+            self._spare = np.concatenate([self._spare, over])
+            state.connection[places] = -1
         if self._n_followers:  # the next flow in these places waits for nothing, and nothing for it
             state.delay[places], state.waits[places] = 0.0, np.zeros((), state.waits.dtype)
         return ended
@@ -212,10 +221,13 @@ class Fluid:
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """Return all that there is as arrays, from which `restored` goes on, to the last bit."""
         arrays = {f"state.{name}": array for name, array in self._state._asdict().items()}
-        arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent")}
+        arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent", "spare")}
         arrays["own.routes"] = np.array(list(self._known().items()), np.int64).reshape(-1, 2)
         arrays["own.counts"] = np.array(
-            [self._n_routes, self._n_links, self._n_followers, self._n_begun, self._n_unused, *self._room]
+            [
+                *(self._n_routes, self._n_links, self._n_followers, self._n_begun, self._n_unused, self._n_connections),
+                *self._room,
+            ]
         )
         return {name: array.copy() for name, array in arrays.items()}
 
@@ -239,11 +251,13 @@ class Fluid:
             if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
                 raise HeddleError("a saved network has links of other rates; go on with the one that it was saved from")
             state = {name: aligned_copy(arrays[f"state.{name}"]) for name in State._fields if name not in shared}
-            for name in ("number", "unused", "sent"):
+            for name in ("number", "unused", "sent", "spare"):
                 setattr(result, f"_{name}", arrays[f"own.{name}"].copy())
             result._routes = dict(arrays["own.routes"].tolist())
             counts = arrays["own.counts"].tolist()
-            result._n_routes, result._n_links, result._n_followers, result._n_begun, result._n_unused, *room = counts
+            result._n_routes, result._n_links, result._n_followers = counts[:3]
+            result._n_begun, result._n_unused, result._n_connections = counts[3:6]
+            room = counts[6:]
             result._room, result._state = Room(*room), State(**state, **shared)
             used = result._n_routes, result._n_links, result._n_followers
             result._check_own(check_state(result._state, result._room, network, used))
@@ -270,6 +284,11 @@ class Fluid:
             or any(not (0 <= key < n_keys and 0 <= route < self._n_routes) for key, route in self._routes.items())
             or self._sent.shape != self.network.capacity_bytes_s.shape
             or not np.isfinite(self._sent).all()
+            or self._spare.dtype != np.int64
+            or not 0 <= self._n_connections <= len(self._state.connections)
+            or len(np.unique(self._spare)) < len(self._spare)
+            or ((self._spare < 0) | (self._spare >= self._n_connections)).any()
+            or self._state.connections["left"][self._spare].any()
         ):
             raise HeddleError("a saved network has numbers of flows that no run leaves behind; begin anew without it")
 
@@ -288,17 +307,35 @@ class Fluid:
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time: float) -> None:
         """Put flows on these routes into their places, and schedule those that wait for no other."""
-        first, state = self._n_followers, self._state
+        first = self._n_followers
+        connection = self._connect(flows.connection)
+        state, latency = self._state, self._state.routes["latency"][route]
         # A batch alone has the places 0 to n, and a slice is written faster than numbered places.
         at = slice(len(places)) if self._n_begun == 0 else places
-        state.flow_route[at], state.size[at], state.delay[at] = route, flows.size_bytes, flows.delay_s
+        delay = flows.delay_s + 2 * latency * flows.rendezvous if flows.rendezvous.any() else flows.delay_s
+        state.flow_route[at], state.size[at], state.delay[at] = route, flows.size_bytes, delay
+        if connection is not None:
+            state.connection[at] = connection
         state.earliest[at] = time + flows.start_s
         if len(flows.dep):
             self._n_followers += len(flows.dep)
             events.link_followers(state, places, flows.dep_offset, flows.dep, first)
         roots = np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
-        begin = flows.start_s[roots] + flows.delay_s[roots] + state.routes["latency"][route[roots]]
+        begin = flows.start_s[roots] + delay[roots] + latency[roots]
         events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
+
+    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:
+        """Return the engine's connection of each flow, -1 for none; None where no flow has one."""
+        left = np.bincount(connection[connection >= 0])
+        if not len(left):
+            return None
+        if (new := len(left) - len(self._spare)) > 0:
+            self._n_connections += new
+            self._reserve(connections=self._n_connections)
+            self._spare = np.append(self._spare, np.arange(self._n_connections - new, self._n_connections))
+        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
+        self._state.connections["left"][taken] = left
+        return np.append(taken, -1)[connection]
 
     def _take(self, n: int) -> NDArray[np.int64]:
         """Return places for flows, numbered in order."""
@@ -311,7 +348,7 @@ class Fluid:
             self._unused = np.concatenate([self._unused, np.zeros(new - len(self._unused), np.int64)])
             self._n_unused += new - old
         self._n_unused -= n
-        places = self._unused[self._n_unused : self._n_unused + n][::-1].copy()
+        places = np.sort(self._unused[self._n_unused : self._n_unused + n])  # in the order of their numbers
         self._number[places] = np.arange(self._n_begun, self._n_begun + n)
         self._n_begun += n
         return places

@@ -49,7 +49,8 @@ def check_state(state: State, room: Room, network: Network, used: tuple[int, int
         for field in array.dtype.names or ("",):
             _check(not np.isnan(array[field] if field else array).any() or name in ("begin", "end"), name)
     now = {name: state.now[name][0].item() for name in state.now.dtype.names or ()}
-    _check(all(0 <= value < MAX_COUNT for value in now.values()) and now["bin_s"] > 0 and now["done"] == 0, "now")
+    _check(all(0 <= value < MAX_COUNT for value in now.values()) and now["bin_s"] > 0, "now")
+    _check(now["done"] == now["turns"] == 0, "now")
     n_routes = used[0]
     slot = _check_routes(state, network, used)
     _check_classes(state, slot, now, len(network.lane_weight))
@@ -77,7 +78,9 @@ def _once(array: NDArray[Any], n: int) -> bool:
 
 def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, int, int]) -> None:
     """Refuse arrays of other sizes and types than a network of this room has."""
-    sizes = (len(state.size), len(state.routes), len(state.route_link), len(state.hops), len(state.next_flow))
+    sizes = tuple(
+        map(len, (state.size, state.routes, state.route_link, state.hops, state.next_flow, state.connections))
+    )
     _check(all(0 <= n <= size for n, size in zip(room, sizes, strict=True)), "room")
     _check(all(0 <= n <= most for n, most in zip(used, (room.routes, room.links, room.followers), strict=True)), "room")
     n_channels, n_links = network.fabric.n_ports, len(network.capacity_bytes_s)
@@ -182,20 +185,12 @@ def _check_flows(state: State, slot: NDArray[np.int64], n_routes: int, now: dict
     _check(all(_within(part, 0, n) for part in placed), "flows")
     seen = np.zeros(n, np.int64)
     of_class = np.zeros(n, np.int64)
-    front, owner = state.classes["first"][slot].astype(np.int64), slot
-    while len(front):
-        _check(_within(front, 0, n), "heaps")
-        seen += np.bincount(front, minlength=n)
-        _check((seen <= 1).all(), "heaps")
-        of_class[front] = owner
-        below = np.concatenate([moves["left"][front], moves["right"][front]]).astype(np.int64)
-        above = np.concatenate([front, front])
-        _check(((below < 0) | (moves["due"][below] >= moves["due"][above])).all(), "heaps")
-        front, owner = below[below >= 0], np.concatenate([owner, owner])[below >= 0]
+    _walk_heaps(moves, state.classes["first"][slot].astype(np.int64), slot, of_class, seen)
     moving = np.flatnonzero(seen)
     _check((state.classes["route"][of_class[moving]] == state.flow_route[moving]).all(), "heaps")
     held = np.bincount(of_class[moving], minlength=len(state.classes))[slot]
     _check((held == state.classes["flows"][slot]).all(), "heaps")
+    _check_moving(state, seen)
     for part in placed:
         seen += np.bincount(part, minlength=n)
     _check((seen <= 1).all() and _within(moves["due"][seen > 0], 0, MAX_COUNT), "flows")
@@ -207,4 +202,40 @@ def _check_flows(state: State, slot: NDArray[np.int64], n_routes: int, now: dict
     _check((np.bincount(followers, minlength=n) == waits["waits"]).all(), "followers")
     _check(not ((waits["waits"] > 0) & (seen > 0)).any(), "followers")
     in_use: NDArray[np.bool_] = (seen > 0) | (waits["waits"] > 0)
+    left = np.bincount(state.connection[in_use & (state.connection >= 0)], minlength=len(state.connections))
+    _check((state.connections["left"] == left).all(), "connections")
     return in_use
+
+
+def _walk_heaps(
+    moves: NDArray[Any],
+    front: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    of_owner: NDArray[np.int64],
+    seen: NDArray[np.int64],
+) -> None:
+    """Refuse heaps that are no trees; count each flow in `seen`, and write the owner of its heap in `of_owner`."""
+    while len(front):
+        _check(_within(front, 0, len(moves)), "heaps")
+        seen += np.bincount(front, minlength=len(moves))
+        _check((seen <= 1).all(), "heaps")
+        of_owner[front] = owner
+        below = np.concatenate([moves["left"][front], moves["right"][front]]).astype(np.int64)
+        above = np.concatenate([front, front])
+        _check(((below < 0) | (moves["due"][below] >= moves["due"][above])).all(), "heaps")
+        front, owner = below[below >= 0], np.concatenate([owner, owner])[below >= 0]
+
+
+def _check_moving(state: State, seen: NDArray[np.int64]) -> None:
+    """Refuse connections on which not exactly one flow moves while others wait; count those that wait in `seen`."""
+    connections, connection = state.connections, state.connection
+    _check(_within(connection, -1, len(connections)) and not connections["listed"].any(), "connections")
+    moving = connections["moving"].astype(np.int64)
+    _check(_within(moving, -1, len(seen)) and ((moving >= 0) | (connections["first"] < 0)).all(), "connections")
+    busy = np.flatnonzero(moving >= 0)
+    _check((connection[moving[busy]] == busy).all() and (seen[moving[busy]] == 1).all(), "connections")
+    _check(np.count_nonzero(connection[seen > 0] >= 0) == len(busy), "connections")
+    queued = np.flatnonzero(connections["first"] >= 0)
+    of_connection = np.full(len(seen), -1)
+    _walk_heaps(state.moves, connections["first"][queued].astype(np.int64), queued, of_connection, seen)
+    _check((connection[of_connection >= 0] == of_connection[of_connection >= 0]).all(), "connections")

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.kernels.paths import number_keys
 from routing.lanes.policy import ASK
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen
 from topo.table import Brief
 
+Order = Literal["peer", "adapter", "none"]
+"""What moves one after another: messages to one peer, all that an adapter sends, or nothing."""
+
+EAGER_BYTES = 65_536
+"""Messages up to this size are sent at once, larger ones when their receiver is ready, unless asked otherwise: what
+SimGrid's SMPI has (``smpi/send-is-detached-thresh``), and one byte more than LogGOPSim (``-S``). UCX chooses by
+transport, and NCCL waits for every receiver."""
+
 
 @dataclass(frozen=True, eq=False)
 class Flows(Brief):
     """F flows with D dependencies. Flow f begins at ``max(start_s[f], finish of all its dependencies) + delay_s[f]``.
+
+    The flows of a *connection* move one after another, in the order in which their latencies have passed; those of one
+    instant in the order of their numbers.
 
     A flow from an end port to itself crosses no channel and ends when it begins: with a delay it stands for compute.
 
@@ -48,6 +60,11 @@ class Flows(Brief):
     """(D,) flows that must have finished."""
     tag: NDArray[np.int32]
     """(F,) step, phase or job, for reports."""
+    connection: NDArray[np.int32]
+    """(F,) number of the connection that the flow moves on, -1 for one of its own."""
+    rendezvous: NDArray[np.bool_]
+    """(F,) whether the sender asks the receiver first and waits for its answer: two more latencies of the route, which
+    pass before the flow begins."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -63,6 +80,9 @@ class Flows(Brief):
         for name in ("src", "dst"):
             self._refuse(getattr(self, name) < 0, name, "an end port or rank from 0")
         self._refuse((self.sl < ASK) | (self.sl > 15), "sl", "a service level from 0 to 15")
+        self._refuse(
+            (self.connection < -1) | (self.connection >= n), "connection", "-1, or a number below that of flows"
+        )
         self._refuse_bad_dependencies()
 
     @classmethod
@@ -76,6 +96,8 @@ class Flows(Brief):
         delay_s: ArrayLike = 0.0,
         sl: ArrayLike = 0,
         tag: ArrayLike = 0,
+        connection: ArrayLike = -1,
+        rendezvous: ArrayLike = False,
         after: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Flows:
         """Make flows from arrays or scalars that broadcast against each other.
@@ -114,6 +136,8 @@ class Flows(Brief):
             dep_offset=dep_offset,
             dep=grouped,
             tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
+            connection=np.broadcast_to(np.asarray(connection), (n,)).astype(np.int32),
+            rendezvous=np.broadcast_to(np.asarray(rendezvous), (n,)).astype(np.bool_),
         )
 
     def _brief(self) -> str:
@@ -141,6 +165,7 @@ class Flows(Brief):
         own = {item.name: getattr(self, item.name)[first:last] for item in fields(self)}
         own["dep_offset"] = self.dep_offset[first : last + 1] - begin
         own["dep"] = self.dep[begin:end] - np.int32(first)
+        own["connection"] = _numbered(own["connection"].astype(np.int64))
         return Flows(**own)
 
     def delayed(self, time_s: float) -> Flows:
@@ -150,6 +175,22 @@ class Flows(Brief):
     def on_level(self, sl: int) -> Flows:
         """Return the flows on one service level."""
         return self._replaced(sl=np.full(len(self), sl, np.int8))
+
+    def in_order(self, order: Order) -> Flows:
+        """Return the flows with the connections that an order asks for; a flow to its own end port has none.
+
+        Parameters
+        ----------
+        order
+            ``"peer"``: a connection for each pair of end ports, as a queue pair, a peer in MPI and a channel of NCCL
+            deliver in order. ``"adapter"``: one for all that an end port sends, as LogGP has it. ``"none"``: each flow
+            has its own, and those that go on together share the port.
+        """
+        if order == "none" or not len(self):
+            return self._replaced(connection=np.full(len(self), -1, np.int32))
+        src = self.src.astype(np.int64)
+        key = src if order == "adapter" else src * (int(self.dst.max()) + 1) + self.dst
+        return self._replaced(connection=_numbered(np.where(self.src == self.dst, -1, key)))
 
     def rewired(self, after: tuple[ArrayLike, ArrayLike] | None, *, tag: int | None = None) -> Flows:
         """Return the flows with other dependencies, given as `of` takes them, and all with one tag where it is given.
@@ -167,6 +208,8 @@ class Flows(Brief):
             delay_s=self.delay_s,
             sl=self.sl,
             tag=self.tag if tag is None else tag,
+            connection=self.connection,
+            rendezvous=self.rendezvous,
             after=after,
         )
 
@@ -203,6 +246,14 @@ class Flows(Brief):
             )
 
 
+def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return a number from 0 for each key that is not negative, -1 for the others."""
+    result = np.full(len(keys), -1, np.int32)
+    kept = keys >= 0
+    result[kept] = number_keys(keys[kept])[0]
+    return result
+
+
 def grouped_dependencies(
     n: int, flow: NDArray[np.int64], dep: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -229,8 +280,11 @@ def concatenate(parts: Sequence[Flows]) -> Flows:
     columns = {
         item.name: np.concatenate([getattr(part, item.name) for part in parts])
         for item in fields(Flows)
-        if item.name not in ("dep", "dep_offset")
+        if item.name not in ("dep", "dep_offset", "connection")
     }
+    behind = np.concatenate([[0], np.cumsum([part.connection.max(initial=-1) + 1 for part in parts])])
+    connection = [part.connection + at * (part.connection >= 0) for part, at in zip(parts, behind, strict=False)]
+    columns["connection"] = np.concatenate(connection).astype(np.int32)
     dep = [part.dep + np.int32(at) for part, at in zip(parts, shift, strict=False)]
     offset = [np.zeros(1, np.int64), *(part.dep_offset[1:] + at for part, at in zip(parts, edges, strict=False))]
     return Flows(**columns, dep=np.concatenate(dep), dep_offset=np.concatenate(offset))

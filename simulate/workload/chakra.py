@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
-from simulate.traffic.flows import Flows, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
@@ -39,7 +39,9 @@ class NodeType(IntEnum):
     COMM_COLL = 7
 
 
-ATTRIBUTES = frozenset({"comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name"})
+ATTRIBUTES = frozenset(
+    {"comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name", "is_cpu_op", "num_ops", "tensor_size"}
+)
 """Attributes of nodes that are played; a trace has many more, which are not kept."""
 
 
@@ -52,24 +54,51 @@ class ChakraNode:
     type: int
     """`NodeType`, or another number for what is not traffic."""
     deps: tuple[int, ...]
-    """Ids of the nodes that it waits for, by data or by control."""
+    """Ids of the nodes that it waits for."""
     duration_us: int
     attributes: dict[str, int | float | bool | str]
     """Those of `ATTRIBUTES` that have one value."""
 
 
+@dataclass(frozen=True)
+class Roofline:
+    """What a rank computes with, for nodes that tell their operations and no duration."""
+
+    flops: float | None = None
+    """Operations a second; None where nobody said it."""
+    memory_bytes_s: float = np.inf
+    """Bytes a second of its memory."""
+
+    def time_s(self, operations: float, size_bytes: float) -> float:
+        """Return what so many operations on so many bytes take: the longer of both, as ASTRA-sim has it.
+
+        Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
+        architectures", 2009.
+        """
+        assert self.flops is not None
+        return max(operations / self.flops, size_bytes / self.memory_bytes_s)
+
+
 def flows_of_chakra(
-    traces: Sequence[Sequence[ChakraNode]], algorithms: Mapping[str, str] | None = None, path: str = ""
+    traces: Sequence[Sequence[ChakraNode]],
+    algorithms: Mapping[str, str] | None = None,
+    path: str = "",
+    *,
+    roofline: Roofline = Roofline(),
+    eager_bytes: float = EAGER_BYTES,
 ) -> Flows:
     """Return what all ranks of a run did, as flows between ranks.
 
-    A node of computation, and any other that is no traffic, takes its duration at its rank; a send and a receive match
-    by source, destination and tag, in order. The k-th collective of a process group (``pg_name``; without one, of all
-    ranks) at one member belongs to the k-th at every other, and begins at each rank when its node may; it is played by
-    the algorithm named for it in `algorithms`, or by the first in `simulate.traffic.collectives.ALGORITHMS`.
-    ``comm_size`` is
-    taken as the largest buffer that a rank holds (the schema does not say which, for all-gather and reduce-scatter).
-    Flows of collectives have their step as tag, others 0.
+    A node of computation, and any other that is no traffic, takes its duration at its rank, or what the roofline says
+    of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none. So does a node of the host
+    (``is_cpu_op``) that launches traffic: the traffic is a node of its own. A send and a receive match by source,
+    destination and tag, in order; a message of more than `eager_bytes` waits for both. The k-th collective of a process
+    group (``pg_name``; without one, of all ranks) at one member belongs to the k-th at every other, and begins at each
+    rank when its node may; it is played by the algorithm named for it in `algorithms`, or by the first in
+    `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts in: of an all-gather its own part, of
+    others the whole buffer. The schema does not say so, but the converter of PyTorch's traces counts so
+    (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so (``Ring.cc``). Flows of collectives have
+    their step as tag, others 0.
 
     Parameters
     ----------
@@ -80,9 +109,10 @@ def flows_of_chakra(
     ------
     FormatError
         Naming file, rank and node, when a node waits for one that is not there or for itself in a circle, a message
-        has no other side, members of a group disagree, or a collective is not known.
+        has no other side, members of a group disagree, a collective is not known, or a node has operations and nobody
+        said how many a second there are.
     """
-    builder = _Builder(traces, dict(algorithms or {}), path)
+    builder = _Builder(traces, dict(algorithms or {}), path, roofline, eager_bytes)
     for rank, trace in enumerate(traces):
         for node in trace:
             builder.add(rank, node)
@@ -95,10 +125,19 @@ def flows_of_chakra(
 class _Builder:
     """Flows so far. Each node has a flow that begins when it may (its gate), and one whose end is its own."""
 
-    def __init__(self, traces: Sequence[Sequence[ChakraNode]], algorithms: dict[str, str], path: str) -> None:
+    def __init__(
+        self,
+        traces: Sequence[Sequence[ChakraNode]],
+        algorithms: dict[str, str],
+        path: str,
+        roofline: Roofline,
+        eager_bytes: float,
+    ) -> None:
         self.traces = traces
         self.path = path
         self.algorithms = algorithms
+        self.roofline = roofline
+        self.eager_bytes = eager_bytes
         self.src: list[int] = []
         self.dst: list[int] = []
         self.size: list[float] = []
@@ -114,19 +153,24 @@ class _Builder:
         self.n_expanded = 0
 
     def add(self, rank: int, node: ChakraNode) -> None:
+        traffic = node.attributes.get("is_cpu_op") is not True
+        moves = traffic and node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
+        flow = self.flow(rank, rank, 0, 0.0 if moves else self.duration_s(rank, node), rank, node.id)
+        self.gate[rank][node.id] = self.end[rank][node.id] = flow
+        if not moves:
+            return
+        tag = self.whole(rank, node, "comm_tag", 2**32, 0)
         if node.type == NodeType.COMM_SEND:
             to = self.whole(rank, node, "comm_dst", len(self.traces) - 1)
-            flow = self.flow(rank, to, self.whole(rank, node, "comm_size", 2**53), 0.0, rank, node.id)
-            key = (rank, to, self.whole(rank, node, "comm_tag", 2**32, 0))
-            self.sends.setdefault(key, deque()).append((flow, node.id))
-        else:
-            compute = node.type not in (NodeType.COMM_RECV, NodeType.COMM_COLL)
-            flow = self.flow(rank, rank, 0, node.duration_us * 1e-6 if compute else 0.0, rank, node.id)
-        self.gate[rank][node.id] = self.end[rank][node.id] = flow
-        if node.type == NodeType.COMM_RECV:
+            message = self.flow(rank, to, self.whole(rank, node, "comm_size", 2**53), 0.0, rank, node.id)
+            self.waits.append((message, flow))
+            if self.size[message] > self.eager_bytes:
+                self.end[rank][node.id] = message
+            self.sends.setdefault((rank, to, tag), deque()).append((message, node.id))
+        elif node.type == NodeType.COMM_RECV:
             source = self.whole(rank, node, "comm_src", len(self.traces) - 1)
-            self.recvs.append(((source, rank, self.whole(rank, node, "comm_tag", 2**32, 0)), flow, node.id))
-        elif node.type == NodeType.COMM_COLL:
+            self.recvs.append(((source, rank, tag), flow, node.id))
+        else:
             self.end[rank][node.id] = self.flow(rank, rank, 0, 0.0, rank, node.id)
             name = str(node.attributes.get("pg_name", ""))
             self.groups.setdefault(name, {}).setdefault(rank, []).append(node)
@@ -139,13 +183,27 @@ class _Builder:
         self.node.append((rank, node))
         return len(self.src) - 1
 
+    def duration_s(self, rank: int, node: ChakraNode) -> float:
+        operations = self.whole(rank, node, "num_ops", 2**63, 0)
+        if node.duration_us or not operations:
+            return node.duration_us * 1e-6
+        if self.roofline.flops is None:
+            found = f"{operations:,} operations and no duration"
+            raise self.refusal(rank, node.id, found, "`flops` of the job: how many a second a rank does")
+        return self.roofline.time_s(operations, self.whole(rank, node, "tensor_size", 2**63, 0))
+
     def join_messages(self) -> None:
-        """Let each receive wait for its message."""
+        """Let each receive wait for its message, and large messages for their receive."""
         for key, flow, node in self.recvs:
             queue = self.sends.get(key)
             if not queue:
                 raise self.refusal(key[1], node, f"a receive from rank {key[0]} with tag {key[2]}", "a send for it")
-            self.waits.append((flow, queue.popleft()[0]))
+            message = queue.popleft()[0]
+            if self.size[message] > self.eager_bytes:
+                self.waits.append((message, flow))
+                self.end[key[1]][node] = message
+            else:
+                self.waits.append((flow, message))
         for (rank, to, tag), queue in self.sends.items():
             if queue:
                 raise self.refusal(rank, queue[0][1], f"a send to rank {to} with tag {tag}", "a receive for it")
@@ -185,6 +243,7 @@ class _Builder:
         else:
             algorithm = self.algorithms.get(collective) or next(iter(ALGORITHMS[collective]))
             size = self.whole(ranks[0], nodes[0], "comm_size", 2**53)
+            size *= len(ranks) if collective == "all-gather" else 1
             try:
                 plan = schedule(collective, algorithm, len(ranks))
             except HeddleError as error:
@@ -219,17 +278,22 @@ class _Builder:
         n = len(self.src)
         pairs = np.array(self.waits, np.int64).reshape(-1, 2)
         pairs = np.where(pairs < 0, n - 1 - pairs, pairs)
-        inner = [np.stack([plan.waiter, plan.awaited], axis=1) + n + base for base, plan, _, _ in self.expanded]
+        parts = [plan.flows(size, self.eager_bytes) for _, plan, size, _ in self.expanded]
+        inner = [
+            np.stack([np.repeat(np.arange(len(part)), np.diff(part.dep_offset)), part.dep], axis=1) + n + base
+            for (base, *_), part in zip(self.expanded, parts, strict=True)
+        ]
         pairs = np.concatenate([pairs, *inner])
         self.refuse_circle(pairs)
-        parts = [plan.flows(size) for _, plan, size, _ in self.expanded]
         ranks = [who for _, _, _, who in self.expanded]
+        own = np.array(self.size) > self.eager_bytes
         return Flows.of(
             np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),
             np.concatenate([np.array(self.dst, np.int64), *(w[p.dst] for w, p in zip(ranks, parts, strict=True))]),
             np.concatenate([np.array(self.size), *(part.size_bytes for part in parts)]),
             delay_s=np.concatenate([np.array(self.delay), np.zeros(self.n_expanded)]),
             tag=np.concatenate([np.zeros(n, np.int32), *(part.tag for part in parts)]),
+            rendezvous=np.concatenate([own, *(part.rendezvous for part in parts)]),
             after=(pairs[:, 0], pairs[:, 1]),
         )
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.flows import Flows, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError
 from topo.fabric import freeze_arrays
@@ -63,13 +63,14 @@ class Goal:
         return len(self.op)
 
 
-def flows_of_goal(goal: Goal) -> Flows:
+def flows_of_goal(goal: Goal, eager_bytes: float = EAGER_BYTES) -> Flows:
     """Return the messages of a schedule as flows between its ranks, and its calculations as delays at their rank.
 
-    A message begins when its send may, whether or not its receive stands ready (eager); the receive has ended when
-    the message is there and all that the receive waits for has ended. Sends and receives match by source, destination
-    and tag in the order of the file; receives from anywhere, or of any tag, then take what is left, in that order too
-    (a running program might match them otherwise). A flow has the tag of its send.
+    A message of at most `eager_bytes` begins when its send may, which has ended then: the bytes are in a buffer. Its
+    receive has ended when the message is there and all that the receive waits for has ended. A larger message begins
+    when both its send and its receive may, and both have ended when it is there. Sends and receives match by source,
+    destination and tag in the order of the file; receives from anywhere, or of any tag, then take what is left, in that
+    order too (a running program might match them otherwise). A flow has the tag of its send.
 
     Raises
     ------
@@ -81,12 +82,15 @@ def flows_of_goal(goal: Goal) -> Flows:
     is_recv = goal.op == Op.RECV
     n = len(goal)
     pairs, begun = goal.requires.astype(np.int64), goal.irequires.astype(np.int64)
+    eager = goal.size <= eager_bytes
+    local = (eager & (goal.op == Op.SEND))[pairs[:, 1]]
+    pairs, begun = pairs[~local], np.concatenate([begun, pairs[local]])
     waits = np.zeros(n, bool)
     waits[pairs[:, 0]] = waits[begun[:, 0]] = True
     _refuse_lost_receives(goal, send_of, pairs, begun)
-    # Flows: first one for each operation, but receives that wait for nothing are their message itself; then one for
-    # the beginning of each operation that another may not overtake.
-    own = ~is_recv | (waits & (send_of >= 0))
+    # Flows: first one for each operation, but receives that wait for nothing, or that their message waits for, are
+    # their message itself; then one for the beginning of each operation that another may not overtake.
+    own = ~is_recv | (waits & (send_of >= 0) & eager[send_of])
     flow = np.cumsum(own) - 1
     flow[~own] = np.where(send_of[~own] >= 0, flow[send_of[~own]], -1)
     watched = np.unique(begun[:, 1])
@@ -104,13 +108,15 @@ def flows_of_goal(goal: Goal) -> Flows:
     ops = np.concatenate([np.flatnonzero(own), watched])
     message = (goal.op[ops] == Op.SEND) & (np.arange(len(ops)) < np.count_nonzero(own))
     calc = (goal.op[ops] == Op.CALC) & (np.arange(len(ops)) < np.count_nonzero(own))
-    _refuse_circle(goal, ops, flow_side, dep_side)
+    asks = message & ~eager[ops]
+    _refuse_circle(goal, ops, asks, flow_side, dep_side)
     return Flows.of(
         goal.rank[ops],
         np.where(message, goal.peer[ops], goal.rank[ops]),
         np.where(message, goal.size[ops], 0),
         delay_s=np.where(calc, goal.size[ops] * CALC_UNIT_S, 0.0),
         tag=np.where(message, goal.tag[ops] & 0x7FFFFFFF, 0),
+        rendezvous=asks,
         after=(flow_side, dep_side),
     )
 
@@ -269,12 +275,15 @@ def _refuse_lost_receives(
         raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a send, and operations that wait for it")
 
 
-def _refuse_circle(goal: Goal, ops: NDArray[np.int64], flow: NDArray[np.int64], dep: NDArray[np.int64]) -> None:
+def _refuse_circle(
+    goal: Goal, ops: NDArray[np.int64], asks: NDArray[np.bool_], flow: NDArray[np.int64], dep: NDArray[np.int64]
+) -> None:
     circle = find_cycle(*grouped_dependencies(len(ops), flow, dep))
     if len(circle):
         lines = [f"line {goal.line[ops[at]]}" for at in [*circle[:5].tolist(), int(circle[0])]]
         shown = " waits for ".join(lines[:-1]) + (" waits for ..." if len(circle) > 5 else f" waits for {lines[-1]}")
-        raise _refusal(goal, int(ops[circle[0]]), f"operations that wait for each other in a circle: {shown}")
+        why = "; messages above the threshold `eager` wait for their receives" if asks[circle].any() else ""
+        raise _refusal(goal, int(ops[circle[0]]), f"operations that wait for each other in a circle: {shown}{why}")
 
 
 def _shown(goal: Goal, op: int) -> str:

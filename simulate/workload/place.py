@@ -24,6 +24,7 @@ from simulate.workload.spec import (
     FlowsJob,
     GpuCollectiveJob,
     Job,
+    Messaging,
     PlacedJob,
     RankedJob,
     StorageJob,
@@ -152,6 +153,7 @@ def place_workload(
                 gpus = len(servers) * servers.gpus
             else:
                 flows = _flows(entry, job, fabric, ends, traces)
+                flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             flows = flows.on_level(ASK if job.sl is None else job.sl)
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
         jobs.append(RunningJob(job, place, frozen(ends), seed, gpus))
@@ -396,7 +398,9 @@ def _flows(
     """Return the flows of a job between its end ports; none of storage, which come about as it is played."""
     if isinstance(job, CollectiveJob):
         task = Collective(
-            job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat, compute_s=job.compute
+            *(job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat),
+            compute_s=job.compute,
+            eager_bytes=job.eager,
         )
         found = f"{job.collective} by {job.algorithm} of {plural(len(ends), 'rank')}"
         with entry.refusing(("algorithm",), found, "what the algorithm can take"):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from simulate.network import GBPS
 from simulate.traffic.flows import Flows
-from simulate.workload.chakra import flows_of_chakra
+from simulate.workload.chakra import Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import read_chakra
 from simulate.workload.formats.flows_csv import read_flows_csv
 from simulate.workload.formats.goal import read_goal
@@ -149,9 +150,15 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
     traces: dict[str, Flows] = {}
     for job in spec.jobs:
         if isinstance(job, GoalJob):
-            traces[job.name] = flows_of_goal(read_goal(folder / job.file))
+            traces[job.name] = flows_of_goal(read_goal(folder / job.file), job.eager)
         elif isinstance(job, ChakraJob):
-            traces[job.name] = flows_of_chakra(read_chakra(folder / job.file), job.algorithms, str(folder / job.file))
+            traces[job.name] = flows_of_chakra(
+                read_chakra(folder / job.file),
+                job.algorithms,
+                str(folder / job.file),
+                roofline=Roofline(job.flops, np.inf if job.memory is None else job.memory * GBPS),
+                eager_bytes=job.eager,
+            )
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric)
     models = (catalog or load_catalog()).nodes

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
+from simulate.traffic.flows import EAGER_BYTES, Order
 from topo.errors import did_you_mean
 from topo.fabric import Role
 from topo.schema.base import Name, ServerRole, SpecModel, mismatch
@@ -53,7 +54,16 @@ class RankedJob(PlacedJob):
     """How many take part; all that are named or free, when left out."""
 
 
-class CollectiveJob(RankedJob):
+class Messaging(SpecModel):
+    """How the messages of a job are sent."""
+
+    order: Order = "peer"
+    """What moves one after another: messages from one rank to another, all messages of a rank, or nothing."""
+    eager: Bytes = EAGER_BYTES
+    """Larger messages wait until their receiver is ready, and take two more latencies to learn it."""
+
+
+class CollectiveJob(RankedJob, Messaging):
     """A collective, over and over."""
 
     kind: Literal["collective"]
@@ -110,7 +120,7 @@ class GpuCollectiveJob(RankedJob):
         return "all-to-all" if self.algorithm == "nccl-all-to-all" else "allreduce"
 
 
-class GoalJob(PlacedJob):
+class GoalJob(PlacedJob, Messaging):
     """A GOAL schedule."""
 
     kind: Literal["goal"]
@@ -119,13 +129,17 @@ class GoalJob(PlacedJob):
     """File of the schedule, relative to this one."""
 
 
-class ChakraJob(PlacedJob):
+class ChakraJob(PlacedJob, Messaging):
     """Chakra execution traces, one file a rank."""
 
     kind: Literal["chakra"]
     """A training run, as MLCommons' Chakra records it."""
     file: str
     """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..."""
+    flops: Annotated[float, Field(gt=0, strict=False)] | None = None
+    """Operations a second of a rank, for nodes that tell their operations and no duration, such as 312e12."""
+    memory: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None
+    """Rate of a rank's memory, such as ``2 TB/s``, for the same nodes; it takes no time when left out."""
     algorithms: dict[str, str] = Field(default_factory=dict)
     """Algorithm of a collective in it, such as ``allreduce: double-binary-tree``; else the ring, or what there is."""
 
@@ -141,7 +155,7 @@ class ChakraJob(PlacedJob):
         return algorithms
 
 
-class TrainingJob(RankedJob):
+class TrainingJob(RankedJob, Messaging):
     """Steps of training, each rank a server that computes in step with the others."""
 
     kind: Literal["training"]

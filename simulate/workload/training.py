@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -55,7 +57,7 @@ def _step(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
         """Return a collective that each step has so many times."""
         plan = schedule(name, algorithm, n_ranks, groups=groups)
         check(times * len(plan))
-        return plan.flows
+        return partial(plan.flows, eager_bytes=job.eager)
 
     match job.parallel:
         case "data":

@@ -31,6 +31,9 @@ def _end_flows(state: State, slot: int, until: float, n_ready: int) -> int:
         classes[slot].flows -= 1
         state.limit[flow] = rates[slot].limit // len(state.lane_weight)
         n_ready = _finish(now, state.waits, state.next_flow, state.end, state.ready, state.done, flow, n_ready)
+        if state.connection[flow] >= 0:
+            state.connections[state.connection[flow]].moving = -1
+            _list_turn(now, state.connections, state.turns, state.connection[flow])
         flow = classes[slot].first
     return n_ready
 
@@ -57,6 +60,30 @@ def _finish(
             ready[n_ready] = follower
             n_ready += 1
     return n_ready
+
+
+@kernel
+def _list_turn(now: Records, connections: Records, turns: NDArray[np.int32], number: int) -> None:
+    """Look at a connection when all that could move on it at this instant is known."""
+    if not connections[number].listed:
+        connections[number].listed = True
+        turns[now[0].turns] = number
+        now[0].turns += 1
+
+
+@kernel
+def _take_turn(now: Records, moves: Records, connections: Records, turns: NDArray[np.int32]) -> int:
+    """Remove the next flow that may move on a listed connection; return it, or -1 when there is none."""
+    while now[0].turns > 0:
+        now[0].turns -= 1
+        number = turns[now[0].turns]
+        connections[number].listed = False
+        flow = connections[number].first
+        if connections[number].moving < 0 and flow >= 0:
+            connections[number].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
+            connections[number].moving = flow
+            return flow  # type: ignore[no-any-return]
+    return -1
 
 
 @kernel
@@ -219,6 +246,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     begin, end, moves = state.begin, state.end, state.moves
     ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
+    connection, connections, turns = state.connection, state.connections, state.turns
     n_lanes = len(state.lane_weight)
     for _ in range(max_events):
         time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
@@ -248,10 +276,23 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             else:
                 flow = take_begin(now, moves, queue, timer, tie)
                 if flow < 0:
+                    flow = _take_turn(now, moves, connections, turns)
+                if flow < 0:
                     break
+            number = connection[flow]
+            if number >= 0 and connections[number].moving != flow:
+                moves[flow].due = now[0].events
+                moves[flow].left = -1
+                moves[flow].right = -1
+                connections[number].first = merge_heaps(moves, connections[number].first, flow)
+                _list_turn(now, connections, turns, number)
+                continue
             route = flow_route[flow]
             if size[flow] == 0.0 or routes[route].hops == 0:
                 n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
+                if number >= 0:
+                    connections[number].moving = -1
+                    _list_turn(now, connections, turns, number)
                 continue
             slot = routes[route].slot
             if slot < 0:

@@ -108,10 +108,10 @@ def settle(classes: Records, slot: int, rate: float, time: float) -> None:
 
 @kernel
 def merge_heaps(moves: Records, a: int, b: int) -> int:
-    """Join two skew heaps of flows by what they are due at (Sleator and Tarjan, 1986); return the root."""
+    """Join two skew heaps of flows by due and place; return the root (Sleator and Tarjan, 1986)."""
     if a < 0 or b < 0:
         return max(a, b)
-    if moves[b].due < moves[a].due:
+    if moves[b].due < moves[a].due or (moves[b].due == moves[a].due and b < a):
         a, b = b, a
     root = a
     while True:
@@ -120,7 +120,7 @@ def merge_heaps(moves: Records, a: int, b: int) -> int:
         if c < 0:
             moves[a].left = b
             return root
-        if moves[b].due < moves[c].due:
+        if moves[b].due < moves[c].due or (moves[b].due == moves[c].due and b < c):
             b, c = c, b
         moves[a].left = c
         a = c

@@ -37,6 +37,7 @@ NOW = np.dtype(
         ("queue_head", "i8"),  # flows that have left ``queue``
         ("queue_tail", "i8"),  # flows that have entered it
         ("timers", "i8"),  # flows in ``timer``
+        ("turns", "i8"),  # connections in ``turns``
         ("members", "i8"),  # places of ``members`` that are part of a room, or were
     ]
 )
@@ -95,6 +96,10 @@ of the class)."""
 WAIT = np.dtype([("first", "i8"), ("count", "i4"), ("waits", "i4")])
 """Who waits for a flow: ``next_flow[first : first + count]``; and how many flows it still waits for itself."""
 
+CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("left", "i4"), ("listed", "i4")])
+"""The flow that moves, -1 for none; the first of those that could move by now, root of a heap in ``moves`` (due at the
+number of the instant since which); how many have not ended; whether it is in ``turns``."""
+
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
 """An entry of the heap of a solve."""
 
@@ -143,6 +148,10 @@ class State(NamedTuple):
     """(F,) bottleneck when it ended, -1 for flows that cross nothing."""
     moves: Records
     """(F,) `MOVE`."""
+    connection: NDArray[np.int32]
+    """(F,) connection of each flow, -1 for none."""
+    connections: Records
+    """(C,) `CONNECTION`."""
 
     ends: NDArray[np.float64]
     """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
@@ -171,6 +180,8 @@ class State(NamedTuple):
     """(K,) stack of unused slots."""
     ready: NDArray[np.int32]
     """(F,) stack of flows to begin at this instant."""
+    turns: NDArray[np.int32]
+    """(C,) stack of connections that may let their next flow move."""
     done: NDArray[np.int32]
     """(F,) flows in the order in which they ended."""
     wants: NDArray[np.float64]
@@ -193,6 +204,7 @@ class Room(NamedTuple):
     """Resources on the longest route."""
     followers: int
     """Dependencies."""
+    connections: int
 
 
 FIRST_ROOM = 4
@@ -200,8 +212,8 @@ FIRST_ROOM = 4
 
 KEPT = (
     *("links", "routes", "route_link", "route_use", "rates", "classes", "flow_route", "size", "earliest"),
-    *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "ends", "blocks", "tops", "stale", "is_stale"),
-    *("timer", "bins"),
+    *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
+    *("ends", "blocks", "tops", "stale", "is_stale", "timer", "bins"),
 )
 """Arrays that are the beginning of those of a larger state."""
 
@@ -277,6 +289,8 @@ def allocate(
         end=np.full(n_flows, np.nan),
         limit=np.full(n_flows, -1, np.int32),
         moves=np.zeros(n_flows, MOVE),
+        connection=np.full(n_flows, -1, np.int32),
+        connections=np.array([(-1, -1, 0, 0)], CONNECTION).repeat(room.connections),
         ends=np.full(k, np.inf),
         blocks=np.full(k // BLOCK, np.inf),
         tops=np.full(k // (BLOCK * BLOCK), np.inf),
@@ -290,6 +304,7 @@ def allocate(
         touched=np.zeros(k, np.int32),
         spare=np.arange(k - 1, -1, -1, dtype=np.int32),
         ready=np.zeros(n_flows, np.int32),
+        turns=np.zeros(room.connections, np.int32),
         done=np.zeros(n_flows, np.int32),
         wants=np.zeros(n_lanes),
         lane_weight=lane_weight,

@@ -20,7 +20,7 @@ from simulate.traffic.collectives.trees import (
     two_trees_below,
     zone_trees,
 )
-from simulate.traffic.flows import Flows, repeated
+from simulate.traffic.flows import EAGER_BYTES, Flows, repeated
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
@@ -135,6 +135,8 @@ class Collective(Brief):
     repeat: int = 1
     compute_s: float = 0.0
     """What each rank computes before it begins, each time."""
+    eager_bytes: float = EAGER_BYTES
+    """Larger messages wait until their receiver begins the round."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
@@ -168,7 +170,9 @@ class Collective(Brief):
         messages
             What `schedule` returns, where it is at hand.
         """
-        once = (messages or self.schedule(fabric)).flows(self.size_bytes).waiting_first(self.compute_s)
+        once = (
+            (messages or self.schedule(fabric)).flows(self.size_bytes, self.eager_bytes).waiting_first(self.compute_s)
+        )
         return (repeated(once, self.repeat) if len(once) else once).placed(self.hosts)
 
 

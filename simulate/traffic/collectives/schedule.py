@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from topo.fabric import freeze_arrays
 
 
@@ -41,6 +41,9 @@ class Schedule:
     """(D,) messages that wait, in order."""
     awaited: NDArray[np.int32]
     """(D,) the message that each waits for."""
+    in_round: NDArray[np.bool_]
+    """(M,) True where the receiver is ready when it begins the round, False where it always is, with a buffer for what
+    comes."""
     in_place: bool = True
     """False where senders read one buffer and receivers write another, as in all-to-all."""
 
@@ -61,6 +64,7 @@ class Schedule:
         reduce: ArrayLike = False,
         step: ArrayLike = 0,
         after: Sequence[tuple[ArrayLike, ArrayLike]] = (),
+        in_round: bool = False,
         in_place: bool = True,
     ) -> Schedule:
         """Make a schedule from arrays that broadcast against each other and are flattened in C order.
@@ -90,6 +94,7 @@ class Schedule:
             step=step.astype(np.int32),
             waiter=waiter,
             awaited=awaited,
+            in_round=np.full(len(src), in_round),
             in_place=in_place,
         )
 
@@ -101,13 +106,26 @@ class Schedule:
         """Rounds."""
         return int(self.step.max()) + 1 if len(self) else 0
 
-    def flows(self, size_bytes: float) -> Flows:
+    def flows(self, size_bytes: float, eager_bytes: float = EAGER_BYTES) -> Flows:
         """Return the messages as flows between ranks, for buffers of a size; each flow's tag is its step.
 
-        The blocks are taken as equal, down to fractions of a byte: a real library rounds blocks to elements.
+        The blocks are taken as equal, down to fractions of a byte: a real library rounds blocks to elements. A message
+        of more than `eager_bytes` that belongs to a round waits until its receiver begins the round.
         """
         sizes = self.count * (size_bytes / self.n_blocks)
-        return Flows.of(self.src, self.dst, sizes, tag=self.step, after=(self.waiter, self.awaited))
+        asks = self.in_round & (sizes > eager_bytes)
+        ready = self._receivers_ready(np.flatnonzero(asks))
+        after = _joined([(self.waiter, self.awaited), ready])
+        return Flows.of(self.src, self.dst, sizes, tag=self.step, rendezvous=asks, after=after)
+
+    def _receivers_ready(self, messages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return ``(waiter, awaited)``: messages, and what the sends of their receivers in the same round wait for."""
+        offset, awaited = grouped_dependencies(len(self), self.waiter.astype(np.int64), self.awaited.astype(np.int64))
+        rank_round = self.step.astype(np.int64) * self.n_ranks
+        at, send = _runs(rank_round + self.src, rank_round[messages] + self.dst[messages])
+        count = np.diff(offset)[send]
+        inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(messages[at], count), awaited[np.repeat(offset[:-1][send], count) + inside]
 
     def on_ranks(self, ranks: ArrayLike, n_ranks: int) -> Schedule:
         """Return the schedule with rank r played by rank ``ranks[r]`` out of `n_ranks`."""
@@ -149,15 +167,11 @@ def sequence(first: Schedule, second: Schedule) -> Schedule:
     both = concurrent([first, replace(second, step=second.step + np.int32(first.n_steps))])
     opening = np.flatnonzero(np.bincount(second.waiter, minlength=len(second)) == 0)
     message, rank = last_of_each_rank(first)
-    # Join the openers with the last messages of their two ranks: runs of equal rank in a list sorted by rank.
-    order = np.argsort(rank, kind="stable")
-    message, rank = message[order], rank[order]
+    # Join the openers with the last messages of their two ranks.
     pairs = []
     for end in (second.src, second.dst):
-        low, high = (np.searchsorted(rank, end[opening], side) for side in ("left", "right"))
-        runs = high - low
-        inside = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
-        pairs.append((np.repeat(opening, runs) + len(first), message[np.repeat(low, runs) + inside]))
+        at, last = _runs(rank, end[opening])
+        pairs.append((opening[at] + len(first), message[last]))
     waiter, awaited = _joined([(both.waiter, both.awaited), *pairs])
     once = np.unique(np.stack([waiter, awaited]), axis=1)
     return replace(both, waiter=once[0], awaited=once[1])
@@ -174,6 +188,15 @@ def last_of_each_rank(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np
         ] = True
         pairs.append((np.flatnonzero(~followed), end[~followed]))
     return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+
+
+def _runs(keys: NDArray[Any], sought: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return ``(i, j)`` for all pairs with ``sought[i] == keys[j]``, in the order of i, then of j."""
+    order = np.argsort(keys, kind="stable")
+    low, high = (np.searchsorted(keys[order], sought, side) for side in ("left", "right"))
+    runs = high - low
+    inside = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
+    return np.repeat(np.arange(len(sought)), runs), order[np.repeat(low, runs) + inside]
 
 
 def _joined(pairs: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

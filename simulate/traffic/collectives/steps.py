@@ -129,6 +129,7 @@ def _exchange(n_ranks: int, distances: list[int], reduce: bool) -> Schedule:
         reduce=reduce,
         step=np.arange(len(distances)).reshape(-1, 1),
         after=[(message[1:], message[:-1]), (message[1:], inward[:-1])],
+        in_round=True,
     )
 
 
@@ -201,6 +202,7 @@ def shift_all_to_all(n_ranks: int) -> Schedule:
         to_block=rank,
         step=shift - 1,
         after=[(message[1:, :, None], np.stack([message[:-1], inward[:-1]], axis=-1))],
+        in_round=True,
         in_place=False,
     )
 

@@ -3,11 +3,16 @@
 A file is a sequence of protocol buffers, each behind its length as a varint: a ``GlobalMetadata``, then ``Node`` after
 ``Node``. The fields are those of MLCommons' ``schema/protobuf/et_def.proto``; those that Heddle does not need are not
 declared here, and pass as unknown fields do. Rank r of a run is the file ``name.r.et``.
+
+A node waits for those that it names as data dependencies, and for its control dependencies, but not in traces of
+PyTorch (some node has ``rf_id``): there a control dependency names the operation that called this one, which may not
+be in the trace, or be the node itself. Chakra's own feeder follows data dependencies alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,12 +72,14 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
     HeddleError
         When the library protobuf is not installed.
     """
-    from google.protobuf.message import DecodeError
-
     if len(data) > CHAKRA_BYTES.limit:
         raise CHAKRA_BYTES.exceeded(path)
     types = message_types()
+    from google.protobuf.message import DecodeError
+
     nodes: dict[int, ChakraNode] = {}
+    callers = False
+    control: dict[int, tuple[int, ...]] = {}
     dependencies = 0
     for number, (at, payload) in enumerate(_messages(data, path)):
         message = types["Node" if number else "GlobalMetadata"]()
@@ -90,11 +97,13 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
             raise CHAKRA_NODES.exceeded(path)
         if dependencies > CHAKRA_DEPENDENCIES.limit:
             raise CHAKRA_DEPENDENCIES.exceeded(path)
+        callers = callers or any(item.name == "rf_id" for item in message.attr)
+        control[message.id] = tuple(message.ctrl_deps)
         nodes[message.id] = ChakraNode(
             id=message.id,
             name=message.name,
             type=message.type,
-            deps=tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
+            deps=tuple(dict.fromkeys(message.data_deps)),
             duration_us=message.duration_micros,
             attributes={
                 item.name: getattr(item, field)
@@ -102,7 +111,9 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
                 if item.name in ATTRIBUTES and (field := item.WhichOneof("value"))
             },
         )
-    return tuple(nodes.values())
+    if callers:
+        return tuple(nodes.values())
+    return tuple(replace(node, deps=tuple(dict.fromkeys(control[node.id] + node.deps))) for node in nodes.values())
 
 
 def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:

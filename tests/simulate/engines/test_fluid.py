@@ -33,23 +33,31 @@ def finish_times(network: Network, flows: Flows) -> np.ndarray:
     used = np.flatnonzero(use.any(axis=0))
     capacity, use = network.capacity_bytes_s[used], use[:, used]
     latency = routes.latency_s[routes.route]
+    delay = flows.delay_s + 2 * latency * flows.rendezvous
     left, moves_from = flows.size_bytes.copy(), np.full(len(flows), np.inf)
     done = np.full(len(flows), np.nan)
     time = 0.0
+    under_way = np.zeros(len(flows), bool)
     while np.isnan(done).any():
         for flow in range(len(flows)):
             deps = flows.dep[flows.dep_offset[flow] : flows.dep_offset[flow + 1]]
             if np.isinf(moves_from[flow]) and not np.isnan(done[deps]).any():
                 ready = max([flows.start_s[flow], *done[deps]])
-                moves_from[flow] = ready + flows.delay_s[flow] + latency[flow]
-        moving = np.isnan(done) & (moves_from <= time + 1e-15)
+                moves_from[flow] = ready + delay[flow] + latency[flow]
+        due = np.isnan(done) & (moves_from <= time + 1e-15)
+        # Of each connection the one that moves already, or else the first of those that could.
+        for number in np.unique(flows.connection[due & (flows.connection >= 0)]):
+            mine = np.flatnonzero(due & (flows.connection == number))
+            first = mine[np.lexsort((mine, np.round(moves_from[mine], 14), ~under_way[mine]))[0]]
+            due[mine[mine != first]] = False
+        moving, under_way = due, due
         at_once = moving & ((left <= 1e-6) | ~use.any(axis=1))
         if at_once.any():
             done[at_once] = time
             continue
         rate = np.zeros(len(flows))
         rate[moving] = fair_rates(capacity, use[moving])
-        waiting = moves_from[np.isnan(done) & ~moving]
+        waiting = moves_from[np.isnan(done) & (moves_from > time + 1e-15)]
         step = min([*(left[moving] / rate[moving]), *(waiting[np.isfinite(waiting)] - time)])
         left -= rate * step
         left[left < 1e-6] = 0.0
@@ -86,6 +94,8 @@ def traffic(draw: st.DrawFn, n_hosts: int, sizes: st.SearchStrategy[float]) -> d
         "start": many(st.sampled_from([0.0, 0.0, 0.0, 1e-3, 2e-3, 2.5e-3])),
         "delay": many(st.sampled_from([0.0, 0.0, 0.0, 1e-3])),
         "after": after,
+        "connection": many(st.sampled_from([-1, 0, 0, 0, n // 3, n // 2])),
+        "rendezvous": many(st.booleans()),
     }
 
 
@@ -98,6 +108,8 @@ def as_flows(network: Network, drawn: dict[str, list[float]]) -> Flows:
         drawn["size"],
         start_s=drawn["start"],
         delay_s=drawn["delay"],
+        connection=drawn["connection"],
+        rendezvous=drawn["rendezvous"],
         after=(after[0], after[1]),
     )
 

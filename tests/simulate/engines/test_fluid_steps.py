@@ -11,7 +11,7 @@ from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import Fluid, play
 from simulate.network import Network
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import Flows, Order
 from topo.errors import HeddleError
 
 
@@ -29,6 +29,28 @@ def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
     size = rng.choice([1e6, 2e6, 3e6], n) if ties else rng.exponential(2e6, n)
     start = rng.choice(np.arange(8) * 1e-4, n) if ties else rng.uniform(0, 8e-4, n)
     return Flows.of(src, dst, size, start_s=start)
+
+
+@pytest.mark.parametrize("order", ["peer", "adapter", "none"])
+@pytest.mark.parametrize("seed", slow_but(range(4), 0))
+def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Order, seed: int) -> None:
+    flows = some_flows(network, 300, seed, ties=True)
+    rng = np.random.default_rng(seed)
+    flows = flows.rewired((np.arange(20, 300), rng.integers(0, 20, 280))).in_order(order)
+    batch, net = play(network, flows), Fluid(network)
+    ends: dict[int, float] = {}
+    for turn in range(2):  # places and connections are used again
+        begun = net.begin_all(flows)
+        at = net.now_s
+        while net.under_way:
+            ended = net.advance()
+            ends |= {item.flow - begun.start: item.finish_s - at for item in ended}
+            net = Fluid.restored(network, net.snapshot()) if len(ends) % 50 == turn else net
+        assert [ends[flow] for flow in range(300)] == pytest.approx(batch.finish_s, rel=1e-9)
+    held = np.array([ends[flow] for flow in range(300)])
+    key = flows.src * 1000 + flows.dst * (order == "peer")
+    if order != "none":  # nobody on a connection ends together with another
+        assert len(np.unique(np.stack([key, np.round(held, 12)]), axis=1).T) == 300
 
 
 @pytest.mark.parametrize("ties", [True, False])

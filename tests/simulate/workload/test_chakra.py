@@ -1,4 +1,6 @@
 import contextlib
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulate.traffic.flows import Flows
-from simulate.workload.chakra import ChakraNode, NodeType, flows_of_chakra
+from simulate.workload.chakra import ChakraNode, NodeType, Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import message_types, parse_chakra, read_chakra
-from topo.errors import FormatError
+from topo.errors import FormatError, HeddleError
 
 
 def varint(value: int) -> bytes:
@@ -75,9 +77,73 @@ def test_computation_and_messages() -> None:
         trace(node(1, 4, us=20), node(2, 6, (1,), comm_src=0, comm_size=10, comm_tag=3), node(3, 4, (2,), us=1)),
     )
 
-    assert plan.src.tolist() == [0, 0, 1, 1, 1]
-    assert plan.dst.tolist() == [0, 1, 1, 1, 1]
-    assert finishes(plan).tolist() == [5, 15, 20, 20, 21]
+    assert plan.src.tolist() == [0, 0, 0, 1, 1, 1]
+    assert plan.dst.tolist() == [0, 0, 1, 1, 1, 1]
+    assert finishes(plan).tolist() == [5, 5, 15, 20, 20, 21]
+
+
+def test_a_large_message_waits_for_its_receive() -> None:
+    size = 70_000
+    ranks = (
+        trace(node(1, 4, us=5), node(2, 5, (1,), comm_dst=1, comm_size=size), node(3, 4, (2,), us=1)),
+        trace(node(1, 4, us=20), node(2, 6, (1,), comm_src=0, comm_size=size), node(3, 4, (2,), us=1)),
+    )
+    traces = [parse_chakra(data) for data in ranks]
+
+    large, small = flows_of_chakra(traces), flows_of_chakra(traces, eager_bytes=size)
+    assert large.rendezvous.sum() == 1
+    assert sorted(finishes(large).tolist()) == [5, 5, 20, 20, 20 + size, 20 + size + 1, 20 + size + 1]
+    assert sorted(finishes(small).tolist()) == [5, 5, 6, 20, 5 + size, 5 + size, 5 + size + 1]
+
+
+def test_what_the_host_does_to_launch_traffic_is_no_traffic() -> None:
+    launch = node(1, 7, us=9, is_cpu_op=True)
+    rank = trace(launch, node(2, 7, (1,), comm_type=0, comm_size=8, is_cpu_op=False))
+    plan = flows(rank, rank)
+
+    assert plan.size_bytes.sum() == 2 * 8
+    assert np.count_nonzero(np.isclose(plan.delay_s, 9e-6)) == 2
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("kind", "moved"), [(0, lambda n: 2 * (n - 1)), (2, lambda n: n * (n - 1)), (7, lambda n: n - 1)]
+)
+def test_sizes_are_what_a_rank_puts_in(n: int, kind: int, moved: Callable[[int], int]) -> None:
+    # Of an all-gather its own part, which each of the others must get; of an allreduce and a reduce-scatter all of it.
+    plan = flows(*[trace(node(1, 7, comm_type=kind, comm_size=600))] * n)
+
+    assert plan.size_bytes.sum() == pytest.approx(moved(n) * 600)
+
+
+def test_operations_take_what_the_roofline_says() -> None:
+    rank = trace(node(1, 4, num_ops=6_000_000, tensor_size=2_000_000), node(2, 4, us=3, num_ops=1))
+    traces = [parse_chakra(rank)]
+
+    assert flows_of_chakra(traces, roofline=Roofline(1e12)).delay_s.tolist() == pytest.approx([6e-6, 3e-6])
+    assert flows_of_chakra(traces, roofline=Roofline(1e12, 1e11)).delay_s[0] == pytest.approx(20e-6)
+    with pytest.raises(FormatError, match="node 1: found 6,000,000 operations and no duration; expected `flops`"):
+        flows_of_chakra(traces)
+
+
+def test_callers_in_a_trace_of_pytorch_are_not_waited_for() -> None:
+    # The first dependency of a node is written as a control dependency here: it calls itself, or one that is not there.
+    called = trace(node(1, 4, (1,), us=1, rf_id=5), node(2, 4, (77, 1), us=1, rf_id=6))
+    (_, second) = parse_chakra(called)
+
+    assert second.deps == (1,)
+    assert finishes(flows(called)).tolist() == [1, 2]
+    with pytest.raises(FormatError, match="node 2: found a dependency on node 77"):
+        flows(trace(node(1, 4, us=1), node(2, 4, (77, 1), us=1)))
+
+
+def test_without_protobuf_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    message_types.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("google")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "google", None)
+    with pytest.raises(HeddleError, match="heddle-fabric\\[chakra\\]"):
+        parse_chakra(trace(node(1, 4)))
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "double-binary-tree", "halving-doubling"])

@@ -4,10 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import examples
+from routing import route
+from simulate import play
+from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.workload.formats.goal import format_goal, parse_goal, read_goal
 from simulate.workload.goal import Goal, Op, flows_of_goal, goal_of_flows
+from topo import preset
 from topo.errors import FormatError
 
 COLUMNS = ("op", "rank", "size", "peer", "tag", "cpu", "nic", "requires", "irequires")
@@ -181,20 +185,25 @@ def matched(goal: Goal) -> dict[int, int]:
     return result
 
 
-def finishes_of_goal(goal: Goal) -> np.ndarray:
-    """When each operation ends if a message takes a nanosecond a byte, by relaxation; inf for what never ends."""
+def finishes_of_goal(goal: Goal, eager: float) -> np.ndarray:
+    """When each calculation, message and receive ends if a byte takes a nanosecond, by relaxation; inf for never."""
     send_of = matched(goal)
     begin, end = np.zeros(len(goal)), np.zeros(len(goal))
     for _ in range(2 * len(goal) + 2):
         before = begin.copy(), end.copy()
         for waiter, awaited in goal.requires.tolist():
-            begin[waiter] = max(begin[waiter], end[awaited])
+            in_buffer = goal.op[awaited] == Op.SEND and goal.size[awaited] <= eager
+            begin[waiter] = max(begin[waiter], (begin if in_buffer else end)[awaited])
         for waiter, awaited in goal.irequires.tolist():
             begin[waiter] = max(begin[waiter], begin[awaited])
+        moves_from = begin.copy()
+        for recv, send in send_of.items():
+            if goal.size[send] > eager:
+                moves_from[send] = max(begin[send], begin[recv])
         for op in range(len(goal)):
-            end[op] = begin[op] + (0 if goal.op[op] == Op.RECV else goal.size[op])
-            if goal.op[op] == Op.RECV and op in send_of:
-                end[op] = max(begin[op], end[send_of[op]])
+            end[op] = moves_from[op] + (0 if goal.op[op] == Op.RECV else goal.size[op])
+        for recv, send in send_of.items():
+            end[recv] = max(begin[recv], end[send])
         if np.array_equal(before[0], begin) and np.array_equal(before[1], end):
             return end
     return np.full(len(goal), np.inf)  # a circle
@@ -212,15 +221,15 @@ def finishes_of_flows(flows: Flows) -> np.ndarray:
     return end
 
 
-@given(goal=goals())
+@given(goal=goals(), eager=st.sampled_from([0, 30, 60, 99]))
 @examples(300)
-def test_flows_end_when_the_operations_do(goal: Goal) -> None:
-    expected = finishes_of_goal(goal)
+def test_flows_end_when_the_operations_do(goal: Goal, eager: int) -> None:
+    expected = finishes_of_goal(goal, eager)
     sends = (goal.op == Op.SEND) & (goal.peer != goal.rank)
     if np.any((goal.op == Op.SEND) & (goal.peer == goal.rank)):
         return  # a message to its own rank takes no time as a flow
     try:
-        flows = flows_of_goal(goal)
+        flows = flows_of_goal(goal, eager)
     except FormatError as error:
         text = str(error)
         lost = len(matched(goal)) < np.count_nonzero(goal.op == Op.SEND)
@@ -231,8 +240,38 @@ def test_flows_end_when_the_operations_do(goal: Goal) -> None:
     finish = finishes_of_flows(flows)
     moving = flows.src != flows.dst
 
+    assert np.array_equal(flows.rendezvous, moving & (flows.size_bytes > eager))
     np.testing.assert_allclose(np.sort(finish[moving]), np.sort(expected[sends]), rtol=1e-12)
     np.testing.assert_allclose(finish.max(initial=0), max(expected.max(initial=0), 0), rtol=1e-12)
+
+
+def test_sixteen_segments_down_a_chain_overlap() -> None:
+    # Each rank passes a segment on when it has it: (ranks - 1 + segments - 1) segment times, not their product.
+    n, segments, size = 8, 16, 50_000
+    text = [f"num_ranks {n}"]
+    for rank in range(n):
+        text.append(f"rank {rank} {{")
+        for at in range(segments):
+            text += [f"r{at}: recv {size}b from {rank - 1} tag {at}"] if rank else []
+            text += [f"s{at}: send {size}b to {rank + 1} tag {at}"] if rank < n - 1 else []
+            text += [f"s{at} requires r{at}"] if 0 < rank < n - 1 else []
+        text.append("}")
+    flows = flows_of_goal(parse_goal(text))
+    network = Network.of(route(preset("lab-20").fabric))
+    hosts = network.fabric.ends(role="compute")[:n]
+    times = {order: play(network, flows.placed(hosts).in_order(order)).makespan_s for order in ("peer", "none")}
+
+    assert times["peer"] == pytest.approx((n - 1 + segments - 1) * size / 25e9)
+    assert times["none"] == pytest.approx((n - 1) * segments * size / 25e9)
+
+
+def test_large_messages_that_wait_for_each_other_are_a_circle() -> None:
+    rank = "s: send 70000b to {to}\nr: recv 70000b from {to}\nr requires s"
+    goal = parsed(f"num_ranks 2\nrank 0 {{\n{rank.format(to=1)}\n}}\nrank 1 {{\n{rank.format(to=0)}\n}}")
+
+    assert len(flows_of_goal(goal, eager_bytes=70_000)) == 4
+    with pytest.raises(FormatError, match=r"circle: .*; messages above the threshold `eager` wait for their receives"):
+        flows_of_goal(goal)
 
 
 @st.composite
@@ -252,7 +291,7 @@ def flow_sets(draw: st.DrawFn) -> Flows:
 @examples(300)
 def test_flows_go_through_goal_and_keep_their_times(flows: Flows) -> None:
     goal = parse_goal(format_goal(goal_of_flows(flows, 4)).split("\n"))
-    again = flows_of_goal(goal)
+    again = flows_of_goal(goal, eager_bytes=0)  # flows wait for the end of one another, not until one is in a buffer
     moving, back = flows.src != flows.dst, (again.src != again.dst) & (again.tag < len(flows))
     order = np.argsort(again.tag[back])
 
@@ -267,7 +306,7 @@ def test_flows_go_through_goal_and_keep_their_times(flows: Flows) -> None:
 @pytest.mark.parametrize("algorithm", ["ring", "double-binary-tree", "hierarchical", "halving-doubling"])
 def test_collectives_survive_goal(algorithm: str) -> None:
     flows = schedule("allreduce", algorithm, 8, chunks=2, groups=np.arange(8) // 4).flows(1 << 20)
-    again = flows_of_goal(parse_goal(format_goal(goal_of_flows(flows, 8)).split("\n")))
+    again = flows_of_goal(parse_goal(format_goal(goal_of_flows(flows, 8)).split("\n")), eager_bytes=0)
 
     assert finishes_of_flows(again).max() == pytest.approx(finishes_of_flows(flows).max())
     if algorithm in ("ring", "double-binary-tree"):  # whose senders know all that they wait for
