@@ -4,8 +4,11 @@
 //   simgrid_peer PLATFORM FLOWS FINISH [--cfg=...]
 //
 // PLATFORM  "hosts N", then "link BYTES_PER_SECOND SECONDS" (numbered from 0), then "route SRC DST LINK LINK ..."
-// FLOWS     "steps" or "ring", then "ACTOR STEP SRC DST BYTES START_S", the steps of an actor in order.
+// FLOWS     "steps", "ring" or "ranks EAGER_BYTES", then "ACTOR STEP SRC DST BYTES START_S", the steps of an actor in order.
 //           steps: an actor begins the flows of a step, each not before its start, and waits until all have ended.
+//           ranks: an actor for each host does its lines one after another: it sends, receives, or, to itself, waits for
+//           START_S. Messages match by mailboxes, one for each two hosts and step. Those of up to EAGER_BYTES are on
+//           their way as they are sent, others when both are ready.
 //           ring: one flow an actor and step; the actor posts it and its receive, and waits for both.
 // FINISH    gets the finish time of each flow, in seconds, as doubles.
 // Prints the seconds that building the platform and that the simulation took.
@@ -68,12 +71,16 @@ static void read_platform(const char* path)
   zone->seal();
 }
 
-static bool read_flows(const char* path)
+static double eager = -1;
+
+static std::string read_flows(const char* path)
 {
   FILE* file = fopen(path, "r");
   char mode[16];
   Flow f;
   if (file == nullptr || fscanf(file, "%15s", mode) != 1)
+    exit(2);
+  if (std::string(mode) == "ranks" && fscanf(file, "%lf", &eager) != 1)
     exit(2);
   while (fscanf(file, "%d %d %d %d %lu %lf", &f.actor, &f.step, &f.src, &f.dst, &f.bytes, &f.start) == 6) {
     if (f.actor >= static_cast<int>(flows_of.size()))
@@ -83,7 +90,29 @@ static bool read_flows(const char* path)
   }
   fclose(file);
   finish.resize(flows.size());
-  return std::string(mode) == "ring";
+  return mode;
+}
+
+static sg::Mailbox* mailbox_of(const Flow& f)
+{
+  return sg::Mailbox::by_name(std::to_string(f.src) + " " + std::to_string(f.dst) + " " + std::to_string(f.step));
+}
+
+static void play_rank(int actor)
+{
+  static int payload;
+  for (int i : flows_of[actor]) {
+    const Flow& f = flows[i];
+    if (f.src == f.dst)
+      sg::this_actor::sleep_for(f.start);
+    else if (f.dst == actor)
+      mailbox_of(f)->get<int>();
+    else if (f.bytes <= eager)
+      mailbox_of(f)->put_init(&payload, f.bytes)->detach();
+    else
+      mailbox_of(f)->put(&payload, f.bytes);
+    finish[i] = sg::Engine::get_clock();
+  }
 }
 
 static void play_steps(int actor)
@@ -127,12 +156,18 @@ int main(int argc, char** argv)
   auto begin = std::chrono::steady_clock::now();
   read_platform(argv[1]);
   double build = seconds_since(begin);
-  bool ring = read_flows(argv[2]);
-  for (int actor = 0; actor < static_cast<int>(flows_of.size()); actor++)
-    if (!flows_of[actor].empty())
-      sg::Actor::create("a", hosts[flows[flows_of[actor][0]].src], [actor, ring] {
-        ring ? play_ring(actor) : play_steps(actor);
-      });
+  std::string mode = read_flows(argv[2]);
+  for (int actor = 0; actor < static_cast<int>(flows_of.size()); actor++) {
+    if (flows_of[actor].empty())
+      continue;
+    auto* host = hosts[mode == "ranks" ? actor : flows[flows_of[actor][0]].src];
+    auto started = sg::Actor::create("a", host, [actor, mode] {
+      mode == "ranks" ? play_rank(actor) : mode == "ring" ? play_ring(actor) : play_steps(actor);
+    });
+    for (int i : flows_of[actor])
+      if (mode == "ranks" && flows[i].dst == actor && flows[i].bytes <= eager)
+        mailbox_of(flows[i])->set_receiver(started);
+  }
   begin = std::chrono::steady_clock::now();
   engine.run();
   printf("%.6f %.6f\n", build, seconds_since(begin));

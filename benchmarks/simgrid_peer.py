@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 
-__all__ = ["Played", "build_peer", "play_in_simgrid", "write_inputs"]
+__all__ = ["Played", "build_peer", "play_in_simgrid", "write_inputs", "write_platform"]
 
 # SimGrid's CM02 without what corrects it for TCP: bytes after the latency, at max-min fair rates.
 CM02 = ("network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "network/weight-S:0")
@@ -40,9 +40,9 @@ def build_peer(folder: Path) -> Path:
     return program
 
 
-def write_inputs(folder: Path, network: Network, load: Load) -> None:
-    """Write the files ``platform`` and ``flows``: only the routes that the load takes."""
-    flows, fabric = load.flows, network.fabric
+def write_platform(folder: Path, network: Network, flows: Flows) -> None:
+    """Write the file ``platform``: only the routes that the flows take."""
+    fabric = network.fabric
     routes = network.routes(flows.src, flows.dst, flows.sl)
     first = fabric.n_switches
     _, example = np.unique(routes.route, return_index=True)
@@ -57,6 +57,12 @@ def write_inputs(folder: Path, network: Network, load: Load) -> None:
             ends = (flows.src[flow] - first, flows.dst[flow] - first)
             lines.append(f"route {ends[0]} {ends[1]} {' '.join(map(str, links))}")
     (folder / "platform").write_text("\n".join(lines) + "\n")
+
+
+def write_inputs(folder: Path, network: Network, load: Load) -> None:
+    """Write the files ``platform`` and ``flows``."""
+    write_platform(folder, network, load.flows)
+    flows, first = load.flows, network.fabric.n_switches
     real = flows.size_bytes > 0
     columns = np.stack([load.actor, load.step, flows.src[real] - first, flows.dst[real] - first])
     rows = zip(*columns.tolist(), flows.size_bytes[real].astype(np.int64).tolist(), flows.start_s[real], strict=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +17,10 @@ from topo import HeddleError
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
+
+
+SAVING = 0.05
+"""The most of the time that saving now and then may take."""
 
 
 @click.command()
@@ -33,6 +37,13 @@ if TYPE_CHECKING:
     "--anywhere", is_flag=True, help="Draw nodes from all that are free, instead of the queue's rule on zones."
 )
 @click.option("--state", type=FILE, help="File to go on from, if it is there, and to leave off in.")
+@click.option(
+    "--save-every",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds of real time between two saves to --state, longer where saving takes long.",
+)
 @routing_options
 @seed_option("Of draws and failures.")
 @as_json
@@ -42,6 +53,7 @@ def operate(
     hours: float,
     anywhere: bool,
     state: Path | None,
+    save_every: float,
     given: RoutingFiles,
     seed: int,
     as_json: bool,
@@ -75,23 +87,40 @@ def operate(
             replaying = run.env.replaying
             step("catching up" if replaying else "playing", run.env.replayed if replaying else now_s / until_s)
 
+        def save() -> None:
+            if state is not None and not run.env.replaying:  # else the file has gone further
+                step("writing")
+                write_file(state, format_saved_run(run.save()))
+
+        due_s = [monotonic() + save_every]
+        finished = False
         with asked() as stopped, naming(state):
-            finished = run.play(until_s, progress=progress_of, stop=lambda: bool(stopped))
-        all_ended = all(job.end_s is not None for job in run.records)
-        now_s = until_s if finished and not all_ended else run.env.now
-        if state is not None and not run.env.replaying:  # else the file has gone further
-            step("writing")
-            write_file(state, format_saved_run(run.save()))
+            while not finished and not stopped:
+                finished = run.play(until_s, progress=progress_of, stop=lambda: bool(stopped) or monotonic() > due_s[0])
+                begun_s = monotonic()
+                save()
+                due_s[0] = monotonic() + max(save_every, (monotonic() - begun_s) / SAVING)
     print_notes(routed.fabric.notes)
+    classes, label = run.link_classes, routed.fabric.channel_label
     if as_json:
-        print_json({"time_s": now_s, "stopped": not finished, "jobs": [job.to_dict() for job in run.records]})
+        print_json(
+            {
+                "time_s": run.now_s,
+                "stopped": not finished,
+                "utilisation": run.utilisation,
+                "jobs": [job.to_dict() for job in run.records],
+                "links": None if classes is None else [item.to_dict(label(item.hottest)) for item in classes],
+            }
+        )
     else:
         from plan.render.tables import show_table
 
-        show_table(replace(run.table, title=f"after {now_s / 3600:.2f} h"))
+        show_table(run.table)
+        if run.links is not None:
+            show_table(run.links)
     if not finished:
         where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
-        click.echo(f"plan: stopped after {now_s / 3600:.2f} h; {where}", err=True)
+        click.echo(f"plan: stopped after {run.now_s / 3600:.2f} h; {where}", err=True)
     return 0 if finished else 128 + stopped[0]
 
 

@@ -39,6 +39,8 @@ class JobRecord:
     begin_s: float | None = None
     """When it had its nodes for the first time."""
     end_s: float | None = None
+    waited_s: float = 0.0
+    """Seconds without nodes since it was submitted."""
     steps: int = 0
     """Steps that count: those lost to failures do not."""
     trained_s: float = 0.0
@@ -89,6 +91,8 @@ class JobProcess:
     process: simpy.Process = field(init=False)
     ends: NDArray[np.int32] | None = field(init=False, default=None)
     """The nodes that it runs on now."""
+    asked_s: float | None = field(init=False, default=None)
+    """Since when it waits for nodes."""
 
     def __post_init__(self) -> None:
         self.record = JobRecord(self.plan.name, self.plan.nodes, self.plan.compute_s)
@@ -99,7 +103,10 @@ class JobProcess:
         yield self.env.timeout(self.plan.submit)
         saved = _Saved()
         while self.record.end_s is None:
+            self.asked_s = self.env.now
             self.ends = yield self.scheduler.request(self.plan.nodes)
+            self.record.waited_s += self.env.now - self.asked_s
+            self.asked_s = None
             if self.record.begin_s is None:
                 self.record.begin_s = self.env.now
             self.record.spanned_zones |= self.scheduler.spans_zones(self.ends)

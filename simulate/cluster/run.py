@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from simulate.cluster.job import JobProcess, JobRecord
 from simulate.cluster.queue import Queue
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
+from simulate.engines.outcome import LinkClass, link_classes, links_table
 from simulate.network import Network
 from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
@@ -23,8 +26,8 @@ from topo.table import Column, Shown, Table
 DAY_S = 86_400.0
 COPIES = 2
 """Storage servers that keep what is written, as 3FS does."""
-STEPS_A_LOOK = 500
-"""Events between two reports of progress."""
+LOOK_S = 0.1
+"""Seconds between two reports of progress."""
 
 
 class ClusterRun(Shown):
@@ -90,6 +93,8 @@ class ClusterRun(Shown):
             JobProcess(self.env, job, self.scheduler, storage, of_job, rules.round)
             for job, of_job in zip(queue.jobs, for_jobs, strict=True)
         ]
+        self.now_s = 0.0
+        """Time until which it has been played."""
         self._ended = self.env.all_of([job.process for job in self.jobs])
         if rules.failures_a_node_day > 0:
             self.env.process(self._fail(for_failures))
@@ -97,7 +102,32 @@ class ClusterRun(Shown):
     @property
     def records(self) -> tuple[JobRecord, ...]:
         """What has become of each job so far."""
-        return tuple(job.record for job in self.jobs)
+        waits = [0.0 if job.asked_s is None else self.now_s - job.asked_s for job in self.jobs]
+        return tuple(
+            replace(job.record, waited_s=job.record.waited_s + wait) for job, wait in zip(self.jobs, waits, strict=True)
+        )
+
+    @property
+    def utilisation(self) -> float:
+        """The part of the time until now that a node was a job's, mean over all nodes."""
+        return self.scheduler.granted_s(self.now_s) / (len(self.scheduler.ends) * self.now_s or 1.0)
+
+    @property
+    def link_classes(self) -> tuple[LinkClass, ...] | None:
+        """Mean load of each class of links until now, all lanes together; None while what was saved is replayed.
+
+        Flows that are under way are not in it.
+        """
+        if self.env.replaying:
+            return None
+        network = self.env.network
+        return link_classes(network, self.env.engine.loads()[None, : network.fabric.n_ports], self.now_s)
+
+    @property
+    def links(self) -> Table | None:
+        """The same as a table."""
+        classes = self.link_classes
+        return None if classes is None else links_table(classes, self.env.network.fabric)
 
     @property
     def table(self) -> Table:
@@ -107,10 +137,11 @@ class ClusterRun(Shown):
         hours = [[None if at is None else at / 3600 for at in (job.begin_s, job.end_s)] for job in jobs]
         factor = [job.step_s / job.compute_s if job.trained_steps else None for job in jobs]
         return Table(
-            f"after {self.env.now / 3600:.2f} h",
+            f"after {self.now_s / 3600:.2f} h, nodes in use {self.utilisation:.1%} of the time",
             (
                 Column("job", [f"{job.name} (over zones)" if job.spanned_zones else job.name for job in jobs]),
                 Column("nodes", [job.nodes for job in jobs]),
+                Column("waited", [job.waited_s / 3600 for job in jobs], "h", ".2f"),
                 Column("began", [began for began, _ in hours], "h", ".2f"),
                 Column("ended", [ended for _, ended in hours], "h", ".2f"),
                 Column("steps", [job.steps for job in jobs]),
@@ -144,14 +175,17 @@ class ClusterRun(Shown):
             When there may be more rounds of computation until then than `topo.budget.QUEUE_ROUNDS`.
         """
         self._check_rounds(until_s)
-        steps = 0
+        look_s = time.monotonic() + LOOK_S
         while not self._ended.processed and self.env.settle() <= until_s:
             self.env.step()
-            steps += 1
-            if steps % STEPS_A_LOOK == 0:
-                progress(self.env.now)
+            self.now_s = self.env.now
+            if time.monotonic() >= look_s:
+                look_s = time.monotonic() + LOOK_S
+                progress(self.now_s)
                 if stop():
                     return False
+        if not self._ended.processed:
+            self.now_s = until_s
         return True
 
     def _check_rounds(self, until_s: float) -> None:

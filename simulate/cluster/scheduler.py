@@ -58,6 +58,11 @@ class Scheduler:
         self._queue: list[_Request] = []
         self._spanning: set[int] = set()
         """The first node of each job that spans zones."""
+        self._granted_s, self._since_s = 0.0, 0.0
+
+    def granted_s(self, now_s: float) -> float:
+        """Return the seconds until now for which nodes were jobs', the sum over all nodes."""
+        return self._granted_s + np.count_nonzero(~self._free) * (now_s - self._since_s)
 
     @property
     def keeps_zones(self) -> bool:
@@ -88,6 +93,7 @@ class Scheduler:
     def release(self, ends: ArrayLike) -> None:
         """Take back all nodes of a job."""
         numbers = self._numbers(ends)
+        self._account()
         self._free[numbers] = True
         self._spanning.discard(numbers[0])
         self._serve()
@@ -109,6 +115,10 @@ class Scheduler:
         """Return whether nodes stand in several zones."""
         return len(np.unique(self.zone[self._numbers(ends)])) > 1
 
+    def _account(self) -> None:
+        """Count what was granted until now, before that changes."""
+        self._granted_s, self._since_s = self.granted_s(self.env.now), self.env.now
+
     def _numbers(self, ends: ArrayLike) -> list[int]:
         return [self._number[end] for end in np.atleast_1d(np.asarray(ends)).tolist()]
 
@@ -121,6 +131,7 @@ class Scheduler:
             else:
                 if not self.ordered:
                     chosen = self._rng.permutation(chosen)
+                self._account()
                 self._free[chosen] = False
                 if len(np.unique(self.zone[chosen])) > 1:
                     self._spanning.add(int(chosen[0]))

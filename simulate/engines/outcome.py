@@ -17,7 +17,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
 from topo.drawing import Drawing
 from topo.errors import plural
-from topo.fabric import Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Brief, Column, Shown, Table, format_seconds
 
 AS_HOT = 1e-9
@@ -172,18 +172,7 @@ class Outcome(Shown):
     @property
     def links(self) -> Table:
         """Load of the links by the roles of their ends and by lane, the hottest class first."""
-        classes, fabric = self.link_classes, self.network.fabric
-        columns = [
-            Column("links", [f"{item.sender.name} to {item.receiver.name}".lower() for item in classes]),
-            Column("lane", [item.lane for item in classes]),
-            Column("channels", [item.channels for item in classes]),
-            Column("used", [item.used for item in classes]),
-            Column("carried", [item.bytes / 1e9 for item in classes], "GB", ",.4g"),
-            Column("mean load", [100 * item.mean for item in classes], "%", ".1f"),
-            Column("highest load", [100 * item.max for item in classes], "%", ".1f"),
-            Column("hottest", [fabric.channel_label(item.hottest) for item in classes]),
-        ]
-        return Table("load of links", tuple(columns))
+        return links_table(self.link_classes, self.network.fabric)
 
     @property
     def bottlenecks(self) -> Table:
@@ -314,36 +303,7 @@ class Outcome(Shown):
     @cached_property
     def link_classes(self) -> tuple[LinkClass, ...]:
         """Load of each class of channels on each lane that it used, the hottest first."""
-        fabric, capacity = self.network.fabric, self.network.capacity_bytes_s
-        channel = np.flatnonzero(fabric.peer >= 0)
-        sender = fabric.role[fabric.port_node[channel]].astype(np.int64)
-        receiver = fabric.role[fabric.peer_node[channel]].astype(np.int64)
-        kind = sender * len(Role) + receiver
-        carried = self.lane_bytes[:, channel]
-        part = carried / (capacity[channel] * (self.makespan_s or 1.0))
-        peak = self.peak_utilisation
-        found = []
-        for number in np.unique(kind).tolist():
-            mine = np.flatnonzero(kind == number)
-            for lane in np.flatnonzero(carried[:, mine].any(axis=1)).tolist():
-                load = part[lane, mine]
-                most = int(load.argmax())
-                found.append(
-                    LinkClass(
-                        sender=Role(number // len(Role)),
-                        receiver=Role(number % len(Role)),
-                        lane=lane,
-                        channels=len(mine),
-                        used=int(np.count_nonzero(carried[lane, mine])),
-                        bytes=float(carried[lane, mine].sum()),
-                        mean=float(np.average(load, weights=capacity[channel[mine]])),
-                        max=float(load[most]),
-                        hottest=int(channel[mine[most]]),
-                        as_hot=int(np.count_nonzero(load >= load[most] * (1 - AS_HOT))),
-                        peak=None if peak is None else float(peak[lane, channel[mine]].max()),
-                    )
-                )
-        return tuple(sorted(found, key=lambda item: (-round(item.max, 9), item.sender, item.receiver, item.lane)))
+        return link_classes(self.network, self.lane_bytes, self.makespan_s, self.peak_utilisation)
 
     def critical_path(self) -> NDArray[np.int64]:
         """Return the chain of flows that decided when the last one ended, first to last.
@@ -377,3 +337,65 @@ class Outcome(Shown):
         for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
             seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
         return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+
+
+def link_classes(
+    network: Network, lane_bytes: NDArray[np.float64], time_s: float, peak: NDArray[np.float64] | None = None
+) -> tuple[LinkClass, ...]:
+    """Return the load of each class of channels on each lane that it used, the hottest first.
+
+    Parameters
+    ----------
+    lane_bytes
+        (L, P) bytes that crossed each channel on each lane.
+    time_s
+        Seconds in which they did.
+    peak
+        (L, P) the part of a channel that a lane used in its fullest bin, where that is known.
+    """
+    fabric, capacity = network.fabric, network.capacity_bytes_s
+    channel = np.flatnonzero(fabric.peer >= 0)
+    sender = fabric.role[fabric.port_node[channel]].astype(np.int64)
+    receiver = fabric.role[fabric.peer_node[channel]].astype(np.int64)
+    kind = sender * len(Role) + receiver
+    carried = lane_bytes[:, channel]
+    part = carried / (capacity[channel] * (time_s or 1.0))
+    found = []
+    for number in np.unique(kind).tolist():
+        mine = np.flatnonzero(kind == number)
+        for lane in np.flatnonzero(carried[:, mine].any(axis=1)).tolist():
+            load = part[lane, mine]
+            most = int(load.argmax())
+            found.append(
+                LinkClass(
+                    sender=Role(number // len(Role)),
+                    receiver=Role(number % len(Role)),
+                    lane=lane,
+                    channels=len(mine),
+                    used=int(np.count_nonzero(carried[lane, mine])),
+                    bytes=float(carried[lane, mine].sum()),
+                    mean=float(np.average(load, weights=capacity[channel[mine]])),
+                    max=float(load[most]),
+                    hottest=int(channel[mine[most]]),
+                    as_hot=int(np.count_nonzero(load >= load[most] * (1 - AS_HOT))),
+                    peak=None if peak is None else float(peak[lane, channel[mine]].max()),
+                )
+            )
+    return tuple(sorted(found, key=lambda item: (-round(item.max, 9), item.sender, item.receiver, item.lane)))
+
+
+def links_table(classes: tuple[LinkClass, ...], fabric: Fabric) -> Table:
+    """Return the load of classes of links as a table."""
+    return Table(
+        "load of links",
+        (
+            Column("links", [f"{item.sender.name} to {item.receiver.name}".lower() for item in classes]),
+            Column("lane", [item.lane for item in classes]),
+            Column("channels", [item.channels for item in classes]),
+            Column("used", [item.used for item in classes]),
+            Column("carried", [item.bytes / 1e9 for item in classes], "GB", ",.4g"),
+            Column("mean load", [100 * item.mean for item in classes], "%", ".1f"),
+            Column("highest load", [100 * item.max for item in classes], "%", ".1f"),
+            Column("hottest", [fabric.channel_label(item.hottest) for item in classes]),
+        ),
+    )

@@ -11,6 +11,8 @@ from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
 from simulate.network import Network
+from simulate.workload.formats.goal import parse_goal
+from simulate.workload.goal import flows_of_goal
 
 pytestmark = pytest.mark.peer("g++", "usr/include/simgrid/s4u.hpp")
 
@@ -63,6 +65,41 @@ def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str,
     small = zone(leaves=8, spines=4, hosts=10)
     network = Network.of(Routed(small.fabric, small.tables), message_latency_s=latency_s)
     check(program, tmp_path, network, load, optim)
+
+
+@pytest.mark.parametrize("eager", [0, 100_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_ranks_that_meet_in_mailboxes(program: Path, tmp_path: Path, eager: int, seed: int) -> None:
+    """Ranks that send, receive and compute one after another; SimGrid asks no receiver, so there are no latencies."""
+    from fluid_loads import zone
+    from simgrid_peer import play_in_simgrid, write_platform
+
+    network = zone(leaves=4, spines=2, hosts=4)
+    first, n = network.fabric.n_switches, 16
+    rng = np.random.default_rng(seed)
+    texts, rows = [[] for _ in range(n)], []
+    for step in range(200):
+        src, dst = rng.choice(n, 2, replace=False).tolist()
+        size, wait_ns = int(rng.choice([5e4, 1e5, 1e6, 8e6])), int(rng.integers(0, 100_000))
+        texts[src].append(f"send {size}b to {dst} tag {step}")
+        texts[dst] += [f"calc {wait_ns}", f"recv {size}b from {src} tag {step}"]
+        rows += [(src, step, src, dst, size, 0.0), (dst, step, dst, dst, 0, wait_ns * 1e-9)]
+        rows.append((dst, step, src, dst, size, 0.0))
+    text = [f"num_ranks {n}"]
+    for rank, ops in enumerate(texts):
+        text += [f"rank {rank} {{", *(f"l{at}: {op}" for at, op in enumerate(ops))]
+        text += [*(f"l{at} requires l{at - 1}" for at in range(1, len(ops))), "}"]
+    flows = flows_of_goal(parse_goal(text), eager).placed(np.arange(n) + first)
+    write_platform(tmp_path, network, flows)
+    lines = "\n".join(" ".join(map(repr, row)) for row in rows)
+    (tmp_path / "flows").write_text(f"ranks {eager}\n{lines}\n")
+
+    theirs = play_in_simgrid(program, tmp_path, "Full").finish_s
+    outcome = play(network, flows)
+    assert outcome.makespan_s == pytest.approx(theirs.max(), rel=1e-6)
+    received = dict(zip([row[1] for row in rows[2::3]], theirs[2::3], strict=True))
+    for flow in np.flatnonzero(flows.rendezvous):
+        assert outcome.finish_s[flow] == pytest.approx(received[int(flows.tag[flow])], rel=1e-6)
 
 
 # The setting with which SimGrid is the faster one.

@@ -8,6 +8,10 @@ workstations", 2009; Thakur, Rabenseifner and Gropp, "Optimization of collective
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+from math import lcm
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -146,8 +150,9 @@ def _log2(n_ranks: int, algorithm: str) -> int:
 def hierarchical_allreduce(groups: ArrayLike, chunks: int = 1) -> Schedule:
     """Sum of all buffers at every rank, sending only ``1 / group size`` of the buffer between groups.
 
-    Rings reduce-scatter within each group; the j-th ranks of all groups allreduce the j-th part around a ring; rings
-    all-gather within each group.
+    Rings reduce-scatter within each group; the ranks that then hold a part, one of each group, allreduce it around a
+    ring; rings all-gather within each group. Where groups have different sizes their parts begin and end at different
+    places, and a rank takes part in a ring for each stretch that the same ranks hold.
 
     Parameters
     ----------
@@ -157,29 +162,34 @@ def hierarchical_allreduce(groups: ArrayLike, chunks: int = 1) -> Schedule:
     Raises
     ------
     HeddleError
-        When the groups have different sizes.
+        When the sizes of the groups have no common multiple that could number the blocks.
     """
     group = np.asarray(groups)
     names, sizes = np.unique(group, return_counts=True)
-    if len(names) and sizes.min() < sizes.max():
-        small, large = np.argmin(sizes), np.argmax(sizes)
-        raise HeddleError(
-            f"the hierarchical allreduce takes groups of equal size; group {names[small]} has {sizes[small]} ranks and "
-            f"group {names[large]} has {sizes[large]}"
-        )
     n_ranks, n_groups = len(group), len(names)
     if n_ranks == 0:
         return ring_allreduce(0)
-    members = np.stack([np.flatnonzero(group == name) for name in names])
-    size = members.shape[1]
-    n_blocks = size * n_groups * chunks
+    members = [np.flatnonzero(group == name) for name in names]
+    unit = lcm(*sizes.tolist())
+    n_blocks = unit * n_groups * chunks
+    if n_blocks > np.iinfo(np.int32).max:
+        found = ", ".join(map(str, np.unique(sizes).tolist()))
+        raise HeddleError(f"groups of {found} ranks have no small common multiple; take groups of fewer sizes")
 
-    def within(part: Schedule) -> Schedule:
-        return concurrent([part.on_ranks(row, n_ranks).on_blocks(0, n_blocks, n_groups * chunks) for row in members])
+    def within(phase: Callable[[int], Schedule]) -> Schedule:
+        width = [n_blocks // len(row) for row in members]
+        parts = zip(members, width, strict=True)
+        return concurrent([phase(len(row)).on_ranks(row, n_ranks).on_blocks(0, n_blocks, each) for row, each in parts])
 
     across = ring_allreduce(n_groups, chunks)
-    columns = [across.on_ranks(members[:, j], n_ranks).on_blocks(j * n_groups * chunks, n_blocks) for j in range(size)]
-    return sequence(sequence(within(ring_reduce_scatter(size)), concurrent(columns)), within(ring_all_gather(size)))
+    edges = np.unique(np.concatenate([np.arange(0, unit + 1, unit // size) for size in np.unique(sizes)])).tolist()
+    rings = [
+        across.on_ranks([row[first * len(row) // unit] for row in members], n_ranks).on_blocks(
+            first * n_groups * chunks, n_blocks, last - first
+        )
+        for first, last in pairwise(edges)
+    ]
+    return sequence(sequence(within(ring_reduce_scatter), concurrent(rings)), within(ring_all_gather))
 
 
 def shift_all_to_all(n_ranks: int) -> Schedule:

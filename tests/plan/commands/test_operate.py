@@ -76,6 +76,36 @@ def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> No
     assert found["stopped"] is False
 
 
+def test_says_how_long_jobs_waited_and_how_full_nodes_and_links_were(tmp_path: Path, capsys: Captured) -> None:
+    """Two jobs that cannot run side by side on 16 nodes, and a third that never ends."""
+    queue = """
+failures_a_node_day: 0
+jobs:
+- {name: first, nodes: 12, steps: 100, forward: 1 s, backward: 1 s, gradients: 1 GB}
+- {name: second, nodes: 8, steps: 50, forward: 1 s, backward: 1 s, submit: 20 s}
+- {name: third, nodes: 16, steps: 1, forward: 1 s, backward: 1 s, submit: 30 s}
+"""
+    found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", queue), "--hours", "0.075")
+    assert [job["waited_s"] for job in found["jobs"]] == pytest.approx([0, 180, 240])
+    assert found["time_s"] == pytest.approx(270)
+    assert found["utilisation"] == pytest.approx((12 * 200 + 8 * 70) / (16 * 270))
+    (sent,) = [row for row in found["links"] if (row["sender"], row["receiver"]) == ("compute", "leaf")]
+    assert sent["bytes"] == pytest.approx(12 * 100 * 2 * 11 / 12 * 1e9)  # a ring of twelve
+
+
+@pytest.mark.slow
+def test_killed_without_warning_it_goes_on_from_the_last_save(tmp_path: Path, capsys: Captured) -> None:
+    queue = written(tmp_path / "q.yaml", MIX)
+    state = tmp_path / "state"
+    asked = [str(LAB), "-q", str(queue), "--state", str(state), "--save-every", "0"]
+    with subprocess.Popen([sys.executable, "-m", "plan", "operate", *asked], stdout=subprocess.DEVNULL) as child:
+        while not state.exists() and child.poll() is None:
+            time.sleep(0.01)
+        child.kill()
+    whole = operate(capsys, LAB, "-q", queue)
+    assert operate(capsys, LAB, "-q", queue, "--state", state) == whole
+
+
 def test_ends_when_the_hours_are_over(tmp_path: Path, capsys: Captured) -> None:
     found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", ONE), "--hours", "0.1")
     (job,) = found["jobs"]
@@ -142,7 +172,7 @@ def test_stopped_by_a_signal_and_gone_on_with(
     assert sum(job["checkpoints"] for job in whole["jobs"]) > 0
 
     play = ClusterRun.play
-    looks = iter([(1, signal.SIGINT), (3, signal.SIGTERM), (2, signal.SIGINT)])
+    looks = iter([(40, signal.SIGINT), (120, signal.SIGTERM), (80, signal.SIGINT)])
 
     def interrupted(self: ClusterRun, until_s: float, *, progress, stop):  # type: ignore[no-untyped-def]
         left, number = next(looks, (10**9, signal.SIGINT))
@@ -158,7 +188,7 @@ def test_stopped_by_a_signal_and_gone_on_with(
         return play(self, until_s, progress=look, stop=stop)
 
     monkeypatch.setattr(ClusterRun, "play", interrupted)
-    monkeypatch.setattr(simulate.cluster.run, "STEPS_A_LOOK", 40)
+    monkeypatch.setattr(simulate.cluster.run, "LOOK_S", 0)
     times = []
     for status in (130, 143, 130):
         part = operate(capsys, LAB, "-q", queue, "--state", tmp_path / "state", status=status)
@@ -188,7 +218,7 @@ def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypat
         return play(self, until_s, progress=look, stop=stop)
 
     monkeypatch.setattr(ClusterRun, "play", interrupted)
-    monkeypatch.setattr(simulate.cluster.run, "STEPS_A_LOOK", 10)
+    monkeypatch.setattr(simulate.cluster.run, "LOOK_S", 0)
     assert operate(capsys, LAB, "-q", queue, "--state", state, status=130)["stopped"] is True
     assert state.read_bytes() == before
 
@@ -203,7 +233,8 @@ def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:
     # Less than has been played: what was at that time, and the file keeps what it has.
     before = (tmp_path / "state").read_bytes()
     early = operate(capsys, LAB, "-q", queue, "--hours", "0.05", "--state", tmp_path / "state")
-    assert early == operate(capsys, LAB, "-q", queue, "--hours", "0.05")
+    assert early | {"links": ...} == operate(capsys, LAB, "-q", queue, "--hours", "0.05") | {"links": ...}
+    assert early["links"] is None  # what was sent until then is not in the file
     assert (tmp_path / "state").read_bytes() == before
 
 

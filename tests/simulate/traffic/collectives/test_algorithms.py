@@ -64,9 +64,6 @@ def test_plays_right(collective: str, algorithm: str, n: int, chunks: int, group
     if algorithm in POWERS_ONLY:
         n = 1 << (n.bit_length() - 1)
     groups = np.random.default_rng(seed).permutation(np.arange(n) // group_size)
-    if algorithm == "hierarchical":
-        n = max(n // group_size, 1) * group_size
-        groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(n // group_size), group_size))
     plan = schedule(collective, algorithm, n, chunks=chunks, groups=groups)
     start, end = played(plan, seed)
     own = np.repeat(np.eye(n, dtype=bool), plan.n_blocks // n, axis=1) if plan.n_blocks % n == 0 else None
@@ -212,9 +209,27 @@ def test_hierarchical_sends_one_share_between_groups(n_groups: int, size: int) -
     assert plan.n_steps == 2 * (size - 1) + 2 * (n_groups - 1)
 
 
-def test_hierarchical_refuses_uneven_groups() -> None:
-    with pytest.raises(HeddleError, match="group 1 has 1 ranks and group 0 has 3"):
-        hierarchical_allreduce([0, 0, 0, 1])
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), chunks=st.integers(1, 2), seed=st.integers(0, 99))
+@examples(40)
+def test_hierarchical_of_uneven_groups_sends_no_more_than_it_must(sizes: list[int], chunks: int, seed: int) -> None:
+    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    plan = hierarchical_allreduce(groups, chunks)
+    _, end = played(plan, seed)
+    start, _ = played(plan, seed)
+
+    between = groups[plan.src] != groups[plan.dst]
+    sent = np.bincount(groups[plan.src[between]], weights=plan.count[between], minlength=len(sizes)) / plan.n_blocks
+    np.testing.assert_array_equal(end, np.broadcast_to(start.sum(axis=0), start.shape))
+    np.testing.assert_allclose(sent, 2 * (len(sizes) - 1) / len(sizes), rtol=1e-12)  # of each group, once
+    own = blocks_sent(plan) / plan.n_blocks
+    share = np.array(sizes)[groups]
+    np.testing.assert_allclose(own, 2 * (1 - 1 / share) + 2 * (1 - 1 / len(sizes)) / share, rtol=1e-12)
+
+
+def test_hierarchical_refuses_groups_of_too_many_sizes() -> None:
+    groups = np.repeat(np.arange(10), [11, 13, 16, 17, 19, 23, 25, 27, 29, 31])
+    with pytest.raises(HeddleError, match="no small common multiple"):
+        hierarchical_allreduce(groups)
 
 
 @pytest.mark.parametrize(("n", "batches"), [(2, 1), (4, 8), (7, 3)])
