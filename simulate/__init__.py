@@ -75,6 +75,8 @@ Workloads
     ``WorkloadSpec``  what a workload's YAML may say
     ``Simulation``  a workload that was played
     ``JobResult``  time and bandwidth of one of its jobs
+    ``find_bottlenecks``  what held its jobs back, and what more capacity would give
+    ``Bottlenecks``  its result
     ``StorageSpec``  how the file system is set up
     ``steady_reads``  what storage gives to clients that read without end
     ``SteadyReads``  its result

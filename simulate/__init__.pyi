@@ -46,6 +46,7 @@ from .workload.formats.flow_trace import (
     format_trace_parquet as format_trace_parquet,
 )
 from .workload.formats.flows_csv import format_flows_csv as format_flows_csv, read_flows_csv as read_flows_csv
+from .workload.bottlenecks import Bottlenecks as Bottlenecks, find_bottlenecks as find_bottlenecks
 from .workload.formats.goal import format_as_goal as format_as_goal
 from .workload.place import Workload as Workload
 from .workload.play import ENGINES as ENGINES, JobResult as JobResult, Simulation as Simulation, play as play

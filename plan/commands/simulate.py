@@ -102,6 +102,9 @@ class PacketOptions:
 @bundle("timing", Timing, *TIMING)
 @bundle("packets", PacketOptions, *PACKETS)
 @click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
+@click.option(
+    "--why", is_flag=True, help="Say what held each job back, and play again with more and less of each capacity."
+)
 @seed_option("Seed of random mappings.")
 @click.option("--trace", type=FILE, help="Write every flow to a .csv or .parquet file.")
 @click.option("--goal", type=FILE, help="Write the traffic as a GOAL schedule, for LogGOPSim.")
@@ -118,6 +121,7 @@ def simulate(
     flows: Path | None,
     given: RoutingFiles,
     alone: bool,
+    why: bool,
     timing: Timing,
     packets: PacketOptions,
     seed: int,
@@ -168,6 +172,11 @@ def simulate(
             format_as_goal,
             format_flows_csv,
             hop_latencies,
+            Network,
+            bare_flows,
+            find_bottlenecks,
+            format_as_goal,
+            format_flows_csv,
             play,
             read_flows_csv,
             read_workload,
@@ -207,6 +216,9 @@ def simulate(
         document = simulation_document(
             simulation, {"fabric": fabric.name, "traffic": path.name, **asdict(timing), "seed": seed}
         )
+        bottlenecks = find_bottlenecks(simulation, step=step) if why else None
+        if bottlenecks is not None:
+            document["why"] = bottlenecks.to_dict()
         step("writing")
         if trace is not None:
             write_trace(simulation, trace)
@@ -223,6 +235,10 @@ def simulate(
         print_json(document)
     else:
         show_simulation(simulation)
+        from plan.render.tables import show_table
+
+        for table in (bottlenecks.path, bottlenecks.capacities, bottlenecks.sharing) if bottlenecks else ():
+            show_table(table)
         for place in (trace, goal, output):
             if place is not None:
                 click.echo(f"written to {place}")

@@ -1,0 +1,226 @@
+"""What held the jobs of a simulation back: critical paths by resource, and what more capacity would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.fluid import Fluid
+from simulate.engines.outcome import Outcome
+from simulate.workload.play import Simulation, Step
+from topo.errors import HeddleError, plural
+from topo.table import Column, Shown, Table
+
+MORE = 0.01
+"""Part by which a capacity grows, to see what that changes."""
+WIDE = 1e6
+"""Times the capacity of a link that nothing has to share."""
+LINKS = 8
+"""Links between switches whose sharing is priced, those with most time on critical paths."""
+DELAY, LATENCY = "computation and delays", "latency"
+SECONDS = Column("time", (), "s", "time")
+SHARE = Column("share", (), "%", ".2f")
+
+
+class Segment(NamedTuple):
+    """A part of a critical path."""
+
+    flow: int
+    resource: int
+    """What held the flow back; -1 when it did not move."""
+    what: str
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bottlenecks(Shown):
+    """What held each job back, and what would have helped."""
+
+    path: Table
+    """The critical path of each job, by the kind of resource that held it back; the times add up to the job's."""
+    capacities: Table
+    """What 1 % more of each kind of capacity saves of each job's time and 1 % less costs, in per cent: 1 where nothing
+    else matters. Both directions of links change. Where two kinds hold a job back alike, more of one saves nothing."""
+    sharing: Table
+    """Links between switches on critical paths, and what each job would save if no flow had to share them."""
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.path), 'part')} of critical paths, {plural(len(self.sharing), 'shared link')}"
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.path, self.capacities, self.sharing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        return {"path": self.path.to_dict(), "capacities": self.capacities.to_dict(), "sharing": self.sharing.to_dict()}
+
+
+def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, part: None) -> Bottlenecks:
+    """Say what held the jobs of a simulation back, and play it again with more of each capacity.
+
+    Parameters
+    ----------
+    simulation
+        What `simulate.play` returned for a workload.
+    step
+        Progress callback, as of `simulate.play`.
+
+    Returns
+    -------
+    Bottlenecks
+
+    Raises
+    ------
+    HeddleError
+        When the workload has storage jobs, whose flows depend on how it is played.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> found = simulate.find_bottlenecks(simulate.play(routed, simulate.preset("allreduce", routed.fabric)))
+    >>> for row in found.capacities.rows():
+    ...     print(*row, sep=", ")
+    allreduce, compute and leaf, 0.00, 1.01
+    allreduce, leaf and spine, 0.00, 1.01
+    allreduce, all links, 0.99, 1.01
+    """
+    if simulation.workload.acts:
+        raise HeddleError("cannot tell what held jobs back beside storage jobs, which act as they are played")
+    outcome, network = simulation.outcome, simulation.outcome.network
+    spans = [simulation.workload.span(number) for number in range(len(simulation.jobs))]
+    paths = [critical_segments(outcome, span, job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]
+    rows: list[tuple[str, str, float, float]] = []
+    on_path: dict[int, float] = {}
+    for job, segments in zip(simulation.jobs, paths, strict=True):
+        times: dict[str, float] = {}
+        for segment in segments:
+            time_s = segment.end_s - segment.begin_s
+            times[segment.what] = times.get(segment.what, 0.0) + time_s
+            if segment.resource >= 0:
+                on_path[segment.resource] = on_path.get(segment.resource, 0.0) + time_s
+        longest = sorted(times.items(), key=lambda item: -item[1])
+        rows += [(job.name, what, time_s, 100 * time_s / job.time_s) for what, time_s in longest if time_s > 0]
+
+    used = np.flatnonzero(outcome.resource_bytes)
+    kinds: dict[str, list[int]] = {}
+    for resource in used.tolist():
+        kind = network.resource_kind(resource)
+        if resource < network.fabric.n_ports:
+            kind = " and ".join(sorted(kind.split(" to ")))
+        kinds.setdefault(kind, []).append(resource)
+    inner = [resource for resource in on_path if _between_switches(outcome, resource)]
+    inner = sorted(inner, key=lambda resource: (-on_path[resource], resource))[:LINKS]
+    links = used[used < network.fabric.n_ports].tolist()
+    kinds |= {"all links": links} if len(links) and len(kinds) > 1 else {}
+    tries = [(np.array(resources), factor) for resources in kinds.values() for factor in (1 + MORE, 1 - MORE)]
+    tries += [(np.array([resource]), WIDE) for resource in inner]
+    saved = []
+    for number, (resources, factor) in enumerate(tries):
+        step(f"playing again: {number + 1} of {len(tries)}", number / len(tries))
+        capacity = network.capacity_bytes_s.copy()
+        capacity[resources] *= factor
+        finish_s = Fluid(replace(network, capacity_bytes_s=capacity)).play(outcome.flows).finish_s
+        ends = [finish_s[span].max(initial=job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]
+        saved.append([job.finish_s - end for job, end in zip(simulation.jobs, ends, strict=True)])
+    by_kind = [
+        (job.name, kind, 100 * more[at] / job.time_s, -100 * less[at] / job.time_s)
+        for at, job in enumerate(simulation.jobs)
+        for kind, more, less in zip(kinds, saved[::2], saved[1::2], strict=False)
+        if job.time_s > 0
+    ]
+    by_link = [
+        (network.resource_label(resource), on_path[resource], job.name, part[at], 100 * part[at] / job.time_s)
+        for resource, part in zip(inner, saved[2 * len(kinds) :], strict=True)
+        for at, job in enumerate(simulation.jobs)
+        if job.time_s > 0
+    ]
+    return Bottlenecks(
+        _table("critical paths", rows, Column("job", ()), Column("what", ()), SECONDS, SHARE),
+        _table(
+            "what capacity saves and costs",
+            by_kind,
+            *(Column("job", ()), Column("capacity", ())),
+            *(replace(SHARE, name="1 % more saves"), replace(SHARE, name="1 % less costs")),
+        ),
+        _table(
+            "links between switches on critical paths",
+            by_link,
+            *(Column("link", ()), replace(SECONDS, name="on paths"), Column("job", ())),
+            *(replace(SECONDS, name="saved if not shared"), replace(SHARE, name="part")),
+        ),
+    )
+
+
+def _table(title: str, rows: list[tuple[Any, ...]], *columns: Column) -> Table:
+    """Return rows as a table of columns like these."""
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return Table(title, tuple(replace(column, values=value) for column, value in zip(columns, values, strict=True)))
+
+
+def critical_segments(outcome: Outcome, span: slice, start_s: float) -> list[Segment]:
+    """Return what the last flow of a job waited for, back to the job's start: segments that follow each other.
+
+    Before a flow that moves at once stands the last to end of those that it waited for; before one that had to wait for
+    its connection, the flow that moved there before it.
+
+    Parameters
+    ----------
+    span
+        The flows of the job.
+    start_s
+        When the job could begin.
+    """
+    flows, finish = outcome.flows, outcome.finish_s
+    if span.stop == span.start:
+        return []
+    before = _before_on_connection(outcome)
+    latency = outcome.routes.latency_s[outcome.routes.route]
+    flow = int(finish[span].argmax()) + span.start
+    until = float(finish[flow])
+    found: list[Segment] = []
+
+    def add(resource: int, what: str, since: float) -> None:
+        nonlocal until
+        if since < until:
+            found.append(Segment(flow, resource, what, since, until))
+            until = since
+
+    for _ in range(2 * len(flows)):
+        begin = float(outcome.start_s[flow])
+        resource, ahead = int(outcome.bottleneck[flow]), int(before[flow])
+        if ahead >= 0 and finish[ahead] > begin + latency[flow]:
+            add(resource, outcome.network.resource_kind(resource), float(finish[ahead]))
+            flow = ahead
+            continue
+        add(resource, outcome.network.resource_kind(resource), begin + float(latency[flow]))
+        add(-1, LATENCY, begin)
+        awaited = flows.dep[flows.dep_offset[flow] : flows.dep_offset[flow + 1]]
+        if not len(awaited) or finish[awaited].max() < flows.start_s[flow]:
+            break
+        last = int(awaited[finish[awaited].argmax()])
+        add(-1, DELAY, float(finish[last]))
+        flow = last
+    add(-1, DELAY, start_s)
+    return found[::-1]
+
+
+def _before_on_connection(outcome: Outcome) -> NDArray[np.int64]:
+    """Return (F,) the flow that ended before each on its connection, -1 for none."""
+    connection = outcome.flows.connection
+    order = np.lexsort((outcome.start_s, outcome.finish_s, connection))
+    before = np.full(len(connection), -1)
+    same = (connection[order[1:]] == connection[order[:-1]]) & (connection[order[1:]] >= 0)
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _between_switches(outcome: Outcome, resource: int) -> bool:
+    fabric = outcome.network.fabric
+    if resource >= fabric.n_ports:
+        return False
+    return bool(max(fabric.port_node[resource], fabric.peer_node[resource]) < fabric.n_switches)
