@@ -161,6 +161,9 @@ class PacketModel(Brief):
 class Packets:
     """The engine of packets (`simulate.engines.base.Engine`), in a batch or step by step.
 
+    It does not keep the order of a connection yet, and asking a receiver takes no time: each message is sent as it is
+    ready, packet by packet in turns with others of its port.
+
     Parameters
     ----------
     n_bins
