@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
     "ranks": "plan.commands.ranks",
     "explain": "plan.commands.explain",
     "sweep": "plan.commands.sweep",
+    "calibrate": "plan.commands.calibrate",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",

@@ -81,6 +81,12 @@ Workloads
     ``steady_reads``  what storage gives to clients that read without end
     ``SteadyReads``  its result
 
+Calibration
+    ``read_benchmark_log``  what nccl-tests or ib_write_bw measured
+    ``Measurement``  one line of it
+    ``calibrate``  overhead and rate of machines, with their intervals
+    ``Calibration``  its result
+
 Clusters at work
     ``read_queue``  a queue's YAML file: jobs that come over hours or days
     ``parse_queue``  a queue's YAML text, or a mapping of plain values

@@ -47,6 +47,8 @@ from .workload.formats.flow_trace import (
 )
 from .workload.formats.flows_csv import format_flows_csv as format_flows_csv, read_flows_csv as read_flows_csv
 from .workload.bottlenecks import Bottlenecks as Bottlenecks, find_bottlenecks as find_bottlenecks
+from .workload.calibration import Calibration as Calibration, Measurement as Measurement, calibrate as calibrate
+from .workload.formats.benchmark_log import read_benchmark_log as read_benchmark_log
 from .workload.formats.goal import format_as_goal as format_as_goal
 from .workload.place import Workload as Workload
 from .workload.play import ENGINES as ENGINES, JobResult as JobResult, Simulation as Simulation, play as play

@@ -16,6 +16,7 @@ from topo.hardware.catalog import config_root
 
 GOOD = {
     "build": "SPEC -o new",
+    "calibrate": "LOG",
     "check": "SPEC",
     "compare": "SPEC SPEC",
     "cost": "SPEC",
