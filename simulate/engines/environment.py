@@ -92,48 +92,16 @@ class NetworkEnvironment(simpy.Environment):
         flows = Flows.of(src, dst, size_bytes, sl=sl, tag=tag)
         if not len(flows):
             raise HeddleError("found a transfer without flows; expected at least one")
+        return self.play(flows)
+
+    def play(self, flows: Flows) -> simpy.Event:
+        """Play flows that wait for one another, times counted from now; the event succeeds when all have ended."""
+        if not len(flows):
+            return self.event().succeed()
         if self._keep:
             columns = (flows.src, flows.dst, flows.size_bytes, flows.sl, flows.tag)
             self._begun += zip(*(column.tolist() for column in columns), strict=True)
         return self._start(lambda at_s: self.engine.begin_all(flows, at_s=at_s))
-
-    def play(self, flows: Flows) -> simpy.Event:
-        """Play flows that wait for one another, times counted from now; the event succeeds when all have ended.
-
-        What waits begins as the actors' own transfers do, after all that the end of a flow makes actors do.
-        """
-        end, begin_s, left = self.event(), self.now, len(flows)
-        if not left:
-            return end.succeed()
-        waits = np.diff(flows.dep_offset)
-        offset = np.append(0, np.cumsum(np.bincount(flows.dep, minlength=left)))
-        follower = np.repeat(np.arange(left), waits)[np.argsort(flows.dep, kind="stable")]
-
-        def begin(flow: int) -> None:
-            wait = max(0.0, begin_s + flows.start_s[flow] - self.now) + flows.delay_s[flow]
-            if wait > 0:
-                self.timeout(wait).callbacks.append(lambda _: move(flow))
-            else:
-                move(flow)
-
-        def move(flow: int) -> None:
-            column = (flows.src, flows.dst, flows.size_bytes, flows.sl, flows.tag)
-            src, dst, size, sl, tag = (array[flow].item() for array in column)
-            self.transfer(src, dst, size, sl=sl, tag=tag).callbacks.append(lambda _: ended(flow))
-
-        def ended(flow: int) -> None:
-            nonlocal left
-            left -= 1
-            for next_one in follower[offset[flow] : offset[flow + 1]].tolist():
-                waits[next_one] -= 1
-                if waits[next_one] == 0:
-                    begin(next_one)
-            if left == 0:
-                end.succeed()
-
-        for flow in np.flatnonzero(waits == 0).tolist():
-            begin(flow)
-        return end
 
     def settle(self) -> float:
         """Play the network until it is known which event of a process is next; return its time, infinite for none."""

@@ -195,7 +195,6 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
             job(collective="all-gather", algorithm="recursive-doubling", ranks=12),
             "w.yaml:6:14: found all-gather by recursive-doubling of 12 ranks; .*power of two .*take 8 or 16 ranks",
         ),
-        (job(algorithm="hierarchical", ranks=6), "group . has 2 ranks and group . has 4"),
         (
             job(mapping="halving-doubling"),
             'found the text "halving-doubling"; expected a mapping that fits.*BiGraph|two sides',
