@@ -50,11 +50,12 @@ def finish_times(network: Network, flows: Flows) -> np.ndarray:
             mine = np.flatnonzero(due & (flows.connection == number))
             first = mine[np.lexsort((mine, np.round(moves_from[mine], 14), ~under_way[mine]))[0]]
             due[mine[mine != first]] = False
-        moving, under_way = due, due
+        moving = due
         at_once = moving & ((left <= 1e-6) | ~use.any(axis=1))
         if at_once.any():
             done[at_once] = time
             continue
+        under_way = moving  # all that begins at this instant is known
         rate = np.zeros(len(flows))
         rate[moving] = fair_rates(capacity, use[moving])
         waiting = moves_from[np.isnan(done) & (moves_from > time + 1e-15)]
@@ -101,6 +102,8 @@ def traffic(draw: st.DrawFn, n_hosts: int, sizes: st.SearchStrategy[float]) -> d
 
 def as_flows(network: Network, drawn: dict[str, list[float]]) -> Flows:
     first = hosts(network).start
+    # What ends as it begins lets others begin at that instant, in whichever order connections are looked at.
+    at_once = (np.array(drawn["size"]) == 0) | (np.array(drawn["src"]) == drawn["dst"])
     after = np.array(drawn["after"], np.int64).reshape(-1, 2).T
     return Flows.of(
         np.array(drawn["src"]) + first,
@@ -108,7 +111,7 @@ def as_flows(network: Network, drawn: dict[str, list[float]]) -> Flows:
         drawn["size"],
         start_s=drawn["start"],
         delay_s=drawn["delay"],
-        connection=drawn["connection"],
+        connection=np.where(at_once, -1, drawn["connection"]),
         rendezvous=drawn["rendezvous"],
         after=(after[0], after[1]),
     )
