@@ -94,6 +94,22 @@ class PacketOptions:
         return {name: value for name, value in asdict(self).items() if name != "engine" and value is not None}
 
 
+AGAIN = (
+    click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down."),
+    click.option(
+        "--why", is_flag=True, help="Say what held each job back, and play again with more and less of each capacity."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Again:
+    """For what a workload is played more than once."""
+
+    alone: bool
+    why: bool
+
+
 @click.command()
 @fabric_argument
 @click.option("--workload", "-w", help="Jobs to play: a YAML file, or a preset such as allreduce or three-jobs.")
@@ -101,10 +117,7 @@ class PacketOptions:
 @routing_options
 @bundle("timing", Timing, *TIMING)
 @bundle("packets", PacketOptions, *PACKETS)
-@click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down.")
-@click.option(
-    "--why", is_flag=True, help="Say what held each job back, and play again with more and less of each capacity."
-)
+@bundle("again", Again, *AGAIN)
 @seed_option("Seed of random mappings.")
 @click.option("--trace", type=FILE, help="Write every flow to a .csv or .parquet file.")
 @click.option("--goal", type=FILE, help="Write the traffic as a GOAL schedule, for LogGOPSim.")
@@ -120,8 +133,7 @@ def simulate(
     workload: str | None,
     flows: Path | None,
     given: RoutingFiles,
-    alone: bool,
-    why: bool,
+    again: Again,
     timing: Timing,
     packets: PacketOptions,
     seed: int,
@@ -137,6 +149,8 @@ def simulate(
     and head-of-line blocking are played too. Exit status 1 is a deadlock.
     """
     packets.check()
+    if again.why and packets.engine != "fluid":
+        raise click.UsageError("--why is of fluid flows; expected it without --engine packets")
     if packets.engine == "fluid":
         timing = replace(timing, hop_latency_ns=timing.hop_latency_ns or 0.0)
     if (workload is None) == (flows is None):
@@ -169,14 +183,10 @@ def simulate(
             Network,
             PacketModel,
             bare_flows,
-            format_as_goal,
-            format_flows_csv,
-            hop_latencies,
-            Network,
-            bare_flows,
             find_bottlenecks,
             format_as_goal,
             format_flows_csv,
+            hop_latencies,
             play,
             read_flows_csv,
             read_workload,
@@ -206,7 +216,7 @@ def simulate(
         as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)
         engine = "fluid" if packets.engine == "fluid" else PacketModel(**packets.figures)
         try:
-            simulation = play(network, traffic, engine=engine, alone=alone, step=step)
+            simulation = play(network, traffic, engine=engine, alone=again.alone, step=step)
         except DeadlockError as error:
             if output is not None and flows is None:
                 from plan.folder import write_folder
@@ -216,7 +226,7 @@ def simulate(
         document = simulation_document(
             simulation, {"fabric": fabric.name, "traffic": path.name, **asdict(timing), "seed": seed}
         )
-        bottlenecks = find_bottlenecks(simulation, step=step) if why else None
+        bottlenecks = find_bottlenecks(simulation, step=step) if again.why else None
         if bottlenecks is not None:
             document["why"] = bottlenecks.to_dict()
         step("writing")
@@ -238,7 +248,8 @@ def simulate(
         from plan.render.tables import show_table
 
         for table in (bottlenecks.path, bottlenecks.capacities, bottlenecks.sharing) if bottlenecks else ():
-            show_table(table)
+            if len(table):
+                show_table(table)
         for place in (trace, goal, output):
             if place is not None:
                 click.echo(f"written to {place}")
