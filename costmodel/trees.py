@@ -173,7 +173,7 @@ class _Tree:
             return
         cores = fewest_cores(spines, spine_up, pods, self.core.radix, self.task.spare)
         keys = {"levels": 3, "leaves": leaves, "spines": spines, "parallel": parallel, "leaves_per_pod": pod}
-        ratio = max(ceil(below / spine_up * 1e6) / 1e6, 1.0)  # rounded up, so that the uplinks are no more
+        ratio = _ratio(below, spine_up)
         yield self.node(
             leaves,
             pods * spines,
@@ -185,6 +185,11 @@ class _Tree:
             shape=partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None,
             grow=lambda: self._cored(leaves, pod, spines, parallel, spine_up + 1),
         )
+
+
+def _ratio(below: int, up: int) -> float:
+    """Links of a spine to leaves by those to cores, rounded up, so that the uplinks are no more."""
+    return max(ceil(below / up * 1e6) / 1e6, 1.0)
 
 
 @cache
@@ -440,58 +445,93 @@ class _ZonedTree(_Tree):
 
 
 def rails(task: Task) -> Iterator[Node]:
-    """Yield rails of two levels, in units of any size."""
+    """Yield rails of two levels, in units of any size, and of three, with a rail or a part of one as a pod."""
     compute = [group for group in task.groups if group.role == Role.COMPUTE]
-    beside = each_adapter([group for group in task.groups if group.role != Role.COMPUTE])
     number = compute[0].adapters if compute else 0
     if number < 2 or any(group.adapters != number for group in compute):
         return
     nodes = sum(group.count for group in compute)
-    rails = each_adapter(task.groups)
 
-    def rows(leaf: Kind, spine: Kind) -> Iterator[Node]:
-        tree = _Tree(task, (leaf, spine), rails)
-        units = {-(-nodes // unit): unit for unit in range(tree.leaf.radix - 1, 0, -1)}
-        for leaves, unit in ((number * many, unit) for many, unit in units.items()):
-            for spines in range(task.spare, tree.leaf.radix - unit + 1):
-                for parallel in range(1, min((tree.leaf.radix - unit) // spines, tree.spine.radix // leaves) + 1):
-                    yield _railed(task, tree, beside, compute, leaves // number, unit, spines, parallel)
+    def trees(kinds: tuple[Kind, ...]) -> Iterator[_Railed]:
+        units = {-(-nodes // unit): unit for unit in range(kinds[0].radix - 1, 0, -1)}
+        return (_Railed(task, kinds, compute, many, unit) for many, unit in units.items())
+
+    def two(*kinds: Kind) -> Iterator[Node]:
+        for tree in trees(kinds):
+            for spines in range(task.spare, tree.most_up + 1):
+                for parallel in range(1, min(tree.most_up // spines, tree.spine.radix // tree.n_leaves) + 1):
+                    yield tree.row(spines, parallel)
+
+    def three(*kinds: Kind) -> Iterator[Node]:
+        for tree in trees(kinds):
+            for spines in range(1, tree.most_up + 1):
+                for parallel in range(1, tree.most_up // spines + 1):
+                    for pod in (part for part in range(1, tree.units + 1) if tree.units % part == 0):
+                        if pod * parallel < tree.spine.radix and tree.n_leaves // pod <= tree.core.radix:
+                            yield tree.row(spines, parallel, pod)
 
     for side in task.sides:
-        yield from mixed(task, rails, (side, side), rows)
+        for levels, rows in ((2, two), (3, three)):
+            yield from mixed(task, each_adapter(task.groups), (side,) * levels, rows)
 
 
-def _railed(
-    task: Task,
-    tree: _Tree,
-    beside: list[HostGroup],
-    compute: list[HostGroup],
-    units: int,
-    unit: int,
-    spines: int,
-    parallel: int,
-) -> Node:
-    number = compute[0].adapters
-    leaves, up = units * number, spines * parallel
+class _Railed(_Tree):
+    """Trees over so many units of nodes, each with a leaf for each adapter number."""
 
-    def grow() -> Iterator[Node]:
-        taken = np.clip(sum(group.count for group in compute) - np.arange(units) * unit, 0, unit)
+    def __init__(self, task: Task, kinds: tuple[Kind, ...], compute: list[HostGroup], units: int, unit: int) -> None:
+        super().__init__(task, kinds, each_adapter(task.groups), label=f"rails, {units} units of {unit}: ")
+        self.compute, self.units, self.unit = compute, units, unit
+        self.number = compute[0].adapters
+        self.n_leaves = units * self.number
+        self.most_up = self.leaf.radix - unit
+        """Uplinks of a leaf."""
+
+    def make(self, **keys: object) -> ShapeModel:
+        """Return the network of the spec, of which units fix the leaves."""
+        own = {key: value for key, value in keys.items() if key not in ("leaves", "leaves_per_pod")}
+        return Rail(shape="rail", unit_nodes=self.unit, tree=self.tree(**own))
+
+    def _placed(self, up: int) -> list[Demand] | None:
+        """What leaves with so many uplinks must carry; None where others than compute nodes have no room."""
+        taken = np.clip(sum(group.count for group in self.compute) - np.arange(self.units) * self.unit, 0, self.unit)
         placed: list[tuple[HostGroup, Counts]] = []
-        left = np.full(units, unit)
-        for group in compute:
+        left = np.full(self.units, self.unit)
+        for group in self.compute:
             mine = np.clip(group.count - (np.cumsum(left) - left), 0, left)
             left = left - mine
             for rail in each_adapter([group]):
-                wide = np.zeros((number, units), int)
+                wide = np.zeros((self.number, self.units), int)
                 wide[rail.device] = mine
                 placed.append((rail, wide.ravel()))
-        others = hang(beside, tree.leaf.radix - up - np.tile(taken, number))
-        if others is not None:
-            demands = task.demands([*placed, *others], tree.leaf.speed)
-            if least(demands, tree.up_gbps * up) <= 1 + ROUNDING:
-                model = tree.tree(levels=2, spines=spines, parallel=parallel)
-                name = f"rails: {units} units of {unit}, {spines} spines x {parallel} of {tree.models(2)}"
-                shape = partial(Rail, shape="rail", unit_nodes=unit, tree=model)
-                yield tree.node(leaves, spines, 0, up, 0, name=name, shape=shape)
+        beside = each_adapter([group for group in self.task.groups if group.role != Role.COMPUTE])
+        others = hang(beside, self.leaf.radix - up - np.tile(taken, self.number))
+        return None if others is None else self.task.demands([*placed, *others], self.leaf.speed)
 
-    return tree.node(leaves, spines, 0, up, 0, grow=grow)
+    def row(self, spines: int, parallel: int, pod: int = 0) -> Node:
+        """Return the row of all that has so many spines and links to each; with pods, of so many leaves, in each."""
+        leaves, up = self.n_leaves, spines * parallel
+        pods = leaves // pod if pod else 0
+
+        def grow() -> Iterator[Node]:
+            demands = self._placed(up)
+            if demands is None or least(demands, self.up_gbps * up) > 1 + ROUNDING:
+                return
+            if not pod:
+                name = f"{self.label}{spines} spines x {parallel} of {self.models(2)}"
+                make = partial(self.make, levels=2, spines=spines, parallel=parallel)
+                yield self.node(leaves, spines, 0, up, 0, name=name, shape=make)
+                return
+            fewest = whole(least(demands, spines * self.core_gbps, np.arange(leaves) // pod))
+            for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
+                # Pods are the largest parts of a rail that fit below a spine: `topo.shapes.rail`.
+                ratio = _ratio(pod * parallel, spine_up)
+                fits = int(self.spine.radix * ratio / (1 + ratio)) // parallel
+                larger = any(self.units % part == 0 for part in range(pod + 1, min(fits, self.units) + 1))
+                if not larger and self._carries_over(demands, leaves, pod, spines, parallel, spine_up):
+                    yield from self._cored(leaves, pod, spines, parallel, spine_up)
+                    return
+
+        if not pod:
+            return self.node(leaves, spines, 0, up, 0, grow=grow)
+        cores = max(-(-pods * spines // self.core.radix), 1)
+        return self.node(leaves, pods * spines, cores, up, pods * spines, grow=grow)

@@ -20,6 +20,7 @@ from topo.errors import DesignError, HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root
 from topo.shapes.fat_tree import FatTree
+from topo.shapes.rail import Rail
 from topo.sums import Check, Verdict
 
 # What each need cost when it was met by the designs that people would name, and then by hand.
@@ -70,6 +71,32 @@ def test_the_price_in_closed_form_is_that_of_the_bill_and_no_design_that_follows
         except DesignError as error:
             pytest.fail(f"{node.name}: {error}")
         assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "radix"), [(6, 8), (9, 16), (20, 12), (30, 16)])
+def test_rails_of_two_and_three_levels_cost_what_the_bill_says(count: int, radix: int) -> None:
+    asked = needs(
+        count,
+        nodes={"gpu": {"model": "dgx-a100", "count": count}},
+        job={"nodes": count, "bisection": 0.5},
+        switches=["S"],
+        families=["rail"],
+        currency="USD",
+    )
+    task = Task(asked, small_catalog(0.1, S=(radix, 3.0)))
+    rows, levels = list(openings(task)), {2: 0, 3: 0}
+    while rows and min(levels.values()) < 4:
+        rows.sort(key=lambda node: node.price)
+        node = rows.pop(0)
+        rows += islice(node.grow(), 4_000)
+        shape = node.shape() if node.shape else None
+        if not isinstance(shape, Rail) or shape.tree.levels is None or levels[shape.tree.levels] >= 4:
+            continue
+        levels[shape.tree.levels] += 1
+        design = judge(node.name, shape, task)
+        assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+    assert levels[2 if count == 9 else 3]
 
 
 def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
