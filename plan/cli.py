@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
     "route": "plan.commands.route",
+    "repair": "plan.commands.repair",
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
     "operate": "plan.commands.operate",

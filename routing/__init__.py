@@ -10,6 +10,10 @@ Verbs
     ``link_use``  who uses a link
     ``study_loss``  what is lost without a switch or a link
     ``study_failures``  what random failures of links leave
+    ``prepare_repair``  tables made ready for repairs
+    ``repair``  tables for what is still connected, with few entries changed
+    ``route_anew``  tables for the same that owe nothing to the old ones
+    ``order_updates``  stages in which new tables are written over old ones
     ``study_adaptive``  groups of ports for adaptive routing, proven whichever a switch takes
     ``measure_lids``  what paths to several LIDs of a port share
     ``fit_traffic``  tables whose fullest link under a demand is less full
@@ -35,6 +39,9 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``LinkUse``  pairs over a link, in each direction
     ``LossStudy``  a fabric without a switch or a link
     ``FailureStudy``  a fabric before and after failures
+    ``RepairBasis``  an order of channels that the tables climb, and how full each is
+    ``Repair``  tables after failures beside those from before
+    ``Updates``  which block is written in which stage, with the certificate
     ``Diversity``  shortest paths without a cable in common
     ``AdaptiveStudy``  groups of ports beside static tables
     ``Groups``  what groups of ports of one kind are worth
@@ -55,6 +62,7 @@ Parts
     ``find_end``  the end port that has a name, a LID or a GUID
     ``find_switch``  the switch that has a name or a GUID
     ``find_link``  the port that a link is named by
+    ``find_part``  the ports of a switch, a link or a host
     ``demand_load``  how full a demand makes the channels
     ``pairs_over``  pairs whose path goes over some channels
     ``congestion``  flows that meet on a channel, phase by phase

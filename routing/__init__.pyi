@@ -9,7 +9,7 @@ from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
 from .multipath import Multipath as Multipath, measure_lids as measure_lids
-from .names import find_end as find_end, find_link as find_link, find_switch as find_switch
+from .names import find_end as find_end, find_link as find_link, find_part as find_part, find_switch as find_switch
 from .paths import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
 from .proof import ChannelClass as ChannelClass, Proof as Proof, check_certificate as check_certificate, prove as prove
 from .quality import (
@@ -30,6 +30,9 @@ from .questions import (
     pairs_over as pairs_over,
     study_loss as study_loss,
 )
+from .repairs.basis import RepairBasis as RepairBasis, prepare_repair as prepare_repair
+from .repairs.repair import Repair as Repair, repair as repair, route_anew as route_anew
+from .repairs.updates import Updates as Updates, order_updates as order_updates
 from .routed import Candidate as Candidate, Routed as Routed
 from .side_by_side import side_by_side as side_by_side
 from .tables import (

@@ -141,6 +141,40 @@ def find_link(fabric: Fabric, text: str) -> int:
     return port
 
 
+def find_part(fabric: Fabric, text: str) -> tuple[NDArray[np.int32], str]:
+    """Return the ports that hold the cables of a switch, of a host or its adapter, or one port of a link; and its name.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such part.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> ports, name = routing.find_part(fabric, "spine0")
+    >>> len(ports), name, routing.find_part(fabric, "gpu07")[1]
+    (20, 'spine0', 'gpu07')
+    """
+    if text in fabric.hosts:
+        nodes, name = np.flatnonzero(fabric.host == fabric.hosts.index(text)), text
+    else:
+        nodes = _nodes(fabric, text)
+        if not len(nodes):
+            try:
+                port = find_link(fabric, text)
+            except HeddleError as no_link:
+                if ":" in text:
+                    raise
+                hint = did_you_mean(text, [*(fabric.label(node) for node in range(fabric.n_nodes)), *fabric.hosts])
+                raise HeddleError(f"found no switch, link or host {text!r}. {hint}".strip()) from no_link
+            return np.array([port], np.int32), fabric.channel_label(port).replace("->", "-")
+        name = fabric.label(_only(text, "node", nodes, _guids(fabric, nodes)))
+    ports = np.flatnonzero(np.isin(fabric.port_node, nodes) & (fabric.peer >= 0))
+    return ports.astype(np.int32), name
+
+
 def _number(text: str) -> int | None:
     """Return a decimal number, or one in hexadecimal digits after ``0x``; None if it is neither."""
     if re.fullmatch(r"[0-9]{1,5}", text):

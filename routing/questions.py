@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.base import route
-from routing.names import find_link, find_switch
+from routing.names import find_link, find_part
 from routing.paths import end_label, walk
 from routing.proof import Proof, prove, role_name
 from routing.quality import Quality, measure
@@ -229,7 +229,7 @@ def study_loss(
     ----------
     routed : Routed
     part : str
-        Name of a switch (`find_switch`) or a link (`find_link`).
+        Name of a switch, a link or a host, as `find_part` takes it.
     engine : str
         What routes the rest anew, as `routing.route` takes it.
     endpoints : str
@@ -240,7 +240,7 @@ def study_loss(
     Raises
     ------
     HeddleError
-        When there is no such switch or link, or the engine does not route the rest.
+        When there is no such part, or the engine does not route the rest.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def study_loss(
     (143, 0)
     """
     fabric = Routed.given(routed).fabric
-    ports, name = _ports_of(fabric, part)
+    ports, name = find_part(fabric, part)
     left = fabric.without(ports)
     again = route(left, engine, lmc=0)  # to be judged, not to be loaded
     ends = select_endpoints(fabric, routed.tables, endpoints)
@@ -336,20 +336,6 @@ def pairs_over(
         wanted = (passes[row] | injects[member]) & (senders[member] != to[row])
         found.append(np.stack([senders[member[wanted]], to[row[wanted]]], axis=1).astype(np.int32))
     return np.concatenate(found)
-
-
-def _ports_of(fabric: Fabric, part: str) -> tuple[NDArray[np.int32], str]:
-    """Return the plugged-in ports of a switch, or one of a link, and its name."""
-    try:
-        switch = find_switch(fabric, part)
-    except HeddleError as no_switch:
-        try:
-            port = find_link(fabric, part)
-        except HeddleError as no_link:
-            raise (no_link if ":" in part else no_switch) from None
-        return np.array([port], np.int32), fabric.channel_label(port).replace("->", "-")
-    ports = np.arange(fabric.port_offset[switch], fabric.port_offset[switch + 1])
-    return ports[fabric.peer[ports] >= 0].astype(np.int32), fabric.label(switch)
 
 
 def _by_role(fabric: Fabric, pairs: NDArray[np.int32]) -> list[tuple[str, str, int]]:

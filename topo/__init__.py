@@ -23,6 +23,7 @@ Fabrics
     ``PortUse``  what `count_ports` returns
     ``Reach``  who reaches whom over all subnets of a plan
     ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed
+    ``find_missing``  cables that a later picture of a fabric lacks
     ``Losses``  the worst failure of each kind of part
     ``Loss``  one failure, with what is lost
     ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it

@@ -35,6 +35,7 @@ from .hardware.devices import adapter_device as adapter_device, switch_device as
 from .hardware.speeds import SPEEDS as SPEEDS
 from .hostlist import compress as compress, expand as expand
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
+from .missing import find_missing as find_missing
 from .ports import PortUse as PortUse, count_ports as count_ports
 from .reach import Reach as Reach
 from .roles import apply_guids as apply_guids, apply_rules as apply_rules, read_role_rules as read_role_rules

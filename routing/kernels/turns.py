@@ -176,3 +176,93 @@ def grow_order(turns: Turns, targets: Int32s) -> None:
                     for then in range(indptr[there], indptr[there + 1]):
                         if hops[receiver[then]] == hops[there] - 1:
                             _allow(turns, channel, then)
+
+
+@kernel
+def offer_turns(turns: Turns, first: Int32s, then: Int32s) -> None:
+    """Allow as many of some turns as the order can hold, in the order in which they are given.
+
+    Parameters
+    ----------
+    turns : Turns
+        Turns that are allowed at the start stay so.
+    first, then : (n,) int32
+        The two channels of each turn.
+    """
+    for i in range(len(first)):
+        _allow(turns, first[i], then[i])
+
+
+@kernel
+def note_turns(turns: Turns, one: Int32s, other: Int32s) -> None:
+    """Mark the turns that packets take under any mixture of two tables, as far as the ranks rise.
+
+    Parameters
+    ----------
+    turns : Turns
+    one, other : (n, S) int32
+        The channel that each switch takes to each of some destinations; -1 where there is none.
+    """
+    for i in range(len(one)):
+        for here in range(one.shape[1]):
+            for channel in (one[i, here], other[i, here]):
+                if channel < 0:
+                    continue
+                there = turns.order.receiver[channel]
+                for then in (one[i, there], other[i, there]):
+                    if then >= 0 and turns.rank[channel] < turns.rank[then]:
+                        turns.state[channel, then - turns.order.indptr[there]] = ALLOWED
+
+
+@kernel
+def extend_order(turns: Turns, onward: Int32s, homes: Int32s, missing: Bools) -> int:
+    """Connect switches that no rising path leads from, over turns that are allowed for it; return how many remain.
+
+    Turns that are allowed already come first, then the channel that the switch has, then those into the switch where
+    most have been allowed: as long as all turns that no order foresees are at one switch, they close no loop.
+
+    Parameters
+    ----------
+    turns : Turns
+    onward : (n, S) int32, in and out
+        The channel that each switch takes to each of some destinations; of a missing one, that it took before, or -1.
+    homes : (n,) int32
+        The switch that each destination hangs on.
+    missing : (n, S) bool, in and out
+        The switches that are to be connected.
+    """
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    popular, left = np.diff(indptr), 0
+    tried = np.zeros(turns.state.shape[1], np.bool_)
+    for i in range(len(onward)):
+        found = True
+        while found:
+            found = False
+            before = missing[i].copy()  # nearest first
+            for here in np.flatnonzero(before):
+                tried[:] = False
+                while missing[i, here]:
+                    best, liking = -1, -1
+                    for channel in range(indptr[here], indptr[here + 1]):
+                        there = receiver[channel]
+                        then = onward[i, there]
+                        if tried[channel - indptr[here]] or before[there] or (then < 0 and there != homes[i]):
+                            continue
+                        like = popular[there]
+                        if channel == onward[i, here]:
+                            like += 1 << 28
+                        if there == homes[i] or turns.state[channel, then - indptr[there]] == ALLOWED:
+                            like += 1 << 29
+                        if like > liking:
+                            best, liking = channel, like
+                    if best < 0:
+                        break
+                    tried[best - indptr[here]] = True
+                    there = receiver[best]
+                    if there == homes[i] or _allow(turns, best, onward[i, there]):
+                        onward[i, here] = best
+                        missing[i, here] = False
+                        popular[there] += len(receiver)
+                        found = True
+        left += missing[i].sum()
+    return left

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, breadth_first
-from routing.kernels.turns import ALLOWED, Turns, grow_order
+from routing.kernels.turns import ALLOWED, Turns, grow_order, offer_turns
 from routing.order.channel_order import hops_from, with_ranks
 from topo.fabric import frozen
 
@@ -39,14 +39,38 @@ def grow_channel_order(
     """
     n, size = len(order.indptr) - 1, len(order.sender)
     start = rng.permutation(size) if shuffle else np.argsort(np.lexsort((rng.permutation(size), order.rank)))
+    turns = _tree_turns(order, start)
+    targets = rng.permutation(n)
+    targets = targets[np.argsort(hosts[targets] == 0, kind="stable")]
+    grow_order(turns, frozen(targets.astype(np.int32)))
+    return with_ranks(order, turns.rank)
+
+
+def regrow_channel_order(
+    order: ChannelOrder, start: NDArray[np.integer], first: NDArray[np.int32], then: NDArray[np.int32]
+) -> ChannelOrder:
+    """Return another order of the same channels, which connects all that they connect and holds most of some turns.
+
+    Parameters
+    ----------
+    order : ChannelOrder
+    start : (C,) int
+        Ranks to begin with, a permutation.
+    first, then : (n,) int32
+        The two channels of each turn, the most important one first.
+    """
+    turns = _tree_turns(order, start)
+    offer_turns(turns, frozen(first), frozen(then))
+    return with_ranks(order, turns.rank)
+
+
+def _tree_turns(order: ChannelOrder, start: NDArray[np.integer]) -> Turns:
+    """Return ranks, which are a permutation, such that all turns along spanning trees are allowed, and no others."""
+    size = len(order.sender)
     rank = start.astype(np.int32)
     state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
     _allow_spanning_trees(order, rank, state)
-    targets = rng.permutation(n)
-    targets = targets[np.argsort(hosts[targets] == 0, kind="stable")]
-    turns = Turns(order, rank, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
-    grow_order(turns, frozen(targets.astype(np.int32)))
-    return with_ranks(order, rank)
+    return Turns(order, rank, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
 
 
 def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:

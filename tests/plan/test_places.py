@@ -28,6 +28,7 @@ GOOD = {
     "optimise": "NEEDS -o new.yaml",
     "report": "PLAN -o new.html",
     "ranks": "SPEC --nodes gpu[0-3] --for ring --ranks-per-node 1 -o new",
+    "repair": "SPEC -o new",
     "route": "SPEC -o new",
     "simulate": "SPEC --flows FLOWS",
     "sweep": "SWEEP -o new",

@@ -22,6 +22,7 @@ COMMANDS = [
 KERNELS = [
     "build mine.yaml -o out",
     "route mine.yaml -o routed",
+    "repair out --down leaf0:21 -o repaired",
     "verify out",
     "simulate out --workload allreduce -o played",
     "operate mine.yaml -q queue.yaml --hours 0.1 --state state",

@@ -1,0 +1,137 @@
+"""``plan repair``: new tables after failures, with few entries changed, and the order in which to write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
+from plan.render.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plan.inputs import RoutingFiles
+    from routing import Routed
+    from topo import Table
+
+
+@click.command(short_help="Repair tables after failures, with few entries changed.")
+@fabric_argument
+@click.option(
+    "--down",
+    multiple=True,
+    metavar="LINK|SWITCH|NODE",
+    help="What has failed, such as leaf01:21, spine02 or gpu0007; can be given several times.",
+)
+@click.option("--now", type=FILE, help="The fabric as it is now, read anew: what it lacks has failed.")
+@click.option("--loaded", type=FILE, help="Tables that the switches hold now; those of FABRIC when left out.")
+@click.option("--full", is_flag=True, help="Route all anew, and say what that gains; OUT then holds those tables.")
+@click.option(
+    "-o", "--output", type=FILE, help="Folder to write, as `plan route` writes it, with the order of updates."
+)
+@routing_options
+@as_json
+def repair(
+    fabric: Path,
+    down: tuple[str, ...],
+    now: Path | None,
+    loaded: Path | None,
+    full: bool,
+    output: Path | None,
+    given: RoutingFiles,
+    as_json: bool,
+) -> None:
+    """Make tables for what is left of a fabric, and say in which order switches get them.
+
+    FABRIC is the fabric when all is well, with its tables: a folder of `plan build` or `plan route`, a spec, or a real
+    fabric with --tables. Name all that is down, not only what is new: the tables follow from that alone, so that
+    without any of it they are those of FABRIC again, byte for byte.
+
+    Exit status 1 when a pair is missing that cables connect, or a credit loop is found; OUT is written all the same.
+    """
+    from plan.folder import check_replaceable, write_folder
+
+    if output is not None:
+        check_replaceable(output)
+    with progress(quiet=as_json) as step:
+        from plan.export.registry import OF_ROUTE, plan_files
+        from plan.inputs import read_fabric_argument, read_routed_argument
+        from plan.pipeline import ROUTE, Plan, route_subnets, run
+
+        whole = read_routed_argument(fabric, given, step)
+        import numpy as np
+
+        import routing
+        from routing.opensm import read_lfts
+        from topo import find_missing
+
+        step("repairing")
+        ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
+        notes = whole.fabric.notes
+        if now is not None:
+            gone, beyond = find_missing(whole.fabric, read_fabric_argument(now))
+            ports.append(gone)
+            notes += beyond
+        done = routing.repair(whole, np.concatenate(ports))
+        states = {"repaired": done}
+        if full:
+            step("routing anew")
+            states["routed anew"] = routing.route_anew(done)
+        chosen = list(states.values())[-1]
+        left = chosen.after.fabric
+        holding = whole if loaded is None else replace(whole, tables=read_lfts(loaded, whole.fabric).tables)
+        step("ordering the updates")
+        updates = routing.order_updates(holding, chosen.after, chosen.rank)
+        plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,))
+        plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
+        step("measuring")
+        worth = compare_tables({"as loaded": replace(holding, fabric=left)}
+                               | {name: state.after for name, state in states.items()})  # fmt: skip
+        document = plan.to_dict() | {"repair": chosen.to_dict() | updates.to_dict() | {"worth": worth.to_dict()}}
+        if output is not None:
+            step("writing")
+            files = plan_files(plan, document, OF_ROUTE)
+            write_folder(output, files | {"updates.csv": updates.write_table.to_csv()})
+    print_notes(notes)
+    if as_json:
+        print_json(document)
+    else:
+        from plan.render.tables import show_table
+
+        show_table(chosen.table)
+        show_table(worth)
+        show_table(updates.table)
+        if len(updates.drained):
+            lids = ", ".join(map(str, updates.drained[:8].tolist())) + (" ..." if len(updates.drained) > 8 else "")
+            click.echo(f"no order serves both tables: send nothing to {len(updates.drained):,} LIDs meanwhile ({lids})")
+        if output is not None:
+            click.echo(f"written to {output}: the order of updates in updates.csv, what OpenSM loads in opensm/")
+    if plan.refusals:
+        raise click.exceptions.Exit(1)
+
+
+def compare_tables(states: Mapping[str, Routed]) -> Table:
+    """Return what tables are worth side by side, each named; what changes is counted from the first."""
+    import numpy as np
+
+    import routing
+    from topo import Column, Table
+
+    proofs = [routing.prove(one) for one in states.values()]
+    first, *_ = (one.tables.lft for one in states.values())
+    qualities = [routing.measure(one, proof=proof) for one, proof in zip(states.values(), proofs, strict=True)]
+    return Table(
+        "what is left",
+        (
+            Column("tables", list(states)),
+            Column("missing", [proof.missing - proof.disconnected for proof in proofs]),
+            Column("credit loops", [proof.credit_loops for proof in proofs]),
+            Column("entries that change", [int(np.count_nonzero(one.tables.lft != first)) for one in states.values()]),
+            Column("fullest link", [proof.max_load for proof in proofs]),
+            Column("bisection", [quality.ebb for quality in qualities], digits=".3f"),
+        ),
+    )

@@ -1,0 +1,142 @@
+"""Tables made ready for repairs: an order of the channels that all their paths climb, and how full each channel is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from routing.kernels.channels import dependency_graph
+from routing.kernels.repair import Ground, climbing_order, sum_load
+from routing.order.channel_order import order_channels, switch_levels
+from routing.proof import prove, prove_order
+from routing.routed import Routed
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Kind, freeze_arrays, frozen
+
+HOST, OTHER = 1.0, 1 / 256
+"""Weight of a destination that is a host's port, and of any other: hosts decide how full a channel is."""
+
+
+@dataclass(frozen=True, eq=False)
+class RepairBasis:
+    """A routed fabric of S switches and P ports, and what repairs of its tables begin with."""
+
+    routed: Routed
+    rank: NDArray[np.int32]
+    """(P,) position of each channel between switches in an order that every path climbs, -1 for other ports; all 0
+    where the tables need several lanes, which have no such order."""
+    load: NDArray[np.float64] = field(repr=False)
+    """(P,) pairs of hosts over each channel, and a little for other destinations."""
+    entries: NDArray[np.uint8] = field(repr=False)
+    """(T, S) the forwarding tables by LID and switch: those of a destination stand together."""
+    depends: NDArray[np.uint64] = field(repr=False)
+    """(P, words) which channels wait for which, as `routing.Proof.depends`; without rows where there is no order."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether all paths climb one order, on one lane."""
+        return len(self.depends) > 0
+
+
+def prepare_repair(routed: Routed) -> RepairBasis:
+    """Make tables ready for repairs, once for any number of them.
+
+    The order of channels is one that the tables have themselves, by whomever they were made. Where it leaves channels
+    open, they stand as levels say (`routing.order.channel_order`).
+
+    Parameters
+    ----------
+    routed : Routed
+        A fabric as it is when all is well, and its tables.
+
+    Raises
+    ------
+    RoutingError
+        When the tables have credit loops: then nothing that is built on them is free of loops.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> basis = routing.prepare_repair(routing.route(topo.preset("lab-20").fabric))
+    >>> int(basis.load[basis.routed.fabric.inner].max())
+    11
+    """
+    fabric, tables = Routed.given(routed).fabric, routed.tables
+    if tables.path_sl is None or not tables.path_sl.any():
+        proof = prove_order(routed, "they cannot be repaired", "and load its tables first")
+        depends = proof.depends[0] if len(proof.depends) else np.zeros((fabric.n_ports, 1), np.uint64)
+        wish = np.full(fabric.n_ports, -1, np.int32)
+        order = order_channels(fabric, switch_levels(fabric))
+        wish[fabric.port_offset[order.sender] + order.number - 1] = order.rank
+        indptr, then = dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node)
+        rank = climbing_order(frozen(indptr), frozen(then), fabric.inner, frozen(wish))
+    else:
+        if prove(routed, "adapters").credit_loops:
+            raise RoutingError(
+                f"the tables of {tables.engine} have credit loops on their lanes, so that they cannot be repaired; "
+                "use another engine, such as `balanced`, and load its tables first"
+            )
+        depends, rank = np.zeros((0, 0), np.uint64), np.zeros(fabric.n_ports, np.int32)
+    homes, weight, lids = destinations(fabric, tables)
+    entries = frozen(tables.lft.T)
+    load = sum_load(
+        ground_of(fabric, fabric, frozen(rank), ordered=len(depends) > 0),
+        frozen(entries[lids]),
+        frozen(homes),
+        frozen(weight),
+        frozen(hosts_at(fabric)),
+    )
+    return RepairBasis(routed, rank, load, entries, depends)
+
+
+def destinations(
+    fabric: Fabric, tables: RoutingTables
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
+    """Return (n,) the switch of each LID that the tables reach, its weight, and the LID."""
+    ends, lids = tables.entries_of(np.flatnonzero((tables.lid > 0) & (fabric.end_switch >= 0)))
+    weight = np.where(fabric.kind[fabric.end_node[ends]] == Kind.HCA, HOST, OTHER) / (1 << tables.lmc)
+    return fabric.end_switch[ends], weight, lids
+
+
+def hosts_at(fabric: Fabric) -> NDArray[np.float64]:
+    """Return (S,) the ports of hosts at each switch."""
+    return np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches).astype(np.float64)
+
+
+def ground_of(
+    whole: Fabric, now: Fabric, rank: NDArray[np.int32], *, ordered: bool = True, other: bool = False
+) -> Ground:
+    """Return what kernels need of a fabric before and after failures."""
+    ports = whole.inner
+    up = ports[now.is_inner[ports]]
+    rates = whole.rate_gbps
+    scale = np.divide(rates[ports].max(initial=1.0), rates, out=np.ones(len(rates)), where=rates > 0)
+    return Ground(
+        whole.port_offset,
+        whole.peer_node,
+        now.peer,
+        now.peer_node,
+        rank,
+        frozen(scale),
+        components(now),
+        frozen(up[np.argsort(-rank[up], kind="stable")]),
+        ordered,
+        other,
+    )
+
+
+def components(fabric: Fabric) -> NDArray[np.int32]:
+    """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
+    n, inner = fabric.n_switches, fabric.inner
+    ends = fabric.port_node[inner], fabric.peer_node[inner]
+    graph = csr_matrix((np.ones(len(inner), np.int8), ends), shape=(n, n))
+    _, part = connected_components(graph, directed=False)
+    return frozen(part.astype(np.int32))

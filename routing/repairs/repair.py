@@ -1,0 +1,287 @@
+"""New tables after failures: complete for all that is still connected, with few entries changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import routing  # methods that lead to other modules go through the front door
+from routing.engines.base import ENGINES, route
+from routing.kernels.channels import dependency_graph
+from routing.kernels.legal import ChannelOrder
+from routing.kernels.repair import Ground, mend_trees
+from routing.kernels.turns import ALLOWED, Turns, extend_order, note_turns
+from routing.lanes.fit import break_loops
+from routing.order.channel_order import order_channels, switch_levels
+from routing.order.turn_order import regrow_channel_order
+from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
+from routing.routed import Routed
+from routing.tables import NO_PATH, RoutingTables
+from topo.errors import plural
+from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.table import Column, Shown, Table
+
+if TYPE_CHECKING:
+    from routing.repairs.updates import Updates
+
+BLOCK = 64
+"""Entries of a forwarding table that a subnet manager writes at a time (InfiniBand Architecture Specification,
+volume 1, 14.2.5.6)."""
+
+ROUND_EFFORT = 200_000
+"""Entries towards affected destinations up to which these are chosen a second time, knowing those that come after."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repair(Shown):
+    """Tables for a fabric without some of its cables, beside those for the whole."""
+
+    before: Routed = field(repr=False)
+    """The whole fabric and its tables."""
+    after: Routed
+    """What is up, and tables for it."""
+    how: str
+    """``kept order``: all paths, old and new, climb one order of channels; ``extended order``: likewise, and it allows
+    turns that were none before; ``grown order``: the new ones climb another one, which holds most turns of the old;
+    ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all entries are new."""
+    rank: NDArray[np.int32] = field(repr=False)
+    """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def down(self) -> NDArray[np.int32]:
+        """(k,) ports whose cables are down."""
+        return np.flatnonzero(self.before.fabric.peer != self.after.fabric.peer).astype(np.int32)
+
+    @property
+    def changed(self) -> NDArray[np.int64]:
+        """(n, 2) switch and LID of each entry that changes."""
+        return np.argwhere(self.before.tables.lft != self.after.tables.lft)
+
+    @property
+    def updates(self) -> Updates:
+        """The order in which the entries that change are written."""
+        return routing.order_updates(self.before, self.after, self.rank)
+
+    @property
+    def table(self) -> Table:
+        """What changes."""
+        changed = self.changed
+        blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // BLOCK)
+        figures: dict[str, int | str] = {
+            "cables down": len(self.down) // 2,
+            "entries": int(np.count_nonzero(self.before.tables.lft != NO_PATH)),
+            "entries that change": len(changed),
+            "blocks to write": len(blocks),
+            "switches to write": len(np.unique(changed[:, 0])),
+            "how": self.how,
+        }
+        return Table("repair", (Column("of", list(figures)), Column("value", list(figures.values()))))
+
+    def _brief(self) -> str:
+        return (
+            f"{plural(len(self.down) // 2, 'cable')} down: {plural(len(self.changed), 'entry', 'entries')} changed, "
+            f"{self.how}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        names, values = self.table.columns[:2]
+        return dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
+
+
+def repair(basis: RepairBasis | Routed, down: NDArray[np.integer]) -> Repair:
+    """Make tables for what is left of a fabric, out of those for the whole.
+
+    An entry stays as it is unless its cable is down, or leads to a switch that has no path as short as the old one any
+    longer. Of the shortest paths that climb the order of the old tables, those are taken where flows meet fewest
+    others. Tables depend on what is down now and on nothing in between, so that with nothing down they are the old
+    ones again.
+
+    Parameters
+    ----------
+    basis : RepairBasis or Routed
+        The whole fabric with its tables; a basis, which `prepare_repair` makes, serves any number of repairs.
+    down : (k,) int
+        Ports whose cables are down, either end of each.
+
+    Returns
+    -------
+    Repair
+        With a path for each entry that led to its destination before and is still connected with it.
+
+    Raises
+    ------
+    RoutingError
+        When the tables have credit loops, or what is left cannot be routed.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
+    >>> len(repair.changed), routing.prove(repair.after, "all").holds
+    (2, True)
+    """
+    basis = basis if isinstance(basis, RepairBasis) else prepare_repair(basis)
+    whole, tables = basis.routed.fabric, basis.routed.tables
+    left = whole.without(np.asarray(down, np.int64))
+    dead = whole.is_inner & ~left.is_inner
+    homes, weight, lids = destinations(left, tables)
+    met = _meets(whole, tables, np.flatnonzero(dead))[lids]
+    if not met.any():
+        return Repair(basis.routed, replace(basis.routed, fabric=left), "kept order", _rank(basis))
+
+    def mend(ground: Ground, chosen: NDArray[np.bool_]) -> _Entries:
+        old = frozen(basis.entries[lids[chosen]])
+        new, load = old.copy(), basis.load.copy()
+        rounds = 2 if old.size <= ROUND_EFFORT else 1
+        sources = frozen(np.stack([hosts_at(whole), hosts_at(left)]))
+        lost = mend_trees(ground, old, frozen(homes[chosen]), frozen(weight[chosen]), sources, load, rounds, new)
+        return _Entries(lids[chosen], homes[chosen], old, new, lost)
+
+    found = mend(ground_of(whole, left, basis.rank, ordered=basis.ordered), met)
+    rank, how = _rank(basis), "kept order"
+    if basis.ordered and found.lost.any():
+        channels = _Channels.of(left)
+        extended = _extend(basis, channels, found)
+        rank, how = (_regrow(basis, channels), "grown order") if extended is None else (extended, "extended order")
+        if extended is None:
+            found = mend(ground_of(whole, left, rank, other=True), np.ones(len(lids), bool))
+    lft = tables.lft.copy()
+    lft[:, found.lids] = found.new.T
+    lft.flags.writeable = False  # or it would be copied once more
+    mended = replace(tables, lft=lft)
+    if not basis.ordered:
+        lanes = len({tables.sl2vl[level] for level in np.unique(tables.path_sl).tolist()})  # type: ignore[arg-type]
+        mended, how = break_loops(left, replace(mended, path_sl=None, sl2vl=(0,) * 16), lanes), "lanes"
+    return Repair(basis.routed, replace(basis.routed, fabric=left, tables=mended), how, rank)
+
+
+def route_anew(done: Repair) -> Repair:
+    """Return tables for what is left that owe nothing to the old ones, on the same LIDs.
+
+    Raises
+    ------
+    RoutingError
+        When the engine of the old tables does not take what is left.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> anew = routing.route_anew(routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")]))
+    >>> anew.how, routing.prove(anew.after).holds
+    ('routed anew', True)
+    """
+    old, left = done.before.tables, done.after.fabric
+    engine = old.engine if old.engine in ENGINES else "balanced"
+    found = route(replace(left, discovered_lid=old.lid, lmc=old.lmc), engine, lmc=old.lmc).tables
+    lft = np.full_like(old.lft, NO_PATH)
+    lft[:, : found.lft.shape[1]] = found.lft
+    after = replace(done.before, fabric=left, tables=replace(found, lid=old.lid, lft=lft))
+    return Repair(done.before, after, "routed anew", np.full(left.n_ports, -1, np.int32))
+
+
+def _rank(basis: RepairBasis) -> NDArray[np.int32]:
+    return basis.rank if basis.ordered else np.full(len(basis.rank), -1, np.int32)
+
+
+def _meets(fabric: Fabric, tables: RoutingTables, dead: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return (T,) whether any entry for a LID names one of some ports."""
+    found = np.zeros(tables.lft.shape[1], bool)
+    switches = fabric.port_node[dead]
+    for switch in np.unique(switches).tolist():
+        named = np.zeros(256, bool)
+        named[fabric.port_number[dead[switches == switch]]] = True
+        found |= named[tables.lft[switch]]
+    return found
+
+
+class _Entries(NamedTuple):
+    """Entries for n destinations, before and after."""
+
+    lids: NDArray[np.int32]
+    homes: NDArray[np.int32]
+    """(n,) the switch that each hangs on."""
+    old: NDArray[np.uint8]
+    """(n, S)"""
+    new: NDArray[np.uint8]
+    """(n, S)"""
+    lost: NDArray[np.bool_]
+    """(n, S) the switches that cables connect and the new entries do not."""
+
+
+class _Channels(NamedTuple):
+    """The channels between switches that are up, as kernels on turns name them."""
+
+    fabric: Fabric
+    order: ChannelOrder
+    port: NDArray[np.int32]
+    """(C,) the port that sends on each."""
+    number: NDArray[np.int32]
+    """(P + 1,) the channel of each port; -1 for other ports, and for the one behind the last."""
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Channels:
+        order = order_channels(fabric, switch_levels(fabric))
+        port = (fabric.port_offset[order.sender] + order.number - 1).astype(np.int32)
+        number = np.full(fabric.n_ports + 1, -1, np.int32)
+        number[port] = np.arange(len(port))
+        return cls(fabric, order, port, number)
+
+    def named(self, entries: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return the channel that each (n, S) entry names."""
+        fabric, numbers = self.fabric, entries.astype(np.int64)
+        first = fabric.port_offset[: fabric.n_switches + 1]
+        valid = (numbers > 0) & (numbers <= np.diff(first))
+        return self.number[np.where(valid, first[:-1] + numbers - 1, fabric.n_ports)]
+
+    def start(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return (C,) an order of ports as a permutation of the channels."""
+        return np.argsort(np.argsort(rank[self.port])).astype(np.int32)
+
+    def ranks(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return (P,) the ranks of channels by port; -1 for other ports."""
+        found = np.full(self.fabric.n_ports, -1, np.int32)
+        found[self.port] = rank
+        return found
+
+    def turns(self, basis: RepairBasis) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the two channels of each turn that old paths take, busy ones first, as far as both are up."""
+        indptr, after = dependency_graph(basis.depends, self.fabric.port_offset, basis.routed.fabric.peer_node)
+        before = np.repeat(np.arange(self.fabric.n_ports), np.diff(indptr))
+        busy = np.argsort(-np.minimum(basis.load[before], basis.load[after]), kind="stable")
+        first, then = self.number[before[busy]], self.number[after[busy]]
+        both = (first >= 0) & (then >= 0)
+        return frozen(first[both]), frozen(then[both])
+
+
+def _extend(basis: RepairBasis, channels: _Channels, entries: _Entries) -> NDArray[np.int32] | None:
+    """Connect what is lost by turns that the order can still allow; return that order, None where that is too few."""
+    order, size = channels.order, len(channels.port)
+    state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
+    first, then = channels.turns(basis)
+    state[first, then - order.indptr[order.sender[then]]] = ALLOWED
+    turns = Turns(order, channels.start(basis.rank), state, np.zeros(size, bool), np.empty(size + 1, np.int32))
+    old, new = channels.named(entries.old), channels.named(entries.new)
+    note_turns(turns, frozen(old), frozen(new))
+    rows = np.flatnonzero(entries.lost.any(axis=1))
+    missing = entries.lost[rows]
+    onward = np.where(missing, old[rows], new[rows]).astype(np.int32)
+    if extend_order(turns, onward, frozen(entries.homes[rows]), missing):
+        return None
+    row, switch = np.nonzero(entries.lost[rows])
+    entries.new[rows[row], switch] = order.number[onward[row, switch]]
+    return channels.ranks(turns.rank)
+
+
+def _regrow(basis: RepairBasis, channels: _Channels) -> NDArray[np.int32]:
+    """Return an order that connects all that is connected, and holds as many turns of the old tables as is found."""
+    grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
+    return channels.ranks(grown.rank)

@@ -1,0 +1,302 @@
+"""The order in which new forwarding tables are written over old ones while the fabric works.
+
+A subnet manager writes a table in blocks of 64 entries, switch by switch, and nobody knows which packet meets which
+block. Writes come in *stages*: within one, blocks may be written in any order, and the next one begins when all are
+written. Every mixture of old and new entries that can occur so
+
+- delivers each packet that the old tables deliver on the cables that are up, and
+- is free of credit loops, with all mixtures before it: every turn between two channels that a packet can take climbs
+  one order of the channels (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987).
+
+An entry waits for another of the same destination in two cases. A switch is not led to one whose old entry would drop
+the packet, or would turn it against the order, before that one has its new entry. And a switch whose new entry would
+turn packets of the old table against the order waits until those who send them have theirs. If no order of channels
+serves both tables, some destinations are *drained*: nothing may be sent to them from before the first write until after
+the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from routing.kernels.channels import topological_order
+from routing.repairs.repair import BLOCK
+from routing.routed import Routed
+from routing.tables import NO_PATH, lid_owners
+from topo.errors import RoutingError, plural
+from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
+from topo.table import Column, Shown, Table
+
+HOME = 1 << 30
+"""Rank of what a destination's own switch does: packets have arrived."""
+
+CHUNK = 1024
+"""Destinations that are looked at at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Updates(Shown):
+    """Stages in which new entries are written, and the order of channels that proves them."""
+
+    fabric: Fabric = field(repr=False)
+    """As it is while entries are written."""
+    entries: NDArray[np.int32]
+    """(n, 3) stage, switch and LID of each entry that is written, in this order; stages count from 0."""
+    drained: NDArray[np.int32]
+    """LIDs to which nothing may be sent meanwhile."""
+    rank: NDArray[np.int32] = field(repr=False)
+    """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
+    where no path goes."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def stages(self) -> int:
+        """How many there are."""
+        return int(self.entries[:, 0].max(initial=-1)) + 1
+
+    @property
+    def writes(self) -> NDArray[np.int64]:
+        """(w, 4) stage, switch, number of the block of 64 LIDs, and entries that change in it, in order."""
+        stage, switch, lid = self.entries.astype(np.int64).T
+        blocks = (MAX_UNICAST_LID + 1) // BLOCK
+        keys, count = np.unique((stage * self.fabric.n_switches + switch) * blocks + lid // BLOCK, return_counts=True)
+        of_stage, block = np.divmod(keys, blocks)
+        return np.stack([*np.divmod(of_stage, self.fabric.n_switches), block, count], axis=1)
+
+    @property
+    def table(self) -> Table:
+        """What is written, stage by stage."""
+        writes = self.writes
+        rows = [writes[writes[:, 0] == stage] for stage in range(self.stages)]
+        return Table(
+            "order of updates",
+            (
+                Column("stage", list(range(1, self.stages + 1))),
+                Column("switches", [len(np.unique(part[:, 1])) for part in rows]),
+                Column("blocks", [len(part) for part in rows]),
+                Column("entries", [int(part[:, 3].sum()) for part in rows]),
+            ),
+        )
+
+    @property
+    def write_table(self) -> Table:
+        """Every block that is written, in order."""
+        stage, switch, block, count = self.writes.T
+        return Table(
+            "blocks to write",
+            (
+                Column("stage", (stage + 1).tolist()),
+                Column("switch", [self.fabric.label(one) for one in switch.tolist()]),
+                Column("guid", [f"0x{guid:016x}" for guid in self.fabric.node_guid[switch].tolist()]),
+                Column("block", block.tolist()),
+                Column("first LID", (block * BLOCK).tolist()),
+                Column("entries that change", count.tolist()),
+            ),
+        )
+
+    def _brief(self) -> str:
+        text = f"{plural(len(self.writes), 'block')} in {plural(self.stages, 'stage')}"
+        return f"{text}, {plural(len(self.drained), 'LID')} drained" if len(self.drained) else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stages as plain values, ready for JSON."""
+        names = ("stage", "switch", "guid", "block", "first_lid", "entries")
+        columns = [column.values for column in self.write_table.columns]
+        return {
+            "stages": self.stages,
+            "drained_lids": self.drained.tolist(),
+            "writes": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+        }
+
+
+def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None = None) -> Updates:
+    """Order the writes that lead from one table to another.
+
+    Parameters
+    ----------
+    before, after : Routed
+        The tables that are loaded, and the new ones with the fabric as it is now.
+    rank : (P,) int32, optional
+        Position of each channel in an order that both climb, if one is known; another one is found if they do not.
+
+    Raises
+    ------
+    RoutingError
+        When the tables are not of one fabric with the same LIDs, use several lanes, or have credit loops.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
+    >>> updates = routing.order_updates(repair.before, repair.after)
+    >>> updates.stages, len(updates.writes), len(updates.drained)
+    (1, 2, 0)
+    """
+    fabric, old, new = Routed.given(after).fabric, Routed.given(before).tables, after.tables
+    if old.lft.shape != new.lft.shape or not np.array_equal(old.lid, new.lid) or old.lmc != new.lmc:
+        raise RoutingError(
+            "the two tables have other switches or LIDs; expected tables of one fabric with the same LIDs"
+        )
+    if any(tables.path_sl is not None and tables.path_sl.any() for tables in (old, new)):
+        raise RoutingError(
+            "no order of updates is known for tables on several lanes; stop traffic while they are written"
+        )
+    owner = lid_owners(new)
+    lids = np.flatnonzero((owner >= 0) & (fabric.end_switch[owner] >= 0))
+    changed = lids[(old.lft[:, lids] != new.lft[:, lids]).any(axis=0)]
+    drained = np.zeros(0, np.int32)
+    parts = [lids[start : start + CHUNK] for start in range(0, len(lids), CHUNK)]
+    if rank is None or not all(_climbs(_Mixture.of(before, after, part), rank) for part in parts):
+        rank, drained = _common_order(before, after, parts)
+    found = [np.zeros((0, 3), np.int32)]
+    drain = np.isin(changed, drained)
+    for start in range(0, len(changed), CHUNK):
+        chunk = changed[start : start + CHUNK]
+        mixture = _Mixture.of(before, after, chunk)
+        stage = _stages(mixture, rank)
+        late = (stage < 0).any(axis=1) | drain[start : start + CHUNK]  # a circle of waiting: nothing may be sent there
+        drained = np.union1d(drained, chunk[late]).astype(np.int32)
+        stage[late] = 0
+        row, switch = np.nonzero(mixture.changed)
+        found.append(np.stack([stage[row, switch], switch, chunk[row]], axis=1).astype(np.int32))
+    entries = np.concatenate(found)
+    return Updates(fabric, entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))], drained, rank)
+
+
+class _Mixture(NamedTuple):
+    """Old and new entries of S switches for n destinations, on the cables that are up."""
+
+    channel: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """(n, S) old and new: port that sends, -1 where a packet is dropped or has arrived."""
+    then: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """(n, S) old and new: the switch that it is sent to, or the switch itself."""
+    home: NDArray[np.int64]
+    """(n,) the switch that each destination hangs on."""
+    changed: NDArray[np.bool_]
+    """(n, S) entries that differ."""
+
+    @classmethod
+    def of(cls, before: Routed, after: Routed, lids: NDArray[np.integer]) -> _Mixture:
+        fabric = after.fabric
+        n, first = fabric.n_switches, fabric.port_offset[: fabric.n_switches + 1]
+        home = fabric.end_switch[lid_owners(after.tables)[lids]].astype(np.int64)
+        here = np.arange(n)[None, :]
+        channels, nexts = [], []
+        for tables in (before.tables, after.tables):
+            entry = tables.lft[:, lids].T.astype(np.int64)
+            named = (entry > 0) & (entry != NO_PATH) & (entry <= np.diff(first))
+            port = np.where(named, first[:-1] + entry - 1, 0)
+            goes = named & fabric.is_inner[port] & (here != home[:, None])
+            channels.append(np.where(goes, port, -1))
+            nexts.append(np.where(goes, fabric.peer_node[port], here))
+        changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
+        return cls((channels[0], channels[1]), (nexts[0], nexts[1]), home, changed)
+
+    def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
+        """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
+        return np.where(self.channel[which] >= 0, rank[self.channel[which]], HOME)
+
+    def turns(self, which: int) -> NDArray[np.int64]:
+        """Return (m, 2) the two channels of each turn that old or new entries make, each once."""
+        first = self.channel[which]
+        then = np.take_along_axis(first, self.then[which], axis=1)
+        both = (first >= 0) & (then >= 0)
+        return np.unique(np.stack([first[both], then[both]], axis=1), axis=0)
+
+
+def _climbs(mixture: _Mixture, rank: NDArray[np.int32]) -> bool:
+    """Whether all turns of both tables climb the order."""
+    for which in (0, 1):
+        behind = np.take_along_axis(mixture.ranks(rank, which), mixture.then[which], axis=1)
+        goes = mixture.channel[which] >= 0
+        if (mixture.ranks(rank, which)[goes] >= behind[goes]).any():
+            return False
+    return True
+
+
+def _common_order(
+    before: Routed, after: Routed, parts: list[NDArray[np.int64]]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return an order of channels for both tables, and the LIDs that it leaves out: those drained.
+
+    Of the turns of both tables together, only those of the new ones that lie on a cycle are left out: a cycle that
+    remained would be one of the old tables alone.
+    """
+    fabric = after.fabric
+    size = fabric.n_ports
+
+    def keys(which: int) -> NDArray[np.int64]:
+        found = [_Mixture.of(before, after, part).turns(which) @ np.array([size, 1]) for part in parts]
+        return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
+
+    old, new = keys(0), keys(1)
+    first, then = np.divmod(np.union1d(old, new), size)
+    graph = csr_matrix((np.ones(len(first), np.int8), (first, then)), shape=(size, size))
+    component = connected_components(graph, connection="strong")[1]
+    barred = np.setdiff1d(new, old)
+    barred = barred[component[barred // size] == component[barred % size]]
+    drained = [np.zeros(0, np.int64)]
+    for part in parts if len(barred) else []:
+        mixture = _Mixture.of(before, after, part)
+        channel = mixture.channel[1]
+        turn = channel * size + np.take_along_axis(channel, mixture.then[1], axis=1)
+        drained.append(part[(np.isin(turn, barred) & (channel >= 0)).any(axis=1)])
+    first, then = np.divmod(np.setdiff1d(np.union1d(old, new), barred), size)
+    indptr = np.searchsorted(first, np.arange(size + 1)).astype(np.int64)
+    rank = topological_order(frozen(indptr), frozen(then.astype(np.int32)), frozen(fabric.is_inner))
+    if (rank[fabric.inner] < 0).any():
+        raise RoutingError("the loaded tables have credit loops themselves; stop traffic while new ones are written")
+    return rank, np.concatenate(drained).astype(np.int32)
+
+
+def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return (n, S) the stage of each entry that changes; -1 where entries wait for each other in a circle."""
+    n, switches = mixture.changed.shape
+    row, here = np.nonzero(mixture.changed)
+    arrives = np.zeros((n, switches), bool)
+    arrives[np.arange(n), mixture.home] = True
+    while True:  # one switch farther each time
+        more = arrives | np.take_along_axis(arrives, mixture.then[0], axis=1)
+        if np.array_equal(more, arrives):
+            break
+        arrives = more
+    # The first switch on the new path that changes.
+    following = np.where(np.take_along_axis(mixture.changed, mixture.then[1], axis=1), mixture.then[1], -1)
+    ahead = mixture.then[1]
+    for _ in range(switches):
+        passes = (following < 0) & (ahead != np.take_along_axis(mixture.then[1], ahead, axis=1))
+        if not passes.any():
+            break
+        ahead = np.where(passes, np.take_along_axis(mixture.then[1], ahead, axis=1), ahead)
+        change = passes & np.take_along_axis(mixture.changed, ahead, axis=1)
+        following = np.where(change, ahead, following)
+    old, new = mixture.ranks(rank, 0), mixture.ranks(rank, 1)
+    place = row * switches + here
+    edges = [np.zeros((0, 2), np.int64)]  # one that waits, and what for
+    on = following[row, here]
+    lost = (on >= 0) & ~arrives[row, np.maximum(on, 0)]
+    edges.append(np.stack([place[lost], row[lost] * switches + on[lost]], axis=1))
+    on = mixture.then[1][row, here]
+    turned = mixture.changed[row, on] & (mixture.channel[1][row, here] >= 0) & (new[row, here] >= old[row, on])
+    edges.append(np.stack([place[turned], row[turned] * switches + on[turned]], axis=1))
+    on = mixture.then[0][row, here]
+    turned = mixture.changed[row, on] & (mixture.channel[0][row, here] >= 0) & (old[row, here] >= new[row, on])
+    edges.append(np.stack([row[turned] * switches + on[turned], place[turned]], axis=1))
+    waits, awaited = np.concatenate(edges).T
+    stage = np.zeros(n * switches, np.int64)
+    for _ in range(switches + 1):
+        last = stage.copy()
+        np.maximum.at(stage, waits, last[awaited] + 1)
+        if np.array_equal(last, stage):
+            break
+    unsettled = (last != stage).reshape(n, switches).any(axis=1)
+    return np.where(unsettled[:, None], -1, stage.reshape(n, switches))

@@ -1,0 +1,66 @@
+"""`plan repair`: what it writes is what it says, and what comes back is as it was."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from plan.cli import run
+from topo.hardware.catalog import config_root
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("lab") / "out"
+    assert run(["build", str(config_root() / "lab-20.yaml"), "-o", str(out)]) == 0
+    return out
+
+
+def repaired(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    assert run(["repair", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_there_and_back_again(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, back = tmp_path / "out", tmp_path / "back"
+    said = repaired(capsys, str(lab), "--down", "leaf0:21", "--down", "gpu07", "-o", str(out))
+    assert said["repair"]["how"] == "kept order"
+    assert said["repair"]["cables_down"] == 2
+    rows = list(csv.DictReader((out / "updates.csv").read_text(encoding="utf-8").splitlines()))
+    assert sum(int(row["entries that change"]) for row in rows) == said["repair"]["entries_that_change"]
+    assert json.loads((out / "plan.json").read_text(encoding="utf-8"))["holds"]
+    assert run(["verify", str(out), "--endpoints", "all"]) == 1  # a host is gone
+
+    capsys.readouterr()
+    said = repaired(capsys, str(lab), "--loaded", str(out / "opensm" / "lfts"), "-o", str(back))
+    assert said["repair"]["entries_that_change"] == 0  # beside those of the plan
+    assert len(said["repair"]["writes"]) == len(rows)
+    old, new = ((folder / "opensm" / "lfts").read_bytes().partition(b"\n")[2] for folder in (lab, back))
+    assert old == new  # but for the first line, a comment that names the engine
+
+
+@pytest.mark.slow
+def test_a_later_picture_says_what_is_down(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    by_name = repaired(capsys, str(lab), "--down", "spine1", "-o", str(out))
+    by_picture = repaired(capsys, str(lab), "--now", str(out / "fabric.ibnetdiscover"))
+    assert by_name["repair"] == by_picture["repair"]
+    assert repaired(capsys, str(lab), "--down", "spine1", "--full")["repair"]["how"] == "routed anew"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--down", "leef0"], "did you mean"),
+        (["--down", "leaf0:99"], "has the ports 1 to"),
+        (["--down", "leaf0:19"], "no cable"),
+    ],
+)
+def test_what_is_not_there_cannot_fail(
+    lab: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["repair", str(lab), *words]) == 2
+    assert message in capsys.readouterr().err.lower()
