@@ -128,6 +128,11 @@ class Task:
             found.setdefault((self.catalog.switch(kind.name).protocol, kind.split), []).append(kind)
         return [tuple(kinds) for kinds in found.values()]
 
+    def whole(self, kind: Kind) -> list[Kind]:
+        """Models with whole ports that may be linked with one: joints, whose ports are never split."""
+        protocol = self.catalog.switch(kind.name).protocol
+        return [each for each in self.kinds if not each.split and self.catalog.switch(each.name).protocol == protocol]
+
     def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]], *, ends: int = 2) -> float:
         """Middle of the price of switches and cables, of what is known: see `unpriced`.
 

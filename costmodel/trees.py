@@ -276,7 +276,7 @@ def zones(task: Task) -> Iterator[Node]:
         rows = partial(_zoned_rows, task, joined, tuple(storage))
         largest = max(joined, key=_ports)
         for side in task.sides:
-            yield from mixed(task, largest, (side, side), partial(rows, side), beyond=False, copies=number)
+            yield from mixed(task, largest, (side, side), rows, beyond=False, copies=number)
 
 
 def _ports(rails: list[HostGroup]) -> int:
@@ -287,15 +287,13 @@ def _zoned_rows(
     task: Task,
     joined: list[list[HostGroup]],
     shared: tuple[str, ...],
-    side: tuple[Kind, ...],
     leaf: Kind,
     spine: Kind,
 ) -> Iterator[Node]:
     for placement in ("spread", "border"):
         yield from _ZonedTree(task, (leaf, spine), joined, shared, placement).rows(0)
-        if not leaf.split:
-            for joint in side:
-                yield _ZonedTree(task, (leaf, spine, joint), joined, shared, placement).joints(task.spare)
+        for joint in task.whole(leaf):
+            yield _ZonedTree(task, (leaf, spine, joint), joined, shared, placement).joints(task.spare)
 
 
 class _ZonedTree(_Tree):

@@ -21,6 +21,7 @@ from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Rail
+from topo.shapes.zones import Zones
 from topo.sums import Check, Verdict
 
 # What each need cost when it was met by the designs that people would name, and then by hand.
@@ -97,6 +98,32 @@ def test_rails_of_two_and_three_levels_cost_what_the_bill_says(count: int, radix
         design = judge(node.name, shape, task)
         assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
     assert levels[2 if count == 9 else 3]
+
+
+@pytest.mark.slow
+def test_zones_of_split_ports_joined_by_switches_cost_what_the_bill_says() -> None:
+    asked = needs(
+        60,
+        nodes={"gpu": {"model": "dgx-h100", "count": 60}},
+        job={"nodes": 30, "bisection": 0.2},
+        switches=["SN5610"],
+        families=["zones"],
+        currency="USD",
+        quotes={"4xNDR": 900},
+    )
+    task = Task(asked, CATALOG)
+    assert any(kind.split for kind in task.kinds)
+    rows, seen = list(openings(task)), 0
+    while rows and seen < 3:
+        rows.sort(key=lambda node: node.price)
+        node = rows.pop(0)
+        rows += islice(node.grow(), 2_000)
+        shape = node.shape() if node.shape else None
+        if isinstance(shape, Zones) and shape.joints and shape.tree.split:
+            seen += 1
+            design = judge(node.name, shape, task)
+            assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+    assert seen
 
 
 def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
