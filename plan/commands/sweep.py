@@ -121,7 +121,7 @@ def check_folder(folder: Path) -> None:
 def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     """Return what is to be computed for each point."""
     from plan.inputs import find_preset
-    from plan.sweep.point import Task, digest_of_inputs
+    from plan.sweep.point import Task, digest_of_code, digest_of_files
     from topo import config_root
 
     points = spec.points()
@@ -135,8 +135,8 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     if base is None:
         read.append(base_file)
     try:
-        inputs = digest_of_inputs(spec.stages, read)
+        inputs, code = digest_of_files(read), digest_of_code(spec.stages)
     except OSError as error:
         raise HeddleError(f"{error.filename}: cannot be read ({error.strerror})") from None
     dump = str(base_file.absolute()) if base is None else None
-    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs) for point in points]
+    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs, code) for point in points]

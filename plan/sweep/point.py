@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plan.sweep.spec import Point, with_values
-from topo import HeddleError
+from topo import HeddleError, ToolError
 
 if TYPE_CHECKING:
     from topo import Fabric
@@ -37,23 +37,30 @@ class Task:
     stages: tuple[str, ...]
     point: Point
     inputs: str
-    """Digest of the files that the point reads, and of the code that computes it."""
+    """Digest of the files that the point reads."""
+    code: str
+    """Digest of what computes it, see `digest_of_code`."""
 
     @property
     def name(self) -> str:
         """Name of its file: a digest of all of it."""
-        said = json.dumps([self.base, self.stages, self.point, self.inputs], sort_keys=True)
+        said = json.dumps([self.base, self.stages, self.point, self.inputs, self.code], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
-def digest_of_inputs(stages: Sequence[str], files: Sequence[Path]) -> str:
-    """Return a digest of files, of the sources of the packages that matter to the stages, and of libraries."""
-    digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
-    packages = sorted({package for stage in stages for package in PACKAGES[stage]})
-    for package in packages:
-        digest.update(_sources(package))
+def digest_of_files(files: Sequence[Path]) -> str:
+    """Return a digest of files in their order."""
+    digest = hashlib.sha256()
     for path in files:
-        digest.update(path.read_bytes())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def digest_of_code(stages: Sequence[str]) -> str:
+    """Return a digest of the sources of the packages that matter to the stages, and of libraries."""
+    digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
+    for package in sorted({package for stage in stages for package in PACKAGES[stage]}):
+        digest.update(_sources(package))
     return digest.hexdigest()
 
 
@@ -70,7 +77,14 @@ def compute(task: Task) -> tuple[str, float, bytes]:
     """Compute a point; return its name, the seconds that it took, and its document as JSON.
 
     What is wrong with a point is in its document, and stops no other.
+
+    Raises
+    ------
+    ToolError
+        When this process has other code than the command, whose digest names the point.
     """
+    if digest_of_code(task.stages) != task.code:
+        raise ToolError("a worker of the sweep has another version of Heddle, NumPy, SciPy or Numba than the command")
     begin = time.perf_counter()
     document: dict[str, Any] = {"point": task.point}
     try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from plan.cli import run
 from plan.commands.sweep import tasks_of
 from plan.sweep.run import POINTS, point_file, read_point, run_sweep
 from plan.sweep.spec import read_sweep
+from topo.errors import ToolError
 from topo.hardware.catalog import config_root
 
 LAB = (config_root() / "lab-20.yaml").read_text()
@@ -96,6 +98,13 @@ def test_inputs_and_code_name_a_point(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("plan.sweep.point._sources", lambda package: package.encode())
     (code,) = tasks_of(*read_sweep(tmp_path / "sweep.yaml"))
     assert len({first.name, other.name, code.name}) == 3
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    with pytest.raises(ToolError, match="another version"):
+        run_sweep(tmp_path / "out", [replace(task, code="other") for task in tasks])
+    assert not contents(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
