@@ -106,12 +106,16 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
     if len(np.unique(size)) < 3:
         raise HeddleError(f"found {plural(len(np.unique(size)), 'size')}; expected three or more, to fit a line")
     rows = np.stack([1 / time_s, size / time_s], axis=1)
-    (overhead, per_byte), *_ = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)
+    scale = np.linalg.norm(rows, axis=0)
+    part, *_ = np.linalg.lstsq(rows / scale, np.ones(len(rows)), rcond=None)
+    overhead, per_byte = (part / scale).tolist()
     if per_byte <= 0:
         raise HeddleError("larger operations do not take longer; expected sizes whose bytes matter")
     free = len(rows) - 2
     scatter = float(np.sqrt(np.sum((rows @ [overhead, per_byte] - 1) ** 2) / free))
-    spread = scatter * np.sqrt(np.diag(np.linalg.inv(rows.T @ rows))) * student.ppf((1 + CONFIDENCE) / 2, free)
+    cosine = float(np.prod(rows / scale, axis=1).sum())  # of the angle between what the two figures explain
+    apart = max(1 - cosine**2, np.finfo(np.float64).tiny)
+    spread = scatter / scale / np.sqrt(apart) * student.ppf((1 + CONFIDENCE) / 2, free)
     if per_byte <= spread[1]:
         raise HeddleError("cannot tell the rate, as times scatter too much; expected more measurements, or larger ones")
     largest = float(factor[size.argmax()])

@@ -36,6 +36,12 @@ JOBS = """jobs:
 - {name: d, kind: goal, file: other.goal, beside: a}
 - {name: e, kind: flows, file: other.csv}
 """
+NCCL_TESTS = """#  size  count  type  redop  root  time  algbw  busbw  #wrong
+ 8192  2048  float  sum  -1  21.5  0.38  0.66  0
+ 1048576  262144  float  sum  -1  130.1  8.06  14.11  0
+ 8388608  2097152  float  sum  -1  860.0  9.75  17.07  0
+ 16777216  4194304  float  sum  -1  1700.2  9.87  17.27  0
+"""
 QUEUE = """round: 1 s
 failures_a_node_day: 10
 jobs:
@@ -284,6 +290,7 @@ def build(folder: Path) -> list[Target]:
                 ("operate", "queue.yaml", queues, "operate @plan -q FILE --hours 0.01", 1),
                 ("operate state", "out", [saved], f"{OPERATE} FILE", 1),
                 ("ranks", "nodes", [b"gpu[0-2]\ngpu3\n"], "ranks @plan --nodes FILE --for ring", 0.5),
+                ("calibrate", "x.log", [NCCL_TESTS.encode()], "calibrate FILE", 1),
                 ("explain", "x.csv", [PAIRS.encode()], "explain @plan FILE", 1),
                 ("export", "x.yaml", specs, "export FILE netbox -o @out", 0.5),
                 ("export dot", "fabric.json", [as_json], "export FILE dot -o @out", 0.5),

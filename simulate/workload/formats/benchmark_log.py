@@ -16,11 +16,11 @@ from simulate.workload.calibration import Measurement
 from topo.errors import FormatError
 from topo.formats.text import read_lines
 
-NUMBER = r"(\d+(?:\.\d+)?)"
+SIZE, NUMBER = r"(\d{1,15})", r"(\d{1,12}(?:\.\d{1,9})?)"
 NCCL_TESTS = re.compile(
-    rf"\s*(\d+)\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+.*", re.ASCII
+    rf"\s*{SIZE}\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+.*", re.ASCII
 )
-PERFTEST = re.compile(rf"\s*(\d+)\s+\d+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*", re.ASCII)
+PERFTEST = re.compile(rf"\s*{SIZE}\s+\d+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*", re.ASCII)
 HEADING = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[(.+?)\]")
 UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 """Bytes a second of what perftest prints; its MB are 2^20 bytes."""
