@@ -9,6 +9,7 @@
    fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
 4. The load of the fullest channels is reduced (`routing.kernels.relieve`), over detours if need be and worth it.
+5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.kernels.shifts`).
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
 their fullest link is less full.
@@ -16,7 +17,7 @@ their fullest link is less full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -32,14 +33,15 @@ from routing.engines.judge import judge, mark
 from routing.kernels.legal import ChannelOrder
 from routing.kernels.relieve import relieve_peaks
 from routing.kernels.reroute import reroute
+from routing.kernels.shifts import part_shifts
 from routing.kernels.traffic import Dests, Net
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables, stagger
 from routing.order.joined import order_joined_zones, zones_of
 from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import prove
-from routing.routed import Routed
-from routing.tables import NO_PATH, RoutingTables
+from routing.routed import Candidate, Routed
+from routing.tables import NO_PATH, RoutingTables, select_endpoints, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
 
@@ -71,6 +73,10 @@ SHIFT_WEIGHTS = (0.1, 0.3)
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations. What the second
 comes to is tried, too, and what comes of the closed form if nothing is rerouted: the best of all is kept."""
 
+SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 0.25, 3, 300_000_000
+"""Share of shifts in the traffic for which flows are parted in the end; how often each is looked at, and what bounds
+that: ranks squared times channels of a switch (1 s)."""
+
 SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.01
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
@@ -85,6 +91,16 @@ class Work(NamedTuple):
     and the share of the peak that must be left."""
     stride: int
     effort: int
+
+
+class Made(NamedTuple):
+    """A candidate."""
+
+    next_hop: NDArray[np.uint8]
+    """(T, S) by LID and switch: which of its channels a switch takes."""
+    tables: RoutingTables
+    row: Candidate | None = None
+    """What they are worth, once that was asked."""
 
 
 def route(
@@ -115,13 +131,36 @@ def route(
     lids, lft = empty_tables(fabric, lid)
     dests = destinations_of(fabric, lids, level)
     order = order_channels(fabric, level)
-    made = [lft]
-    if len(order.sender):
-        order, placed = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
-        made = [_port_numbers(order, next_hop) for next_hop in placed]
-    tables = [finish_tables(dests, lft, lids, "balanced") for lft in made]
-    best = tables[0] if len(tables) == 1 else _best(fabric, tables)
-    return _on_lanes(fabric, best, lanes) if lanes > 1 else best
+    if not len(order.sender):
+        return finish_tables(dests, lft, lids, "balanced")
+    net, weighted, placed = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
+
+    def finish(next_hop: NDArray[np.uint8]) -> RoutingTables:
+        return finish_tables(dests, _port_numbers(net.order, next_hop), lids, "balanced")
+
+    made = [Made(next_hop, finish(next_hop)) for next_hop in placed]
+    best = _best(fabric, made)
+    parted = _part(fabric, net, weighted, best)
+    if parted is not None:
+        best = _best(fabric, [best, Made(parted, finish(parted))])
+    return _on_lanes(fabric, best.tables, lanes) if lanes > 1 else best.tables
+
+
+def _part(fabric: Fabric, net: Net, dests: Dests, made: Made) -> NDArray[np.uint8] | None:
+    """Return channels taken on which fewer flows of shifts meet; None where there is no time for that."""
+    ranks = tree_order(fabric, select_endpoints(fabric, made.tables, "hca"))
+    channels_each = -(-len(net.order.sender) // fabric.n_switches)
+    rounds = min(SHIFT_ROUNDS, SHIFT_EFFORT // max(len(ranks) ** 2 * channels_each, 1))
+    if rounds == 0:
+        return None
+    rank = np.full(made.tables.lft.shape[1], -1)
+    rank[made.tables.lid[ranks]] = np.arange(len(ranks))
+    begin = np.searchsorted(fabric.end_switch[ranks], np.arange(fabric.n_switches + 1))
+    next_hop = made.next_hop.copy()
+    part_shifts(
+        net, dests, frozen(rank[dests.lid].astype(np.int32)), frozen(begin.astype(np.int32)), rounds, SHARE, next_hop
+    )
+    return None if np.array_equal(next_hop, made.next_hop) else next_hop
 
 
 def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -135,12 +174,15 @@ def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[n
     return lft
 
 
-def _best(fabric: Fabric, tables: list[RoutingTables]) -> RoutingTables:
+def _best(fabric: Fabric, made: Sequence[Made]) -> Made:
     """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
-    rows = [judge(fabric, one) for one in tables]
+    if len(made) == 1:
+        return made[0]
+    judged = [one if one.row else one._replace(row=judge(fabric, one.tables)) for one in made]
+    rows = [one.row for one in judged if one.row]
     fullest, least = (1 + SPARE_LOAD) * rows[0].max_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
-    fit = [i for i, row in enumerate(rows) if row.max_load <= fullest and row.ebb >= least]
-    return tables[max(fit, key=lambda i: round(mark(rows[i], [rows[j] for j in fit]), 3))]
+    fit = [row for row in rows if row.max_load <= fullest and row.ebb >= least]
+    return judged[rows.index(max(fit, key=lambda row: round(mark(row, fit), 3)))]
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -164,8 +206,8 @@ def _place(
     level: NDArray[np.int64],
     rng: np.random.Generator,
     shape: tuple[int, ...],
-) -> tuple[ChannelOrder, list[NDArray[np.uint8]]]:
-    """Return an order and, for each candidate, (T, S) which of its channels each switch takes to each LID."""
+) -> tuple[Net, Dests, list[NDArray[np.uint8]]]:
+    """Return channels in order, destinations and, for each candidate, (T, S) which channel each switch takes."""
     size = len(dests.lid) * len(order.sender)
     hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
@@ -202,7 +244,7 @@ def _place(
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(work, order, kept, begin, times, share)[1])
-    return order, made
+    return work.net._replace(order=order, kept=kept), work.dests, made
 
 
 def _cut_off(order: ChannelOrder, dests: Destinations) -> int:

@@ -1,0 +1,225 @@
+"""Moves flows that meet others in shift permutations, one switch's flows to one destination at a time.
+
+In shift s rank i sends to rank i + s, modulo the number of ranks, so each pair of ranks belongs to one shift. The flows
+of all shifts can be counted by channel and shift, at the price of counting the pairs once; and what a move alters of
+them is a window of a row for each leaf whose flows move.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.kernels.machine_code import kernel
+from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree
+
+Floats = NDArray[np.float64]
+Int32s = NDArray[np.int32]
+NextHops = NDArray[np.uint8]
+
+
+class Meetings(NamedTuple):
+    """Flows of all shifts, and what the search for better paths works on."""
+
+    rank: Int32s
+    """(D,) rank of each destination, -1 for those that have none."""
+    begin: Int32s
+    """(S + 1,) the ranks at switch s are ``begin[s]`` to ``begin[s + 1] - 1``."""
+    share: float
+    """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
+    flows: NDArray[np.uint16]
+    """(C, n) by channel and shift."""
+    load: Floats
+    """(R + 1, C) pairs of ranks by role of the destination, and in the last row all of them."""
+    peak: Floats
+    """(R + 1,) that of the fullest channel, slow channels scaled up."""
+    own: Floats
+    """(C,) pairs to the destination in question."""
+    entered: Int32s
+    """(S,) the highest rank of a channel over which each switch is entered."""
+    behind: Int32s
+    """(3, S) leaves whose flows pass a switch: the first and the last of each, and after each leaf the next, or -1."""
+
+
+@kernel
+def part_shifts(
+    net: Net, dests: Dests, rank: Int32s, begin: Int32s, rounds: int, share: float, next_hop: NextHops
+) -> None:
+    """Let each switch take, to one destination after the other, the channel on which its flows meet the fewest others.
+
+    No path gets longer, and no channel fuller than the fullest was, nor so with flows to one role.
+
+    Parameters
+    ----------
+    net, dests
+    rank : (D,) int32
+        Rank of each destination, -1 for those that have none.
+    begin : (S + 1,) int32
+        The ranks at switch s are ``begin[s]`` to ``begin[s + 1] - 1``.
+    rounds : int
+        How often, at most.
+    share : float
+        Share of shift permutations in the traffic that is planned for; the rest is random permutations.
+    next_hop : (T, S) uint8, in and out
+        By LID and switch: which of its channels a switch takes. Legal paths, before and afterwards.
+    """
+    n_switches, n_channels, roles = len(net.sources), len(net.order.receiver), len(dests.segment) - 1
+    tree = empty_tree(net)
+    m = Meetings(
+        rank,
+        begin,
+        share,
+        np.zeros((n_channels, begin[-1]), np.uint16),
+        np.zeros((roles + 1, n_channels)),
+        np.full(roles + 1, np.inf),
+        np.zeros(n_channels),
+        np.empty(n_switches, np.int32),
+        np.empty((3, n_switches), np.int32),
+    )
+    for turn in range(rounds + 1):  # the first one only counts
+        moved = 0
+        for role in range(roles):
+            for dest in range(dests.segment[role], dests.segment[role + 1]):
+                if rank[dest] >= 0:
+                    moved += _visit(net, dests, m, tree, dest, role, turn == 0, next_hop)
+        if turn > 0 and moved == 0:
+            break
+        if turn == 0:
+            for row in range(roles + 1):
+                m.peak[row] = (m.load[row] * net.scale).max()
+
+
+@kernel
+def _visit(
+    net: Net, dests: Dests, m: Meetings, tree: Tree, dest: int, role: int, count: bool, next_hop: NextHops
+) -> int:
+    """Count the flows to a destination, or let each switch choose its channel; return how many took another one."""
+    order = net.order
+    recall_tree(net, dests, tree, next_hop, dest)
+    target, moved = tree.nearest[0], 0
+    m.entered[:] = -1
+    m.own[:] = 0.0
+    m.behind[:2] = -1
+    for i in range(1, tree.size[0]):
+        switch = tree.nearest[i]
+        ranks = m.begin[switch + 1] - m.begin[switch]
+        if ranks > 0:
+            _append(m, switch, switch, switch)
+            if count:
+                _add(net, m, tree, switch, tree.onward[switch], dest, role, 1)
+                continue
+        channel = tree.onward[switch]
+        while ranks > 0 and channel >= 0:
+            m.own[channel] += ranks
+            channel = tree.onward[order.receiver[channel]]
+    if count:
+        return 0
+    for i in range(tree.size[0] - 1, 0, -1):  # the farthest first, so that all who send over a switch have chosen
+        switch = tree.nearest[i]
+        taken = tree.onward[switch]
+        if m.behind[0, switch] >= 0:
+            if net.kept[switch] < 0 or net.kept[switch] != net.kept[target]:
+                taken = _choose(net, m, tree, switch, dest, role)
+            if order.receiver[taken] != target:
+                _append(m, order.receiver[taken], m.behind[0, switch], m.behind[1, switch])
+        if taken != tree.onward[switch]:
+            moved += 1
+            next_hop[dests.lid[dest], switch] = taken - order.indptr[switch]
+            tree.onward[switch] = taken
+        m.entered[order.receiver[taken]] = max(m.entered[order.receiver[taken]], order.rank[taken])
+    if moved:
+        tree.size[0] = 0
+    return moved
+
+
+@kernel
+def _append(m: Meetings, switch: int, first: int, last: int) -> None:
+    """Let the flows of some leaves pass a switch."""
+    if m.behind[0, switch] < 0:
+        m.behind[0, switch] = first
+    else:
+        m.behind[2, m.behind[1, switch]] = first
+    m.behind[1, switch] = last
+
+
+@kernel
+def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int) -> int:
+    """Return the channel on which a switch's flows to a destination meet the fewest, and let them take it."""
+    order, old = net.order, tree.onward[switch]
+    best, least = int(old), -1.0
+    for out in range(order.indptr[switch], order.indptr[switch + 1]):
+        after = order.receiver[out]
+        if (
+            out == old
+            or tree.depth[after] < 0
+            or tree.depth[after] >= tree.depth[switch]
+            or order.rank[out] <= m.entered[switch]
+            or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
+        ):
+            continue
+        if least < 0.0:
+            flows = _add(net, m, tree, switch, old, dest, role, -1)
+            least = _met(net, m, tree, switch, flows, old, dest, np.inf)
+        if _fits(net, m, tree, flows, out, role):
+            met = _met(net, m, tree, switch, flows, out, dest, least)
+            if met < least:
+                best, least = int(out), met
+    if least >= 0.0:
+        _add(net, m, tree, switch, best, dest, role, 1)
+    return best
+
+
+@kernel
+def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int, role: int, sign: int) -> int:
+    """Add the flows that pass a switch to a path; return how many."""
+    n, total = m.flows.shape[1], 0
+    while channel >= 0:
+        leaf, total = m.behind[0, switch], 0
+        while leaf >= 0:
+            first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
+            for shift in range(max(first, 0), last + 1):
+                m.flows[channel, shift] += np.uint16(sign)
+            for shift in range(first + n, min(last, -1) + n + 1):
+                m.flows[channel, shift] += np.uint16(sign)
+            total += last + 1 - first
+            leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
+        m.load[role, channel] += sign * total
+        m.load[-1, channel] += sign * total
+        m.own[channel] += sign * total
+        channel = tree.onward[net.order.receiver[channel]]
+    return total
+
+
+@kernel
+def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: int, dest: int, limit: float) -> float:
+    """Return how many others the flows that pass a switch meet on a path, or what is beyond a limit.
+
+    Slow channels count more.
+    """
+    n, total = m.flows.shape[1], 0.0
+    while channel >= 0 and total < limit:
+        leaf, met = m.behind[0, switch], 0
+        while leaf >= 0:
+            first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
+            for shift in range(max(first, 0), last + 1):
+                met += m.flows[channel, shift]
+            for shift in range(first + n, min(last, -1) + n + 1):
+                met += m.flows[channel, shift]
+            leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
+        random = flows * (m.load[-1, channel] - m.own[channel]) / n
+        total += (m.share * met + (1 - m.share) * random) * net.scale[channel] ** 2
+        channel = tree.onward[net.order.receiver[channel]]
+    return total
+
+
+@kernel
+def _fits(net: Net, m: Meetings, tree: Tree, flows: int, channel: int, role: int) -> bool:
+    """Whether a path has room for flows to a role."""
+    while channel >= 0:
+        for row in (role, -1):
+            if (m.load[row, channel] + flows) * net.scale[channel] > m.peak[row]:
+                return False
+        channel = tree.onward[net.order.receiver[channel]]
+    return True
