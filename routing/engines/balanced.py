@@ -73,7 +73,7 @@ SHIFT_WEIGHTS = (0.1, 0.3)
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations. What the second
 comes to is tried, too, and what comes of the closed form if nothing is rerouted: the best of all is kept."""
 
-SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 0.25, 3, 300_000_000
+SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 0.25, 6, 110_000_000
 """Share of shifts in the traffic for which flows are parted in the end; how often each is looked at, and what bounds
 that: ranks squared times channels of a switch (1 s)."""
 
@@ -150,7 +150,7 @@ def _part(fabric: Fabric, net: Net, dests: Dests, made: Made) -> NDArray[np.uint
     """Return channels taken on which fewer flows of shifts meet; None where there is no time for that."""
     ranks = tree_order(fabric, select_endpoints(fabric, made.tables, "hca"))
     channels_each = -(-len(net.order.sender) // fabric.n_switches)
-    rounds = min(SHIFT_ROUNDS, SHIFT_EFFORT // max(len(ranks) ** 2 * channels_each, 1))
+    rounds = min(SHIFT_ROUNDS, round(SHIFT_EFFORT / max(len(ranks) ** 2 * channels_each, 1)))
     if rounds == 0:
         return None
     rank = np.full(made.tables.lft.shape[1], -1)

@@ -179,9 +179,9 @@ def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int
         leaf, total = m.behind[0, switch], 0
         while leaf >= 0:
             first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
-            for shift in range(max(first, 0), last + 1):
+            for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
                 m.flows[channel, shift] += np.uint16(sign)
-            for shift in range(first + n, min(last, -1) + n + 1):
+            for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
                 m.flows[channel, shift] += np.uint16(sign)
             total += last + 1 - first
             leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
@@ -203,9 +203,9 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
         leaf, met = m.behind[0, switch], 0
         while leaf >= 0:
             first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
-            for shift in range(max(first, 0), last + 1):
+            for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
                 met += m.flows[channel, shift]
-            for shift in range(first + n, min(last, -1) + n + 1):
+            for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
                 met += m.flows[channel, shift]
             leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
         random = flows * (m.load[-1, channel] - m.own[channel]) / n
