@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from routing.engines.judge import FIGURES, judge, mark
+from routing.engines.judge import FIGURES, Figure, judge, mark
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
 from routing.proof import prove
@@ -50,10 +50,15 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
     plain = (Column(name, [getattr(row, field) for row in rows]) for name, field in columns.items())
     judged = (
         Column(figure.name, [getattr(row, figure.field) for row in rows], digits=figure.digits)
-        for figure in FIGURES
-        if figure.field != "role_load" or any(row.role_load != row.max_load for row in rows)  # with one role alike
+        for figure in _telling(rows)
     )
     return Table("engines that were tried", (Column("engine", [row.engine for row in rows]), *plain, *judged))
+
+
+def _telling(rows: Sequence[Candidate]) -> list[Figure]:
+    """Return the figures, without the load by role where all hosts have one."""
+    several = any(row.role_load != row.max_load for row in rows)
+    return [figure for figure in FIGURES if several or figure.field != "role_load"]
 
 
 def choose(
@@ -91,9 +96,8 @@ def choose(
         rows.append(offer)
         differ = [
             figure
-            for figure in FIGURES
+            for figure in _telling([offer, best])
             if not 1 - EQUAL <= figure.share(offer, best) <= 1 / (1 - EQUAL)
-            and (figure.field != "role_load" or best.role_load != best.max_load)
         ]
         words = ", ".join(f"{figure.name} {figure.text(offer)} instead of {figure.text(best)}" for figure in differ)
         why += f"; with --lanes {offer.lanes}, if every application asks OpenSM for its paths: {words}"
