@@ -48,4 +48,3 @@ def test_fewer_flows_of_shifts_meet_and_nothing_is_lost(seed: int, monkeypatch: 
         was, now = (max(part.max for part in proof.classes if part.role == role) for proof in (old, new))
         assert now <= was
     assert meetings(fabric, after) < meetings(fabric, before)
-
