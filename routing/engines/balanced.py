@@ -61,6 +61,10 @@ RELIEF_EFFORT = 400_000_000
 TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
 """Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
 
+JOINED_FAVOUR, JOINED_SIZE = 0.9, 2_000_000
+"""Where the closed form is not perfect within the zones, grown orders are tried, too, and often load the fullest link
+much less: how much better they have to be, and up to how many destinations times channels (3 s)."""
+
 DETOUR, WORTH = 2, 0.95
 """Switches that a path may pass beyond the shortest one; and what share of the peak must be left for that to be worth
 it, and on a tree for any move, since shifts meet least with the closed form."""
@@ -236,8 +240,9 @@ def _place(
         kept = zones.zone if zones and one is joined and _alone(one, dests, zones.zone, begin) else free
         quality, next_hop = _improve(work, one, kept, begin, rounds, SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
-        results.append((lost, quality, len(results), one, kept, [next_hop, begin]))
-        if lost == 0 and one is joined and not tree:
+        favour = JOINED_FAVOUR if one is joined else 1.0  # whose bisection and shifts are better
+        results.append((lost, favour * quality, len(results), one, kept, [next_hop, begin]))
+        if lost == 0 and one is joined and not tree and (kept is not free or size > JOINED_SIZE):
             break
     *_, order, kept, (next_hop, begin) = min(results)
     made = [next_hop]
