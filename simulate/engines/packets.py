@@ -518,11 +518,15 @@ class Packets:
         for queue in np.flatnonzero((first_of >= 0)[: self._rules.n_queues]).tolist():
             packet = state.packets[first_of[queue]]
             then[int(packet["link"])] = int(packet["out"])
-        link, seen = next(iter(then)), dict[int, int]()
-        while link in then and link not in seen:
-            seen[link] = len(seen)
-            link = then[link]
-        circle = list(seen)[seen.get(link, 0) :]
+        circle: list[int] = []
+        for link in then:
+            seen: list[int] = []
+            while link in then and link not in seen:
+                seen.append(link)
+                link = then[link]
+            if link in seen:
+                circle = seen[seen.index(link) :]
+                break
         lanes = len(self.network.lane_weight)
         return Deadlock(
             network=self.network,

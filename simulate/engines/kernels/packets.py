@@ -461,10 +461,15 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                             links[out].load += 1
                             queue = np.int64(state.queue_of[here] + state.port_number[links[out].channel])
                     else:
-                        at = flows[flow].exit if rules.adaptive and node >= 0 and flows[flow].exit >= 0 else at + 1
+                        chose = rules.adaptive and node >= 0 and flows[flow].exit >= 0
+                        at = flows[flow].exit if chose else at + 1
                         packets[packet].at = at
                         out = np.int64(route_link[at])
                         queue = np.int64(route_queue[at])
+                        if chose:  # it may have come another way than that of its route
+                            queue = np.int64(state.queue_of[here])
+                            if rules.voq:
+                                queue += state.port_number[links[out].channel]
                         links[out].load += 1
                     packets[packet].out = out
                     packets[packet].next = -1
