@@ -326,7 +326,7 @@ def give_roles(
     FormatError
         When a file cannot be read.
     """
-    from topo import Kind, Role, apply_guids, apply_rules, read_guid_list, read_role_rules
+    from topo import FormatError, Kind, Role, apply_guids, apply_rules, read_guid_list, read_role_rules
 
     notes = fabric.notes
     if rules is not None:
@@ -338,7 +338,10 @@ def give_roles(
         fabric = replace(fabric, role=role)
     for wanted, path in ((Role.COMPUTE, compute), (Role.STORAGE, storage)):
         if path is not None:
-            fabric, unknown = apply_guids(fabric, {wanted: read_guid_list(path)})
+            guids = read_guid_list(path)
+            if not guids and wanted == Role.COMPUTE:  # without storage, the list of its ports that we write is empty
+                raise FormatError("found no GUID; expected one a line, such as 0x0c42a10300a9b026", str(path))
+            fabric, unknown = apply_guids(fabric, {wanted: guids})
             if unknown:
                 first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])
                 notes += (f"{path}: {len(unknown):,} port GUIDs that no adapter of the fabric has ({first})",)

@@ -107,7 +107,7 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
     Raises
     ------
     FormatError
-        At a line that is no rule, or when there are more rules than anyone needs.
+        At a line that is no rule, or when there are no rules or more than anyone needs.
     """
     rules = []
     for number, line in enumerate(lines_of(text, path), 1):
@@ -125,4 +125,6 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
         rules.append(RoleRule(pattern, HOST_ROLES[word]))
         if len(rules) > ROLE_RULES.limit:
             raise ROLE_RULES.exceeded(path, number)
+    if not rules:
+        raise FormatError("found no rule; expected one a line, such as storage st*", path)
     return tuple(rules)

@@ -176,7 +176,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     HeddleError
         When there is no such engine.
     RoutingError
-        When the engine cannot route this fabric, or not on so few lanes.
+        When the fabric has no switch, or the engine cannot route it, or not on so few lanes.
 
     Examples
     --------
@@ -191,6 +191,8 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     why = "as asked" if engine is not None else "as the spec says"
     engine = Fabric.given(fabric).engine if engine is None else engine
     lmc = fabric.lmc if lmc is None else lmc
+    if not fabric.n_switches:
+        raise RoutingError(f"{fabric.name}: found no switch, so there are no tables to make")
     lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":

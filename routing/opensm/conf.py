@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from routing.lanes.classes import LanePlan
-from topo.errors import FormatError
+from topo.errors import FormatError, did_you_mean
 from topo.formats.text import lines_of, read_lines
 
 MAX_LINE = 1022
@@ -42,8 +42,8 @@ KEYS = frozenset(
     }
 )
 
-OPTION = re.compile(r"[a-z][a-z0-9_]*")
-"""Any key of OpenSM's; a file without one is another file."""
+BOOLEANS = ("TRUE", "FALSE")
+"""OpenSM takes any other word, ``true`` too, for FALSE."""
 
 OPERATIONAL_LANES = {1: 1, 2: 2, 4: 3, 8: 4}
 """Code of ``max_op_vls`` by data lanes (InfiniBand Architecture Specification, vol. 1, PortInfo:OperationalVLs)."""
@@ -110,26 +110,35 @@ def read_lanes(path: str | Path) -> LanePlan:
 def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:
     """Return the lanes of the ports between switches, as an options file sets them.
 
-    With ``qos`` other than ``TRUE`` there is one. What ``qos_swe_`` leaves out, ``qos_`` says; what that leaves out too
+    Without ``qos TRUE`` there is one. What ``qos_swe_`` leaves out, ``qos_`` says; what that leaves out too
     is as OpenSM has it: each level on the lane of its number (15 on lane 7), all lanes with equal weight. A lane's
     weight is the sum over both arbitration tables; that entries of high priority go first is not looked at.
 
     Raises
     ------
     FormatError
-        When no line is an option, a map or a table cannot be read, or a lane in use would never be served.
+        When no line is an option of `KEYS`, one of lanes is misspelt, a map or a table cannot be read, or a lane in
+        use would never be served.
     """
     options: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines_of(text, path), 1):
         key, _, value = line[:MAX_LINE].partition("#")[0].strip().partition(" ")
         if key:
             options[key] = number, value.strip()
-    if options and not any(OPTION.fullmatch(key) for key in options):
-        key, (number, value) = next(iter(options.items()))
+        if re.match("qos(_|$)", key) and key not in KEYS:  # OpenSM would pass over it
+            hint = did_you_mean(key, KEYS)
+            raise FormatError(f"found {key[:60]!r}; expected an option of OpenSM. {hint}".rstrip(), path, number)
+    if KEYS.isdisjoint(options):
+        found, number = next(((f"{key} {value}", number) for key, (number, value) in options.items()), ("no line", 0))
         raise FormatError(
-            f"found {f'{key} {value}'[:60]!r}; expected options of OpenSM, such as qos TRUE", path, number
+            f"found {found[:60]!r} and no option of lanes or routing; expected options of OpenSM, such as qos FALSE",
+            path,
+            number,
         )
-    if options.get("qos", (0, "FALSE"))[1] != "TRUE":
+    number, on = options.get("qos", (0, "FALSE"))
+    if on not in BOOLEANS:
+        raise FormatError(f"found qos {on[:60]!r}, which OpenSM takes for FALSE; expected TRUE or FALSE", path, number)
+    if on == "FALSE":
         return LanePlan((0,) * 16, ((0, 1),))
 
     def option(name: str, pattern: str, default: str) -> tuple[int, str]:

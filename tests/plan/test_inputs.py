@@ -82,6 +82,8 @@ def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
 
     assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}
     assert {role for name, role in roles.items() if not name.startswith("gpu")} == {Role.MANAGEMENT}
+    with pytest.raises(HeddleError, match="io_guids: found no GUID"):
+        give_roles(dump, compute=lists / "io_guids")
 
 
 def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ WITH = {"policy": "--lanes CONF", "io_guids": "--cn-guids CN", "cn_guids": ""}
 NAMES = {"workload", "queue", "traffic", "nodes"}
 """Options of text that names a file, too."""
 NEEDS = config_root() / "needs" / "fire-flyer-2.yaml"
-EMPTY = {"roles", "cn_guids", "io_guids", "lanes", "lids"}
+EMPTY = {"io_guids", "lids"}
 """Lists that may have nothing in them."""
 WRITTEN = {"output", "trace", "goal"}
 """Options that name what is written."""

@@ -89,6 +89,7 @@ def test_aggregation_nodes_are_no_hosts() -> None:
         ("storage\n", "rules:1: found a pattern of 0 characters"),
         ("storage " + "x" * 200, "found a pattern of 200 characters"),
         ("storage s\n" * 1001, "more than 1,000 rules"),
+        ("# storage st*\n\n", "rules: found no rule"),
     ],
 )
 def test_bad_rules_are_refused_with_their_line(text: str, message: str) -> None:

@@ -24,7 +24,7 @@ def test_lanes_that_are_written_are_read(plan: LanePlan) -> None:
 
 
 def test_without_qos_there_is_one_lane() -> None:
-    for text in ("", "qos FALSE\nqos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\n", "qos true\n", "# qos TRUE\n"):
+    for text in ("lmc 0\n", "qos FALSE\nqos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\n", "lmc 0\n# qos TRUE\n"):
         assert parse_lanes(text).lanes == 1
 
 
@@ -54,7 +54,23 @@ def test_lanes_that_cannot_be_are_refused(line: str, says: str) -> None:
         parse_lanes(f"qos TRUE\n{line}\n", "opensm.conf")
 
 
-@pytest.mark.parametrize("text", ["start_s,src,dst,bytes\n", 'vendid=0x2c9\nSwitch 41 "S-0c42a10300a9b026"\n'])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qos true\n", "1: found qos 'true', which OpenSM takes for FALSE; expected TRUE or FALSE"),
+        ("qos\n", "1: found qos ''"),
+        ("qos TRUE\nqos_sl2v1 0\n", "2: found 'qos_sl2v1'.*qos_sl2vl"),
+    ],
+)
+def test_what_opensm_would_pass_over_is_refused(text: str, says: str) -> None:
+    with pytest.raises(FormatError, match=f"opensm.conf:{says}"):
+        parse_lanes(text, "opensm.conf")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "# nothing\n", "hello world\n", "start_s,src,dst,bytes\n", 'vendid=0x2c9\nSwitch 41 "S-0c42a10300a9b026"\n'],
+)
 def test_another_file_is_refused(text: str) -> None:
     """OpenSM would pass over each of its lines, and the tables would be judged on one lane unasked."""
     with pytest.raises(FormatError, match="expected options of OpenSM"):
