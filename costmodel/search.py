@@ -45,6 +45,8 @@ FEW, MANY = 1, 16
 """Descents to a worst cut: of any design, and of one that may be the winner."""
 SHOWN = 8
 """Designs that miss a need and are shown to a person."""
+TOLD = 1_000
+"""Nodes after which progress is told."""
 DEARER = 1.25
 """Price of the last finalist, at most, by that of the winner."""
 MOST_UNDECIDED = 4
@@ -335,17 +337,22 @@ def optimise(
                     break
         else:
             looked_at += 1
+            if looked_at % TOLD == 0:
+                known = f", {best.name} costs {best.price:,.0f}" if best else ""
+                step(f"nothing costs less than {bound:,.0f} {needs.currency}{known}")
         for following in node.grow():
             if not task.exceeds_budget(following.switches):
                 heapq.heappush(heap, following)
     else:
         bound = inf if best is None else best.price
         winner = best
-    if found is not None:
-        stages = split_in_stages(_compiled(held[0].spec.network, task), task) if needs.stages else ()
-        return replace(found, others=tuple(held[1:]), stages=stages)
-    unpriced = tuple(sorted(task.unpriced))
-    return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
+    if found is None:
+        unpriced = tuple(sorted(task.unpriced))
+        found = Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
+    stages: tuple[Stage, ...] = ()
+    if needs.stages and found.winner is not None:
+        stages = split_in_stages(_compiled(found.winner.spec.network, task), task)
+    return replace(found, others=tuple(held[1:]), stages=stages)
 
 
 def _alike(one: ShapeModel, other: ShapeModel) -> bool:
