@@ -5,7 +5,6 @@ Every result is one line on a terminal and has a ``table`` (a `topo.Table`); a n
 The verb, and what it takes and gives
     ``play``  plays flows, a collective or a workload on a routed fabric
     ``Network``  a routed fabric as flows see it: capacities, routes, latencies, lanes
-    ``hop_latencies``  how long a header takes over each link, from the catalog and the lengths of cables
     ``Outcome``  what became of the flows: their times, and the load of every link
     ``Timeline``  load over time
     ``draw_timeline``  charts of the load of the classes of links over time

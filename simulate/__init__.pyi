@@ -12,11 +12,10 @@ from .engines.fluid import Fluid as Fluid
 from .engines.packets import CongestionControl as CongestionControl, PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .engines.saturation import Saturation as Saturation, find_saturation as find_saturation
-from .latency import hop_latencies as hop_latencies
 from .network import Devices as Devices, Network as Network
-from .ranks.nodes import JobNodes as JobNodes
-from .ranks.order import RankOrder as RankOrder, order_ranks as order_ranks
-from .ranks.pattern import PATTERNS as PATTERNS
+from .traffic.ranks.nodes import JobNodes as JobNodes
+from .traffic.ranks.order import RankOrder as RankOrder, order_ranks as order_ranks
+from .traffic.ranks.pattern import PATTERNS as PATTERNS
 from .traffic.collectives.algorithms import (
     Collective as Collective,
     all_to_all as all_to_all,

@@ -135,7 +135,7 @@ class Network(Brief):
         message_latency_s
             Seconds that every message takes before its bytes move.
         hop_latency_s : float or (P,)
-            Seconds more for each channel on its path, one for all or one each (`hop_latencies`).
+            Seconds more for each channel on its path, one for all or one each (`topo.hop_latencies`).
         host_gbps
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights : (L,), optional

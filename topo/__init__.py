@@ -33,6 +33,7 @@ Fabrics
     ``Panel``  the cages of a subnet, and what is printed at each port
     ``panels``  the panels of all subnets of a cluster
     ``backplane``  which links of a subnet need no cable
+    ``hop_latencies``  how long a header takes over each link, from the catalog and the lengths of cables
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
     ``lay_out``  where the parts of a fabric stand in its picture

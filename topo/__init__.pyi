@@ -32,6 +32,7 @@ from .formats.text import read_text as read_text
 from .formats.yaml import read_yaml as read_yaml
 from .hardware.catalog import Catalog as Catalog, config_root as config_root, load_catalog as load_catalog
 from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
+from .hardware.latency import hop_latencies as hop_latencies
 from .hardware.speeds import SPEEDS as SPEEDS
 from .hostlist import compress as compress, expand as expand
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses

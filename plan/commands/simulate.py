@@ -186,11 +186,11 @@ def simulate(
             find_bottlenecks,
             format_as_goal,
             format_flows_csv,
-            hop_latencies,
             play,
             read_flows_csv,
             read_workload,
         )
+        from topo import hop_latencies
 
         path = flows or find_preset("workloads", workload or "", "--workload")
         routed = read_routed_argument(fabric, given, step)

@@ -30,10 +30,10 @@ def hop_latencies(fabric: Fabric, catalog: Catalog) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> import dataclasses, numpy, topo, simulate
+    >>> import dataclasses, numpy, topo
     >>> fabric = topo.preset("lab-20").fabric
     >>> fabric = dataclasses.replace(fabric, length_m=numpy.full(fabric.n_ports, 10.0))
-    >>> times = simulate.hop_latencies(fabric, topo.load_catalog())
+    >>> times = topo.hop_latencies(fabric, topo.load_catalog())
     >>> f"{times[fabric.port_of(fabric.ends()[0])] * 1e9:.0f} ns"
     '139 ns'
     """

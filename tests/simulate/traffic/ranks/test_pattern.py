@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simulate.ranks.pattern import PATTERNS, Pattern, pattern_of
 from simulate.traffic.collectives.algorithms import schedule
+from simulate.traffic.ranks.pattern import PATTERNS, Pattern, pattern_of
 from topo.errors import HeddleError
 
 SCHEDULES = {

@@ -12,8 +12,8 @@ from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.twins import twin
 from simulate.engines.fluid import Fluid
-from simulate.ranks.order import JobPaths, nearest_first, order_ranks
-from simulate.ranks.pattern import PATTERNS, Pattern, pattern_of
+from simulate.traffic.ranks.order import JobPaths, nearest_first, order_ranks
+from simulate.traffic.ranks.pattern import PATTERNS, Pattern, pattern_of
 from topo.errors import HeddleError
 
 LITTLE = 2_000_000

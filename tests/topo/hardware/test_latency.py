@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from routing.engines.base import route
-from simulate import Network, hop_latencies, play
+from simulate import Network, play
 from simulate.traffic.flows import Flows
-from topo import load_catalog
+from topo import hop_latencies, load_catalog
 from topo.cluster import preset
 from topo.errors import HeddleError
 from topo.fabric import Fabric
