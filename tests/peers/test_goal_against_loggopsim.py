@@ -12,6 +12,7 @@ are 0. LogGOPSim's gap per byte is then the rate of an adapter, but for one byte
 """
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,7 +26,13 @@ from simulate.network import Network
 from simulate.workload.formats.goal import read_goal
 from simulate.workload.goal import flows_of_goal
 
-pytestmark = pytest.mark.peer("LogGOPSim", "txt2bin", "schedgen")
+TOOLS = ("LogGOPSim", "txt2bin", "schedgen")
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(
+        not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}, which no distribution has: build LogGOPSim"
+    ),
+]
 
 LATENCY_NS, NS_A_BYTE = 1000, 1
 SAME = [
