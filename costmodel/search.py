@@ -36,7 +36,7 @@ from topo.reach import Reach
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import ShapeModel
 from topo.sums import Check, Sum, Verdict, sums_to_dict
-from topo.table import Shown, Table
+from topo.table import Brief, Shown, Table
 
 Step = Callable[[str], None]
 Routed = Callable[[Cluster], Sequence[Check]]
@@ -54,7 +54,7 @@ MOST_UNDECIDED = 4
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Brief):
     """A design and what it is worth."""
 
     name: str
@@ -73,6 +73,9 @@ class Design:
     storage_gbps: float
     checks: tuple[Check, ...]
     """Each need, and whether the design meets it."""
+
+    def _brief(self) -> str:
+        return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
 
     @property
     def total(self) -> Sum:

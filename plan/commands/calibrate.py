@@ -9,7 +9,7 @@ import click
 from plan.commands.options import FILE, as_json, print_json
 
 
-@click.command()
+@click.command(short_help="Fit overhead and rate of machines to a log.")
 @click.argument("log", type=FILE)
 @as_json
 def calibrate(log: Path, as_json: bool) -> None:

@@ -17,13 +17,14 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, freeze_arrays, frozen
+from topo.table import Brief
 
 HOST, OTHER = 1.0, 1 / 256
 """Weight of a destination that is a host's port, and of any other: hosts decide how full a channel is."""
 
 
 @dataclass(frozen=True, eq=False)
-class RepairBasis:
+class RepairBasis(Brief):
     """A routed fabric of S switches and P ports, and what repairs of its tables begin with."""
 
     routed: Routed
@@ -39,6 +40,9 @@ class RepairBasis:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"of {self.routed._brief()}"
 
     @property
     def ordered(self) -> bool:

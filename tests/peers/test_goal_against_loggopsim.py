@@ -30,7 +30,8 @@ TOOLS = ("LogGOPSim", "txt2bin", "schedgen")
 pytestmark = [
     pytest.mark.peer,
     pytest.mark.skipif(
-        not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}, which no distribution has: build LogGOPSim"
+        not all(map(shutil.which, TOOLS)),
+        reason=f"needs {', '.join(TOOLS)}, which no distribution has: build LogGOPSim",
     ),
 ]
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 COMMANDS = [
@@ -18,6 +19,7 @@ COMMANDS = [
     "draw mine.yaml -o mine.svg",
     "export mine.yaml slurm -o slurm",
     "optimise NEEDS -o winner.yaml",
+    "calibrate nccl.log",
 ]
 KERNELS = [
     "build mine.yaml -o out",
@@ -25,6 +27,10 @@ KERNELS = [
     "repair out --down leaf0:21 -o repaired",
     "verify out",
     "simulate out --workload allreduce -o played",
+    "report out played -o mine.html",
+    "ranks out --nodes gpu[00-03]",
+    "explain out measured.csv",
+    "sweep sweep.yaml -o swept",
     "operate mine.yaml -q queue.yaml --hours 0.1 --state state",
 ]
 """Commands that run compiled code, which is compiled each time where none is kept."""
@@ -59,6 +65,11 @@ def test_every_command_of_the_manual(commands: list[str], tmp_path: Path, reposi
     (tmp_path / "needs.yaml").write_text(
         "name: tiny\nnodes: {gpu: {model: pcie-a100, count: 4}}\njob: {nodes: 2, bisection: 1.0}\nswitches: [QM8700]\n"
     )
+    sizes = 2 ** np.arange(16, 30)
+    lines = (f"{n} {n // 4} float sum -1 {20 + n / 1e4:.2f} 1.0 1.75 0 {20 + n / 1e4:.2f} 1.0 1.75 0" for n in sizes)
+    (tmp_path / "nccl.log").write_text("\n".join(lines) + "\n")
+    (tmp_path / "measured.csv").write_text("source,destination,Gb/s\ngpu00,gpu01,190\n")
+    (tmp_path / "sweep.yaml").write_text("base: mine.yaml\nstages: [design]\nparameters: {nodes.gpu.count: [8, 12]}\n")
     for line in commands:
         words = line.replace("NEEDS", "needs.yaml").split()
         done = sandboxed(tmp_path, repository, sys.executable, "-m", "plan", *words)

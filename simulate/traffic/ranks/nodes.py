@@ -13,10 +13,11 @@ from simulate.traffic.placement import rails_of_hosts
 from topo.errors import HeddleError, did_you_mean, plural
 from topo.fabric import Fabric, Role, freeze_arrays
 from topo.hostlist import compress
+from topo.table import Brief
 
 
 @dataclass(frozen=True, eq=False)
-class JobNodes:
+class JobNodes(Brief):
     """N nodes, each with the same number of adapter ports."""
 
     names: tuple[str, ...]
@@ -28,6 +29,9 @@ class JobNodes:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{compress(self.names)}, {plural(len(self.adapters), 'adapter')} each"
 
     @classmethod
     def of(cls, fabric: Fabric, names: Iterable[str], adapters: str | None = None) -> JobNodes:

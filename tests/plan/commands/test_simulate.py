@@ -426,7 +426,8 @@ def test_a_person_sees_times_bandwidths_and_hot_links(lab: Path, capsys: Capture
 @pytest.mark.slow
 def test_the_commands_of_the_manual_run(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
-    commands = [line.split()[1:] for line in manual.splitlines() if line.startswith("    plan ")]
+    lines = [line.split()[1:] for line in manual.splitlines() if line.startswith("    plan ")]
+    commands = [line for line in lines if line[0] != "calibrate"]  # which reads the log of a real machine
     example = manual.partition("    start_s")[2].partition("\n\n")[0]
     written(tmp_path / "flows.csv", "start_s" + "\n".join(line.strip() for line in example.split("\n")) + "\n")
     (tmp_path / "configs").symlink_to(repository / "configs")

@@ -126,7 +126,7 @@ def test_questions_are_answered_after_a_verdict(lab: Path, capsys: pytest.Captur
     [
         (["--path", "gpu00", "storage0"], "'storage0' is the name of 2; name one: storage0 mlx5_0:1"),
         (["--over", "leaf0:1000"], "leaf0 has the ports 1 to"),
-        (["--without", "spine7"], "no switch 'spine7'"),
+        (["--without", "spine7"], "no switch, link or host 'spine7'"),
     ],
 )
 def test_a_question_about_what_is_not_there_is_bad_input(
