@@ -86,7 +86,7 @@ class PacketModel(Brief):
     --------
     >>> import simulate
     >>> simulate.PacketModel(inputs="voq").label
-    'packets of 4096 bytes, inputs voq, 8 packets of buffer a port and lane'
+    'packets of 4096 bytes, inputs voq, 8 packets of buffer a port and lane, messages in no order and without rendezvous'
     """
 
     packet_bytes: int = MTU
@@ -148,6 +148,7 @@ class PacketModel(Brief):
         if self.adaptive:
             parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
         parts += ["congestion control"] if self.control else []
+        parts.append("messages in no order and without rendezvous")  # fluid flows have both
         return ", ".join(parts)
 
     def _brief(self) -> str:
