@@ -85,8 +85,8 @@ class PacketModel(Brief):
     Examples
     --------
     >>> import simulate
-    >>> simulate.PacketModel(inputs="voq").label
-    'packets of 4096 bytes, inputs voq, 8 packets of buffer a port and lane, messages in no order and without rendezvous'
+    >>> simulate.PacketModel(inputs="voq").label.split(", ")[1:3]
+    ['inputs voq', '8 packets of buffer a port and lane']
     """
 
     packet_bytes: int = MTU
