@@ -277,8 +277,8 @@ class Network(Brief):
         A resource that a route crosses twice is named once, with the sum of its uses.
         """
         devices, n_ports, n_routes = self.devices, self.fabric.n_ports, len(src)
-        sent = _rows(devices.send_offset, src - self.fabric.n_end_ports)
-        received = _rows(devices.receive_offset, dst - self.fabric.n_end_ports)
+        sent = rows_of(devices.send_offset, src - self.fabric.n_end_ports)
+        received = rows_of(devices.receive_offset, dst - self.fabric.n_end_ports)
         counts = [sent[0], np.diff(offset), received[0]]
         of_route = np.concatenate([np.repeat(np.arange(n_routes), count) for count in counts])
         crossed = np.concatenate(
@@ -327,7 +327,7 @@ class Network(Brief):
         return lane
 
 
-def _rows(offset: NDArray[np.int64], row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def rows_of(offset: NDArray[np.integer], row: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all."""
     count = np.where(row < 0, 0, offset[np.maximum(row, 0) + 1] - offset[np.maximum(row, 0)])
     begin = offset[np.maximum(row, 0)] - (np.cumsum(count) - count)

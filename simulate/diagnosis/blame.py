@@ -22,7 +22,7 @@ from routing.questions import pairs_over
 from routing.routed import Routed
 from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid import Fluid
-from simulate.network import GBPS, Network
+from simulate.network import GBPS, Network, rows_of
 from simulate.traffic.flows import Flows
 from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays
@@ -214,9 +214,8 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
 def _walk(network: Network, measured: Measured) -> tuple[_Crossings, NDArray[np.float64]]:
     """Return what each pair crosses, and the Gb/s of the slowest link of its path."""
     routes = network.routes(measured.src, measured.dst, np.zeros(len(measured.src), np.int8))
-    hops = np.diff(routes.offset)[routes.route]
-    places = np.arange(hops.sum()) - np.repeat(np.cumsum(hops) - hops, hops)
-    channel = routes.resource[np.repeat(routes.offset[routes.route], hops) + places].astype(np.int64)
+    hops, places = rows_of(routes.offset, routes.route)
+    channel = routes.resource[places].astype(np.int64)
     pair = np.repeat(np.arange(len(hops)), hops)
     rate = network.capacity_bytes_s[channel] / GBPS
     alone = np.minimum.reduceat(rate, np.cumsum(hops) - hops)

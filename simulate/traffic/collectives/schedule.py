@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from simulate.network import rows_of
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from topo.fabric import freeze_arrays
 
@@ -123,9 +124,8 @@ class Schedule:
         offset, awaited = grouped_dependencies(len(self), self.waiter.astype(np.int64), self.awaited.astype(np.int64))
         rank_round = self.step.astype(np.int64) * self.n_ranks
         at, send = _runs(rank_round + self.src, rank_round[messages] + self.dst[messages])
-        count = np.diff(offset)[send]
-        inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return np.repeat(messages[at], count), awaited[np.repeat(offset[:-1][send], count) + inside]
+        count, places = rows_of(offset, send)
+        return np.repeat(messages[at], count), awaited[places]
 
     def on_ranks(self, ranks: ArrayLike, n_ranks: int) -> Schedule:
         """Return the schedule with rank r played by rank ``ranks[r]`` out of `n_ranks`."""

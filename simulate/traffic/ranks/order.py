@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.network import Network
+from simulate.network import Network, rows_of
 from simulate.traffic.ranks.kernels.search import improve
 from simulate.traffic.ranks.pattern import Pattern, pattern_of
 from topo.budget import FLOWS
@@ -134,10 +134,8 @@ class JobPaths:
         rail = np.tile(np.arange(rails), len(pair) // rails)
         src, dst = ends[near[pair], rail], ends[far[pair], rail]
         routes = network.routes(src, dst, np.zeros(len(src), np.int8))
-        hops = np.diff(routes.offset)[routes.route]
-        places = np.arange(hops.sum()) - np.repeat(np.cumsum(hops) - hops, hops)
-        crossed = routes.resource[np.repeat(routes.offset[routes.route], hops) + places]
-        used, channel = np.unique(crossed, return_inverse=True)
+        hops, places = rows_of(routes.offset, routes.route)
+        used, channel = np.unique(routes.resource[places], return_inverse=True)
         offset = np.concatenate([[0], np.cumsum(np.bincount(np.repeat(pair, hops), minlength=n * n))])
         inner = network.fabric.is_inner[used]
         return cls(n, rails, offset, channel.ravel().astype(np.int32), inner, 1 / network.capacity_bytes_s[used])
@@ -149,10 +147,8 @@ class JobPaths:
     def loads(self, pattern: Pattern, order: NDArray[np.int32], size_bytes: float) -> StepLoads:
         """Count the flows on every channel in every step."""
         pair = order[pattern.src].astype(np.int64) * self.n + order[pattern.dst]
-        hops = self.offset[pair + 1] - self.offset[pair]
-        places = np.arange(hops.sum()) - np.repeat(np.cumsum(hops) - hops, hops)
-        crossed = self.channel[np.repeat(self.offset[pair], hops) + places]
-        key = np.repeat(pattern.step.astype(np.int64), hops) * len(self.cost) + crossed
+        hops, places = rows_of(self.offset, pair)
+        key = np.repeat(pattern.step.astype(np.int64), hops) * len(self.cost) + self.channel[places]
         load = np.bincount(key, minlength=pattern.n_steps * len(self.cost)).reshape(pattern.n_steps, -1)
         each = pattern.share * size_bytes / self.rails
         step_s = (load * self.cost).max(axis=1, initial=0.0) * each
