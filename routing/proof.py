@@ -390,11 +390,17 @@ def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]
     return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
+def components(fabric: Fabric) -> NDArray[np.int32]:
+    """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
+    first, neighbour = _switch_graph(fabric)
+    graph = csr_matrix((np.ones(len(neighbour), np.uint8), neighbour, first), shape=(fabric.n_switches,) * 2)
+    _, component = connected_components(graph, directed=False)
+    return frozen(component.astype(np.int32))
+
+
 def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray[np.int32]) -> int:
     """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
-    first, neighbour = _switch_graph(fabric)
-    graph = csr_matrix((np.ones(len(neighbour), np.uint8), neighbour, first), shape=(len(attached),) * 2)
-    _, component = connected_components(graph, directed=False)
+    component = components(fabric)
     sources = np.bincount(component, weights=attached).astype(np.int64)
     home = fabric.end_switch[dests]
     return int((sources[component[home[home >= 0]]] - 1).sum())

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.channels import dependency_graph
 from routing.kernels.repair import Ground, climbing_order, sum_load
 from routing.order.channel_order import order_channels, switch_levels
-from routing.proof import prove, prove_order
+from routing.proof import components, prove, prove_order
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
@@ -135,12 +133,3 @@ def ground_of(
         ordered,
         other,
     )
-
-
-def components(fabric: Fabric) -> NDArray[np.int32]:
-    """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
-    n, inner = fabric.n_switches, fabric.inner
-    ends = fabric.port_node[inner], fabric.peer_node[inner]
-    graph = csr_matrix((np.ones(len(inner), np.int8), ends), shape=(n, n))
-    _, part = connected_components(graph, directed=False)
-    return frozen(part.astype(np.int32))
