@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from plan.inputs import RoutingFiles
+    from plan.pipeline import Plan
     from routing import Routed
     from topo import Table
 
@@ -89,8 +90,9 @@ def repair(
         plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,))
         plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
         step("measuring")
-        worth = compare_tables({"as loaded": replace(holding, fabric=left)}
-                               | {name: state.after for name, state in states.items()})  # fmt: skip
+        worth = compare_tables(
+            {"as loaded": replace(holding, fabric=left)} | {name: state.after for name, state in states.items()}, plan
+        )
         document = plan.to_dict() | {"repair": chosen.to_dict() | updates.to_dict() | {"worth": worth.to_dict()}}
         if output is not None:
             step("writing")
@@ -114,16 +116,25 @@ def repair(
         raise click.exceptions.Exit(1)
 
 
-def compare_tables(states: Mapping[str, Routed]) -> Table:
-    """Return what tables are worth side by side, each named; what changes is counted from the first."""
+def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
+    """Return what tables are worth side by side, each named; what changes is counted from the first.
+
+    Parameters
+    ----------
+    states : mapping of str to Routed
+    plan : Plan
+        That of the last, whose tables are proven and measured there.
+    """
     import numpy as np
 
     import routing
     from topo import Column, Table
 
-    proofs = [routing.prove(one) for one in states.values()]
-    first, *_ = (one.tables.lft for one in states.values())
-    qualities = [routing.measure(one, proof=proof) for one, proof in zip(states.values(), proofs, strict=True)]
+    *others, _ = states.values()
+    proofs = [*(routing.prove(one) for one in others), *plan.proofs]
+    qualities = [routing.measure(one, proof=proof) for one, proof in zip(others, proofs, strict=False)]
+    qualities += plan.qualities
+    first = others[0].tables.lft
     return Table(
         "what is left",
         (

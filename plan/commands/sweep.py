@@ -68,7 +68,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         columnar = parquet(table)
         if columnar is not None:
             write_file(output / "points.parquet", columnar)
-        for name, picture in pictures(documents, spec.better).items():
+        for name, picture in pictures(documents, spec.better, best, shares).items():
             write_file(output / name, picture)
     failed = sum("error" in document for document in documents)
     summary = {

@@ -38,14 +38,13 @@ def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -
     common = f"# {order.algorithm} over {len(names):,} nodes, {order.rails} of their adapter ports: {devices}\n"
     nccl = f"{common}NCCL_IB_HCA=={devices}\n" + NCCL.get(order.algorithm, "")
     ucc = f"{common}# Else UCC gives ranks numbers of its own.\nUCC_TL_UCP_RANKS_REORDERING=n\n"
-    slurm = "# export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line a task\n"
     return {
         "hostfile": "".join(f"{name} slots={ranks_a_node}\n" for name in names),
         "rankfile": "".join(f"rank {rank}={name} slot={slot}\n" for rank, (name, slot) in enumerate(tasks)),
         "slurm.hosts": "".join(f"{name}\n" for name, _ in tasks),
         "nccl.conf": nccl,
         "ucc.env": ucc + UCC.get(order.algorithm, ""),
-        "README": README.format(srun=slurm.removeprefix("# ").strip(), algorithm=order.algorithm),
+        "README": README.format(algorithm=order.algorithm),
     }
 
 
@@ -54,7 +53,7 @@ The order of ranks for {algorithm}, for the fabric and the tables that it was ma
 
 hostfile     mpirun --hostfile hostfile --map-by slot (Open MPI)
 rankfile     mpirun --rankfile rankfile (Open MPI 4; version 5 takes --map-by rankfile:file=rankfile)
-slurm.hosts  {srun}
+slurm.hosts  export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line a task
 nccl.conf    NCCL_CONF_FILE=nccl.conf, or export each line; NCCL joins nodes in the order of their ranks
 ucc.env      export each line
 """

@@ -172,11 +172,10 @@ def fail(fabric: Fabric, links: int, switches: int, seed: int) -> Fabric:
         found = f"{links} links and {switches} switches to fail"
         raise HeddleError(f"found {found}; {fabric.name} has {len(inner)} and {fabric.n_switches}")
     # One order of all for a seed: what fails with few failures fails with more, too.
-    ports = [inner[rng.permutation(len(inner))[:links], 0]]
-    for switch in rng.permutation(fabric.n_switches)[:switches].tolist():
-        own = np.arange(fabric.port_offset[switch], fabric.port_offset[switch + 1])
-        ports.append(own[fabric.peer[own] >= 0])
-    return fabric.without(np.concatenate(ports)) if links or switches else fabric
+    cut = inner[rng.permutation(len(inner))[:links], 0]
+    failing = rng.permutation(fabric.n_switches)[:switches]
+    own = np.flatnonzero(np.isin(fabric.port_node, failing) & (fabric.peer >= 0))
+    return fabric.without(np.concatenate([cut, own])) if links or switches else fabric
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:

@@ -115,9 +115,7 @@ def run_sweep(
                         break
         except HeddleError:
             raise
-        except (
-            Exception
-        ) as error:  # whatever a lost cluster or killed process is reported as: the files say what is left
+        except Exception as error:  # whatever a lost cluster is reported as: the files say what is left
             lost = 0 if len(left) < before else lost + 1
             if lost >= PATIENCE:
                 where = scheduler or "the processes of this machine"

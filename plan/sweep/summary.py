@@ -88,14 +88,15 @@ def sensitivities(documents: Sequence[Document]) -> Table:
     )
 
 
-def pictures(documents: Sequence[Document], better: Mapping[str, str]) -> dict[str, bytes]:
-    """Return charts as SVG by the name of their file."""
+def pictures(
+    documents: Sequence[Document], better: Mapping[str, str], best: Sequence[int], shares: Table
+) -> dict[str, bytes]:
+    """Return charts as SVG by the name of their file: of the points, their `front` and their `sensitivities`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     found: dict[str, bytes] = {}
     with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "none"}):
-        shares = sensitivities(documents)
         if len(shares) and len(shares.columns) > 1:
             figure = Figure((2 + len(shares.columns), 1.5 + 0.25 * len(shares)), layout="constrained")
             axes = figure.add_subplot()
@@ -110,7 +111,6 @@ def pictures(documents: Sequence[Document], better: Mapping[str, str]) -> dict[s
         names = list(better)[:2]
         if len(names) == 2:
             points = np.array([[_number(document, name) for name in names] for document in documents])
-            best = front(documents, better)
             figure = Figure((6, 4), layout="constrained")
             axes = figure.add_subplot()
             axes.plot(*points.T, ".", color="0.7", label="points")
