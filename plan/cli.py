@@ -23,6 +23,7 @@ from typing import NoReturn, TextIO
 import click
 
 from plan.limits import impose
+from plan.render.errors import print_error
 from plan.render.terminal import printable, spelled
 from plan.signals import UNDIVIDED, watching
 from topo import DesignError, FormatError, HeddleError, SpecError, did_you_mean
@@ -166,7 +167,7 @@ def refuse(error: Exception, as_json: bool) -> int:
             error.show(shown)  # repeats words of the command line as they are
             click.echo(printable(shown.getvalue()), err=True, nl=False)
         elif not as_json:
-            click.echo(printable(str(error)), err=True)  # begins with file:line:column where there is one
+            print_error(str(error))
     if as_json:
         with printing(sys.stdout):
             click.echo(json.dumps({"ok": False, "errors": describe_error(error)}, indent=2))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
+from plan.render.errors import print_error
 from plan.render.tables import print_text, show_facts, show_table
-from plan.render.terminal import printable
 from topo import Column, Table, Verdict, plural
 
 if TYPE_CHECKING:
@@ -40,20 +38,21 @@ def show_plan(plan: Plan) -> None:
                 show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):
                 show_table(_telling(quality.uplink_table, "role"))
-    show_checks(plan.budget)
+    document = plan.cluster and plan.cluster.document
+    show_checks(plan.budget, document.where if document else lambda *keys: "plan")
     for kind in ("island", "missing", "credit loop"):
         for words in plan.refused(kind):
-            click.echo(printable(f"REFUSED, {kind}: {words}"), err=True)
+            print_error(f"REFUSED, {kind}: {words}")
     if plan.advice:
-        click.echo(f"REFUSED: {plan.advice}", err=True)
+        print_error(f"REFUSED: {plan.advice}")
 
 
-def show_checks(checks: Iterable[Check]) -> None:
-    """Print the limits that do not hold, and those of which nobody can tell whether they do."""
+def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
+    """Print the limits that do not hold, and those of which nobody can tell, at their places in the spec."""
     words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
         if check.verdict in words:
-            click.echo(printable(f"{words[check.verdict]}: {check.what}: {check.text}"), err=True)
+            print_error(f"{where('budget', check.what)}: {words[check.verdict]}: {check.what}: {check.text}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
