@@ -26,7 +26,7 @@ Fabrics
     ``find_missing``  cables that a later picture of a fabric lacks
     ``Losses``  the worst failure of each kind of part
     ``Loss``  one failure, with what is lost
-    ``read_fabric``  a fabric that was written, or a real one as ibnetdiscover prints it or OpenSM lists it
+    ``read_fabric``  a fabric that was written, a real one as any tool of the field lists it, or planned cabling
     ``write_fabric``  writes a fabric with everything that it knows
     ``Layout``  where every device of a cluster stands
     ``Cabling``  which cable each link of a subnet takes

@@ -16,6 +16,7 @@ import plan.cli
 import routing
 import simulate
 import topo
+from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump
 from routing import opensm
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -92,6 +93,15 @@ export @spec.yaml slurm
 optimise @needs.yaml --json
 """
 """Command lines, words of which are spoilt; where they write is added afterwards."""
+P2P = """Rack,U,Name,HCA/Port,Rack,U,Name,Port
+A,1,gpu0,1,B,2,leaf0,sw1p1
+A,3,gpu1,2,B,2,leaf1,7/2
+,,leaf1,9,,,spine,1
+"""
+TOPO = """MQM8700 leaf0
+  P1 -4x-50G-> HCA_mlx5_1 gpu0 mlx5_0/P1
+  P21 -> MQM8700 spine0 P1
+"""
 ROLES = "# hosts\nstorage st*\ncompute gpu? mlx5_*\n"
 FLOWS = "start_s,src,dst,bytes,sl\n0,gpu0 mlx5_0,gpu1 mlx5_0,1e6,0\n0.5,gpu1 mlx5_0,gpu2 mlx5_0,10,\n"
 PAIRS = "source,destination,Gb/s,round\ngpu0,gpu1,180,\ngpu1,gpu2,90,a\ngpu2,gpu3,91.5,a\n"
@@ -243,10 +253,14 @@ def build(folder: Path) -> list[Target]:
         finally:
             path.with_name(f"{kind}.csv").unlink()
 
+    lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
+             "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
+             "p2p": P2P, "topo": TOPO}  # fmt: skip
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]
     return [
         Target("dump", "x.ibnetdiscover", dumps, read_dump, 30),
+        *(Target(name, "x", [text.encode()], read_dump, 5) for name, text in lists.items()),
         Target("fabric-json", "fabric.json", [as_json], read_dump, 20),
         Target("spec", "x.yaml", specs + _presets(), read_spec, 30),
         Target("lfts", "lfts", tables, read_tables, 30),

@@ -7,6 +7,7 @@ which `plain_text` takes away again. Numbers are left as they are.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable
 
@@ -42,6 +43,18 @@ def plain_text(cell: str) -> str:
     '=1+1'
     """
     return cell[1:] if GUARDED.match(cell) else cell
+
+
+def split_row(line: str) -> list[str]:
+    """Return the cells of one line of CSV, however spoilt it is.
+
+    Examples
+    --------
+    >>> from topo.formats.csv import split_row
+    >>> split_row('"leaf, 1",40')
+    ['leaf, 1', '40']
+    """
+    return next(csv.reader([line.replace("\r", " ")])) if '"' in line else line.split(",")
 
 
 def format_csv(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -10,7 +11,7 @@ from pathlib import Path
 from topo.discovery import Discovery
 from topo.errors import FormatError
 from topo.fabric import Fabric
-from topo.formats import ibnetdiscover, subnet_lst
+from topo.formats import cabling_sheet, db_csv, iblinkinfo, ibnetdiscover, net_dump, subnet_lst
 from topo.formats.fabric_json import FORMAT, read_fabric_json
 from topo.formats.text import read_lines
 from topo.levels import find_levels
@@ -21,13 +22,27 @@ NOTED = 5
 SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
 
+FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
+    (subnet_lst.LINE, subnet_lst.parse_subnet_lst),
+    (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
+    (db_csv.HEAD, db_csv.parse_db_csv),
+    (net_dump.HEAD, net_dump.parse_net_dump),
+    (iblinkinfo.SWITCH, iblinkinfo.parse_iblinkinfo),
+    (iblinkinfo.ADAPTER, iblinkinfo.parse_iblinkinfo),
+    (iblinkinfo.PORT, iblinkinfo.parse_iblinkinfo),
+    (cabling_sheet.CSV_HEAD, cabling_sheet.parse_cabling_csv),
+    (cabling_sheet.TOPO_CABLE, cabling_sheet.parse_topo),
+)
+"""Lines that show a format, and what reads it."""
+
 
 def read_fabric(path: str | Path) -> Fabric:
     """Read a fabric that `write_fabric` wrote, or a real one that a tool of the field prints.
 
-    A file that ends in ``.json`` is one of Heddle's, and holds everything. Of a real fabric as ``ibnetdiscover`` prints
-    it, or as OpenSM and ibdiagnet list it (``.lst``), packed or not, levels and roles of the switches and zones are
-    found from the cabling.
+    A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
+    the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``, ``.db_csv``, ``.net_dump``), OpenSM
+    (``opensm-subnet.lst``); or a sheet of planned cabling (NDT, P2P, ``.topo``). Which it is shows in its text. Levels
+    and roles of the switches and zones are found from the cabling.
 
     Parameters
     ----------
@@ -42,7 +57,7 @@ def read_fabric(path: str | Path) -> Fabric:
     Raises
     ------
     FormatError
-        When the file is of neither format, or broken.
+        When the file is of no such format, or broken.
 
     Examples
     --------
@@ -71,7 +86,7 @@ def read_dump(path: str | Path) -> Discovery:
     Raises
     ------
     FormatError
-        When the file is of neither format, or broken.
+        When the file is of no such format, or broken.
     """
     lines = read_lines(path)
     head = list(islice(lines, SNIFFED))
@@ -81,8 +96,9 @@ def read_dump(path: str | Path) -> Discovery:
     hint = "; `topo.read` reads the spec of a cluster" if Path(path).suffix in (".yaml", ".yml") else ""
     raise FormatError(
         f"is no fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
-        '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), or opensm-subnet.lst or ibdiagnet2.lst '
-        f"(with lines such as {{ SW Ports:29 SystemGUID:0c42a10300a9b026 ...){hint}",
+        '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), opensm-subnet.lst or ibdiagnet2.lst '
+        "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...), ibdiagnet2.db_csv, ibdiagnet2.net_dump, "
+        f"iblinkinfo, or planned cabling as NDT, P2P or .topo{hint}",
         str(path),
     )
 
@@ -99,8 +115,7 @@ def is_fabric(path: str | Path) -> bool:
 def _parser(head: Sequence[str]) -> Callable[[Iterable[str], str], Discovery] | None:
     """Return what reads a dump that begins with these lines."""
     for line in head:
-        if subnet_lst.LINE.fullmatch(line):
-            return subnet_lst.parse_subnet_lst
-        if ibnetdiscover.NODE.fullmatch(line):
-            return ibnetdiscover.parse_ibnetdiscover
+        for pattern, parse in FORMATS:
+            if pattern.fullmatch(line):
+                return parse
     return None
