@@ -1,7 +1,8 @@
 """``bom.csv`` and ``bom.xlsx``: the bill of materials, a line a part, each price with its source.
 
-The workbook's formulas live, so that a buyer can change a price, a count or the spares. Sheets: the bill with its
-totals, what the parts draw, the cables by part and length and, where there is a floor plan, what stands in each rack.
+The workbook's formulas live, so that a buyer can change a price, a count or the spares. Sheets: a summary, the bill
+with its totals, what the parts draw, the cables by part and length and, where there is a floor plan, what stands in
+each rack.
 What has no price has an empty cell, and its amount stays empty: a gap, never a zero. A total says "at least" as long as
 a line of it has a gap, and "unknown" while all have. The same plan gives the same bytes.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,16 +21,21 @@ from xlsxwriter.worksheet import Worksheet
 
 from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
 from plan.render.tables import Formula, add_sheet
-from topo import Column, Layout, Sum, Table, format_csv
+from topo import Catalog, Column, Layout, Sum, Table, format_csv
 
 CSV = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 """A workbook bears a time; ours must not, or the same plan would give other bytes."""
 
-BILL = ("kind", "item", "place", "count", "price, low", "price, high", "amount, low", "amount, high", "source")
-POWER = ("kind", "item", "place", "count", "typical W", "at most W", "typical W, all", "at most W, all", "source")
-WIDTHS = (10, 32, 24, 10, 14, 14, 18, 18, 80)
-DIGITS = ("", "", "", ",", ",.2f", ",.2f", ",.2f", ",.2f", "")
+PART = ("kind", "item", "description", "place", "count")
+COUNT, LOW, HIGH, AMOUNTS, SOURCE = 4, 5, 6, (7, 8), 9
+"""Places of the columns that formulas name."""
+BILL = (*PART, "price, low", "price, high", "amount, low", "amount, high", "source")
+POWER = (*PART, "typical W", "at most W", "typical W, all", "at most W, all", "source")
+PARTS = {"switch": "switches", "node": "servers", "rack": "racks and what belongs to them"}
+"""What kinds of parts are called in the summary, where an s is not all that is added."""
+WIDTHS = (9, 21, 42, 18, 8, 12, 12, 15, 15, 46)
+DIGITS = ("", "", "", "", ",", ",.2f", ",.2f", ",.2f", ",.2f", "")
 
 
 def format_bom_csv(cost: Cost) -> str:
@@ -44,69 +51,111 @@ def format_bom_csv(cost: Cost) -> str:
     return format_csv(CSV, rows)
 
 
-def format_bom_xlsx(cost: Cost, power: Power, layout: Layout | None = None) -> bytes:
-    """Return the workbook of a bill in one currency, of what it draws, and of the racks."""
+def format_bom_xlsx(name: str, catalog: Catalog, cost: Cost, power: Power, layout: Layout | None = None) -> bytes:
+    """Return the workbook of a cluster's bill in one currency, of what it draws, and of the racks."""
     buffer = io.BytesIO()
     with Workbook(buffer, {"in_memory": True}) as book:
-        book.set_properties({"title": "Bill of materials", "created": CREATED})
+        book.set_properties({"title": f"{name}: bill of materials", "created": CREATED})
         total = book.add_format({"bold": True, "num_format": "#,##0.00", "top": 1})
-        _add_bill(book, cost, total)
-        _add_power(book, power, total)
-        add_sheet(book, "Cables", _cables(cost), (10, 32, 10, 10, 10))
+        add_sheet(book, "Summary", _summary(name, cost, power, layout), (30, 10, 10, 16, 16, 46), title=name)
+        _add_bill(book, name, catalog, cost, total)
+        _add_power(book, name, catalog, power, total)
+        add_sheet(book, "Cables", _cables(catalog, cost), (10, 24, 46, 10, 10, 10, 10), title=name)
         if layout is not None:
-            add_sheet(book, "Racks", _racks(layout), (10, 14, 8, 10, 12, 120))
+            add_sheet(book, "Racks", _racks(layout), (10, 14, 8, 10, 12, 110), title=name)
     return buffer.getvalue()
 
 
-def _add_bill(book: Workbook, cost: Cost, total: Any) -> None:
+def _totals(cost: Cost) -> list[tuple[str, Sequence[str], Sum]]:
+    """Return the sums below a bill: name, kinds of parts (all without any), amount."""
+    return [("network", NETWORK, cost.network), ("servers", SERVERS, cost.servers), ("total", (), cost.total)]
+
+
+def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Table:
+    """Return what a person asks first: what it costs and draws, how many parts to order, what has no price."""
+
+    def linked(sheet: str, row: int, column: int, value: Any) -> Formula:
+        return Formula(f"={sheet}!{xl_rowcol_to_cell(row, column)}", value)
+
+    rows: list[tuple[Any, ...]] = []
+    for row, (what, _, amount) in enumerate(_totals(cost), start=len(cost.lines) + 2):
+        known, least = amount.known, "at least" if amount.missing else ""
+        values = ("unknown", "unknown") if known is None else (known.low, known.high)
+        ends = [linked("Bill", row, place, value) for place, value in zip(AMOUNTS, values, strict=True)]
+        rows.append((what, cost.unit, linked("Bill", row, LOW, least), *ends, ""))
+    for what, watts, place in (("typical", power.total_w, 0), ("maximum", _at_most(power), 1)):
+        row, least = len(power.lines) + 2, "at least" if watts.missing else ""
+        drawn = "unknown" if watts.known is None else watts.known.low
+        cells = linked("Power", row, (LOW, HIGH)[place], least), linked("Power", row, AMOUNTS[place], drawn)
+        rows.append((f"{what} power", "W", *cells, None, ""))
+    counts = Counter[str]()
+    for priced in cost.lines:
+        counts[priced.line.kind] += priced.line.count
+    for kind, count in counts.items():
+        number = f'=SUMIF(Bill!{_rows(0, len(cost.lines))},"{kind}",Bill!{_rows(COUNT, len(cost.lines))})'
+        rows.append((PARTS.get(kind, f"{kind}s"), "", None, Formula(number, count), None, "to order, with spares"))
+    if layout is not None:
+        rows.append(("racks in use", "", None, layout.n_racks, None, ""))
+    rows += [("unknown", "", None, None, None, gap) for gap in cost.gaps]
+    names = (name, "unit", "how sure", "amount", "up to", "note")
+    return _table("Summary", names, rows, ("", "", "", ",", ",", ""))
+
+
+def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: Any) -> None:
     rows = []
     for priced in cost.lines:
         price = priced.unit_price
         source = priced.source or (f"comes with the {priced.included}" if priced.included else "no price known: a gap")
         rows.append((priced.line, price.low if price else None, price.high if price else None, source))
-    sheet = add_sheet(book, "Bill", _computed("Bill", BILL, rows), WIDTHS)
+    sheet = add_sheet(book, "Bill", _computed("Bill", BILL, catalog, rows), WIDTHS, title=name)
     last = len(rows)
-    sums = [("network", NETWORK, cost.network), ("servers", SERVERS, cost.servers), ("total", (), cost.total)]
-    for row, (name, kinds, amount) in enumerate(sums, start=last + 2):
+    for row, (what, kinds, amount) in enumerate(_totals(cost), start=last + 2):
         known = amount.known
         figures = (None, None) if known is None else (known.low, known.high)
-        _add_total(sheet, row, (name, cost.unit), last, figures, [len(amount.missing)] * 2, total, kinds)
+        _add_total(sheet, row, (what, cost.unit), last, figures, [len(amount.missing)] * 2, total, kinds)
 
 
-def _add_power(book: Workbook, power: Power, total: Any) -> None:
+def _add_power(book: Workbook, name: str, catalog: Catalog, power: Power, total: Any) -> None:
     rows = [(row.line, row.typical_w, row.max_w, row.source) for row in power.lines]
-    sheet = add_sheet(book, "Power", _computed("Power", POWER, rows), WIDTHS)
-    most = Sum.of((None if row.max_w is None else row.max_w * row.line.count, "") for row in power.lines)
-    totals = (power.total_w, most)
+    sheet = add_sheet(book, "Power", _computed("Power", POWER, catalog, rows), WIDTHS, title=name)
+    totals = (power.total_w, _at_most(power))
     sums = [None if each.known is None else each.known.low for each in totals]
     gaps = [len(each.missing) for each in totals]
     _add_total(sheet, len(rows) + 2, ("total",), len(rows), sums, gaps, total)
 
 
-def _computed(title: str, names: Sequence[str], rows: Sequence[tuple[Line, Any, Any, str]]) -> Table:
+def _at_most(power: Power) -> Sum:
+    """Return W that all parts draw at most."""
+    return Sum.of((None if row.max_w is None else row.max_w * row.line.count, "") for row in power.lines)
+
+
+def _computed(title: str, names: Sequence[str], catalog: Catalog, rows: Sequence[tuple[Line, Any, Any, str]]) -> Table:
     """Return rows of (line, low, high, source) with their amounts as formulas over the count and both figures."""
     cells = []
     for row, (line, low, high, source) in enumerate(rows, start=1):
-        count = xl_rowcol_to_cell(row, 3)
+        count = xl_rowcol_to_cell(row, COUNT)
         amounts = []
-        for place, value in ((4, low), (5, high)):
+        for place, value in ((LOW, low), (HIGH, high)):
             cell = xl_rowcol_to_cell(row, place)
             amounts.append(Formula(f'=IF({cell}="","",{count}*{cell})', "" if value is None else line.count * value))
-        cells.append((line.kind, line.item, line.place, line.count, low, high, *amounts, source))
+        about = catalog.describe(line.item)
+        cells.append((line.kind, line.item, about, line.place, line.count, low, high, *amounts, source))
     return _table(title, names, cells, DIGITS)
 
 
-def _cables(cost: Cost) -> Table:
+def _cables(catalog: Catalog, cost: Cost) -> Table:
     """Return how many of each cable are in use, how many are spare, and their sum as a formula."""
     counts: dict[tuple[str, str], list[int]] = {}
     for line in (priced.line for priced in cost.lines):
         if line.kind in ("cable", "fibre", "optic"):
             counts.setdefault((line.kind, line.item), [0, 0])[line.place == SPARE] += line.count
     cells = []
-    for row, (names, (used, spare)) in enumerate(sorted(counts.items()), start=1):
-        total = Formula(f"={xl_rowcol_to_cell(row, 2)}+{xl_rowcol_to_cell(row, 3)}", used + spare)
-        cells.append((*names, used, spare, total))
-    return _table("Cables", ("kind", "item", "in use", "spare", "to order"), cells, ("", "", ",", ",", ","))
+    for row, ((kind, item), (used, spare)) in enumerate(sorted(counts.items()), start=1):
+        total = Formula(f"={xl_rowcol_to_cell(row, 4)}+{xl_rowcol_to_cell(row, 5)}", used + spare)
+        length = catalog.cables[item].length_m if item in catalog.cables else None
+        cells.append((kind, item, catalog.describe(item), length, used, spare, total))
+    names = ("kind", "item", "description", "length, m", "in use", "spare", "to order")
+    return _table("Cables", names, cells, ("", "", "", "", ",", ",", ","))
 
 
 def _racks(layout: Layout) -> Table:
@@ -144,7 +193,7 @@ def _add_total(
     """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown."""
     for place, name in enumerate(names):
         sheet.write_string(row, place, name, form)
-    for place, value, missing in zip((6, 7), sums, gaps, strict=True):
+    for place, value, missing in zip(AMOUNTS, sums, gaps, strict=True):
         found, unknown = _sum(place, last, kinds), _gaps(place - 2, last, kinds)
         sheet.write_formula(row, place - 2, f'=IF({unknown}>0,"at least","")', form, "at least" if missing else "")
         shown = "unknown" if value is None else value
@@ -162,7 +211,7 @@ def _sum(column: int, last: int, kinds: Sequence[str]) -> str:
 def _gaps(column: int, last: int, kinds: Sequence[str]) -> str:
     """Return the formula that counts the empty cells of a column, of some kinds; what comes with others is no gap."""
     of_kinds = "+".join(f'({_rows(0, last)}="{kind}")' for kind in kinds) or "1"
-    return f'SUMPRODUCT(({_rows(column, last)}="")*(LEFT({_rows(8, last)},5)<>"comes")*({of_kinds}))'
+    return f'SUMPRODUCT(({_rows(column, last)}="")*(LEFT({_rows(SOURCE, last)},5)<>"comes")*({of_kinds}))'
 
 
 def _rows(column: int, last: int) -> str:

@@ -8,7 +8,7 @@ there are no racks, units, bundles and lengths, and each link is a cable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,16 @@ def format_cable_schedule(
     cablings: Sequence[Cabling] | None = None,
 ) -> str:
     """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
+    return format_csv(HEADER, cable_rows(fabrics, catalog, layout, cablings))
+
+
+def cable_rows(
+    fabrics: Sequence[Fabric],
+    catalog: Catalog,
+    layout: Layout | None = None,
+    cablings: Sequence[Cabling] | None = None,
+) -> Iterator[tuple[str | int, ...]]:
+    """Yield the lines of the schedule, whose cells are those of `HEADER`."""
     lines: list[tuple[End, End, tuple[int, int], list[str], str]] = []
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
         cabling = None if cablings is None else cablings[subnet]
@@ -71,16 +81,13 @@ def format_cable_schedule(
     apart = sorted({pair for pair in pairs if pair[0] != pair[1]})
     bundle = {pair: f"B{number:0{len(str(len(apart)))}d}" for number, pair in enumerate(apart, start=1)}
     numbers = {number: at for at, number in enumerate(dict.fromkeys(line[2] for line in lines), start=1)}
-    rows = (
-        (
+    for (a, b, number, what, role), pair in zip(lines, pairs, strict=True):
+        yield (
             f"C{numbers[number]:0{len(str(len(numbers)))}d}",
             *(text for end in (a, b) for text in (end.rack_name, end.unit or "", end.device, end.port)),
             *(*what, bundle.get(pair, ""), f"{a.label}/{b.label}", f"{b.label}/{a.label}"),
             *(a.guid, b.guid, role, a.optic, b.optic),
         )
-        for (a, b, number, what, role), pair in zip(lines, pairs, strict=True)
-    )
-    return format_csv(HEADER, rows)
 
 
 def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None, cabling: Cabling | None) -> End:

@@ -25,17 +25,17 @@ FIXED_DATE = datetime(2020, 1, 1)
 """A workbook carries its time of making; a constant keeps its bytes the same."""
 
 
-def format_p2p_xlsx(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> bytes:
-    """Return the workbook: a sheet for hosts to switches and one for switches to switches, each cable once."""
+def format_p2p_xlsx(name: str, fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> bytes:
+    """Return a cluster's workbook: a sheet for hosts to switches, one for switches to switches, each cable once."""
     out = io.BytesIO()
     with Workbook(out, {"in_memory": True}) as book:
         book.set_properties({"created": FIXED_DATE})
-        for name, rows in zip(
+        for part, rows in zip(
             ("hosts to switches", "switches to switches"), _rows(fabrics, catalog, layout), strict=True
         ):
             values = list(zip(*rows, strict=True)) or [()] * len(HEADER)
-            table = Table(name, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
-            add_sheet(book, name, table, line=False)
+            table = Table(part, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
+            add_sheet(book, part, table, title=name, line=False)
     return out.getvalue()
 
 

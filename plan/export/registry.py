@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from plan.export.bom import format_bom_csv, format_bom_xlsx
-from plan.export.cable_schedule import format_cable_schedule
+from plan.export.cable_book import format_cable_book
+from plan.export.cable_schedule import cable_rows, format_cable_schedule
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
@@ -103,13 +104,21 @@ def _bom_csv(plan: Plan) -> Files:
 
 
 def _bom_xlsx(plan: Plan) -> Files:
-    assert plan.quote is not None
-    return {"bom.xlsx": format_bom_xlsx(plan.quote.cost, plan.quote.power, plan.layout)}
+    assert plan.quote is not None and plan.cluster is not None
+    quote = plan.quote
+    return {"bom.xlsx": format_bom_xlsx(plan.name, plan.cluster.catalog, quote.cost, quote.power, plan.layout)}
 
 
 def _cables(plan: Plan) -> Files:
     assert plan.cluster is not None
     return {"cables.csv": format_cable_schedule(plan.fabrics, plan.cluster.catalog, plan.layout, plan.cablings)}
+
+
+def _cable_book(plan: Plan) -> Files:
+    assert plan.cluster is not None
+    catalog = plan.cluster.catalog
+    rows = cable_rows(plan.fabrics, catalog, plan.layout, plan.cablings)
+    return {"cable-book.html": format_cable_book(plan.name, rows, catalog, plan.layout)}
 
 
 def _netbox(plan: Plan) -> Files:
@@ -121,7 +130,7 @@ def _netbox(plan: Plan) -> Files:
 def _p2p(plan: Plan) -> Files:
     assert plan.cluster is not None
     return {
-        "exports/p2p.xlsx": format_p2p_xlsx(plan.fabrics, plan.cluster.catalog, plan.layout),
+        "exports/p2p.xlsx": format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout),
         "exports/hca_mapping.csv": format_hca_mapping(plan.fabrics),
     }
 
@@ -169,6 +178,8 @@ EXPORTS = {
         Export("bom-csv", "bom.csv", "the bill of materials, each price with its source", _bom_csv, DESIGN),
         Export("bom-xlsx", "bom.xlsx", "the bill as a workbook with formulas, power, cables, racks", _bom_xlsx, DESIGN),
         Export("cables", "cables.csv", "every cable with both its ends, for the crew that pulls it", _cables, PLACED),
+        Export("cable-book", "cable-book.html", "the same to print: racks with their elevations, bundles, labels",
+               _cable_book, PLACED),
         Export("p2p", "exports/p2p.xlsx, exports/hca_mapping.csv", "the sheet of UFM's Cable Validation Tool", _p2p,
                PLACED),
         Export("slurm", "exports/topology.conf, exports/topology.yaml", "Slurm: which nodes are near each other",

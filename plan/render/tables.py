@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -20,6 +21,15 @@ COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow"
 
 LONGEST_NAME = 40
 """Characters of a name, which is not wrapped in a column."""
+
+WRAPPED = 30
+"""Width of a column of a workbook from which on its text is wrapped."""
+
+LINE_HEIGHT = 15
+"""Of a row of a workbook for each line of text, in points; spreadsheets do not find it by themselves."""
+
+A4 = 9
+"""Of xlsxwriter's sizes of paper."""
 
 NUMBERS = {",": "#,##0", ",.2f": "#,##0.00"}
 """Formats of Python, and the same in a workbook."""
@@ -90,35 +100,63 @@ class Formula(NamedTuple):
     """What it gives, for readers that do not compute."""
 
 
-def add_sheet(book: Workbook, name: str, table: Table, widths: Sequence[int] = (), *, line: bool = True) -> Worksheet:
+def add_sheet(
+    book: Workbook, name: str, table: Table, widths: Sequence[int] = (), *, title: str = "", line: bool = True
+) -> Worksheet:
     """Add a table to a workbook as a sheet, numbers as numbers and text as text, whatever the text begins with.
+
+    It can be filtered by its header, which stays in sight and stands on each printed page.
 
     Parameters
     ----------
     widths : sequence of int
-        Of the columns, in characters; as the text needs when left out.
+        Of the columns, in characters; as the text needs when left out. Text is wrapped in those of `WRAPPED` or more.
+    title : str
+        What stands on each printed page before the name.
     line : bool
         Whether there is a line below the header.
     """
     sheet = book.add_worksheet(name)
-    head = book.add_format({"bold": True, "bottom": 1} if line else {"bold": True})
-    formats = {digits: book.add_format({"num_format": number}) for digits, number in NUMBERS.items()}
+    top = {"valign": "top"}
+    plain, wrapped = book.add_format(top), book.add_format(top | {"text_wrap": True, "align": "left", "indent": 1})
+    formats = {digits: book.add_format(top | {"num_format": number}) for digits, number in NUMBERS.items()}
     for place, column in enumerate(table.columns):
+        right = {"align": "right"} if column.digits else {}
+        head = book.add_format({"bold": True, "text_wrap": True, "bottom": int(line)} | right)
         sheet.write_string(0, place, column.heading, head)
+    narrow = [width - 1 if width >= WRAPPED else 0 for width in widths] or [0] * len(table.columns)
     for row, cells in enumerate(zip(*(column.values for column in table.columns), strict=True), start=1):
+        lines = 1
         for place, value in enumerate(cells):
-            form = formats.get(table.columns[place].digits)
+            form = formats.get(table.columns[place].digits, plain)
             if value is None:
                 sheet.write_blank(row, place, None, form)
             elif isinstance(value, Formula):
                 sheet.write_formula(row, place, value.formula, form, value.value)
             elif isinstance(value, str):
-                sheet.write_string(row, place, value)
+                sheet.write_string(row, place, value, wrapped if narrow[place] else plain)
+                lines = max(lines, len(textwrap.wrap(value, narrow[place])) if narrow[place] else 1)
             else:
                 sheet.write_number(row, place, value, form)
+        if lines > 1:
+            sheet.set_row(row, LINE_HEIGHT * lines)
     for place, width in enumerate(widths):
         sheet.set_column(place, place, width)
     if not widths:
         sheet.autofit()
     sheet.freeze_panes(1, 0)
+    if table.columns:
+        sheet.autofilter(0, 0, max(len(table), 1), len(table.columns) - 1)
+    sheet.repeat_rows(0)
+    print_fitted(sheet, f"{title}: {name}" if title else name)
     return sheet
+
+
+def print_fitted(sheet: Worksheet, title: str) -> None:
+    """Let a sheet be printed on A4, landscape, as wide as a page, with its title and the number of the page."""
+    sheet.set_landscape()
+    sheet.set_paper(A4)
+    sheet.set_margins(left=0.4, right=0.4, top=0.7, bottom=0.6)
+    sheet.fit_to_pages(1, 0)
+    sheet.set_header(f"&L&B{printable(title)[:100].replace('&', '&&')}")
+    sheet.set_footer("&L&D&RPage &P of &N")

@@ -11,11 +11,11 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 
 import topo
+from plan.render.html import render_page
 from plan.report.document import ColumnText, PlanPage, Report, TableText
 from plan.sums import read_sums
 from topo import FormatError, HeddleError, budgets, read_text
@@ -26,33 +26,21 @@ DATA = re.compile(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</scrip
 
 def format_report(report: Report) -> str:
     """Return the page: the same text for the same report, which loads nothing and runs no script but its own."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("plan", "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    style, script = (resources.files("plan.report").joinpath(name).read_text("utf-8") for name in FILES)
     title = " beside ".join(plan.name for plan in report.plans) or ", ".join(one.name for one in report.simulations)
-    return environment.get_template("page.html").render(
+    return render_page(
+        "plan.report",
+        "page.html",
+        "page.css",
+        "page.js",
         title=title,
         plans=report.plans,
         simulations=report.simulations,
         beside=_beside(report.plans),
-        style=style,
-        style_hash=_digest(style),
-        script=script,
-        script_hash=_digest(script),
         version=version("heddle-fabric"),
         image=lambda svg: base64.b64encode(svg.encode()).decode(),
         data=_pack({"report": asdict(report), "palette": PALETTE}),
     )
 
-
-FILES = ("page.css", "page.js")
 
 PALETTE = {
     "loads": [[None if most == float("inf") else most, colour, words] for most, colour, words in topo.palette.LOADS],
@@ -95,11 +83,6 @@ def _beside(plans: Sequence[PlanPage]) -> TableText:
         facts = dict(plan.facts)
         columns.append(ColumnText(plan.name, [facts.get(name, "") for name in names], None))
     return TableText("what is known of each", columns)
-
-
-def _digest(text: str) -> str:
-    """Return the hash by which a Content Security Policy lets a script or a style in."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _pack(value: object) -> str:

@@ -85,6 +85,13 @@ class Catalog(Brief):
         """Return the cable of this name, or raise a SpecError with the nearest one."""
         return _look_up(self.cables, name, "cable")
 
+    def describe(self, name: str) -> str:
+        """Return what a model is in a line (`HardwareModel.description`); nothing for what is in no table."""
+        for models in (self.switches, self.nodes, self.hcas, self.cables):
+            if name in models:
+                return models[name].description
+        return ""
+
     def price(self, name: str, currency: str) -> Price | None:
         """Return the price of a model in a currency, or None where nobody gives one."""
         return self.prices.get(name, {}).get(currency)

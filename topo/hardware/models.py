@@ -106,6 +106,26 @@ class HardwareModel:
     part_number: str | None = None
     """What to order."""
 
+    @property
+    def description(self) -> str:
+        """What it is, in a line for the person who buys or plugs it; the part number where the name is another.
+
+        Examples
+        --------
+        >>> import topo
+        >>> catalog = topo.load_catalog()
+        >>> catalog.cable("MCP1650-H002E26").description
+        'DAC 4xHDR, QSFP56, 2 m'
+        >>> catalog.switch("QM8700").description
+        'InfiniBand switch, 40 ports 4xHDR, 40 x QSFP56, 1 U, MQM8700-HS2F'
+        """
+        ordered = "" if self.part_number in (None, self.name) else str(self.part_number)
+        return ", ".join(filter(None, (*self._words(), ordered)))
+
+    def _words(self) -> tuple[str, ...]:
+        """Say what it is in phrases; one that is empty is not known."""
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoweredModel(HardwareModel):
@@ -168,6 +188,17 @@ class SwitchModel(PoweredModel):
     def chip_ports(self) -> int:
         """Ports of each of its chips, none of them split, those of `uplink_ports` last."""
         return (self.chip_radix or self.radix) + self.uplink_ports
+
+    def _words(self) -> tuple[str, ...]:
+        kind = "InfiniBand" if self.protocol == "infiniband" else "Ethernet"
+        more = f" and {self.uplink_ports} {self.uplink_speed}" if self.uplink_ports else ""
+        cages = f"{self.cages} x {self.connector}" if self.cages and self.connector else self.connector or ""
+        return (
+            f"{kind} switch, {self.radix} ports {self.speed}{more}",
+            f"{self.chips} chips" if self.chips > 1 else "",
+            cages,
+            f"{self.rack_units} U" if self.rack_units else "",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +263,15 @@ class NodeModel(PoweredModel):
     """NVSwitches that NVLink runs through; 0 where fixed links join every two GPUs, such as Infinity Fabric. Where
     it is left out, NVLink is bridges, which may be plugged in or not."""
 
+    def _words(self) -> tuple[str, ...]:
+        return (
+            f"{self.role.name.lower()} server",
+            f"{self.gpus} x {self.gpu or 'GPU'}" if self.gpus else "",
+            f"{self.sockets or 1} x {self.cpu}" if self.cpu else "",
+            f"{self.ssds} SSDs" if self.ssds else "",
+            f"{self.rack_units} U" if self.rack_units else "",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class HcaModel(HardwareModel):
@@ -247,6 +287,10 @@ class HcaModel(HardwareModel):
     pcie: str | None = None
     """Generation and lanes, such as ``gen4 x16``."""
     power_max_w: Number | None = None
+
+    def _words(self) -> tuple[str, ...]:
+        ports = f"{self.ports} port{'s' if self.ports > 1 else ''} {self.speed}"
+        return (f"{self.chip or ''} adapter".strip(), ports, self.connector or "", self.pcie or "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +325,19 @@ class CableModel(HardwareModel):
     latency_ns_per_m: Number | None = None
     diameter_mm: Number | None = None
     kg_per_m: Number | None = None
+
+    def _words(self) -> tuple[str, ...]:
+        kind = {"optic": "transceiver", "TP": "twisted pairs"}.get(self.kind, self.kind.replace("-", " "))
+        plugs = " to ".join(filter(None, (self.connector, self.far_connector)))
+        return (
+            f"{kind} {self.speed or ''}".strip(),
+            f"{self.ports} ports" if self.ports > 1 else "",
+            f"{self.legs} legs" if "splitter" in self.kind else "",
+            plugs,
+            self.fibre or "",
+            f"{self.length_m:g} m" if self.length_m is not None else "",
+            f"reach {self.reach_m:g} m" if self.reach_m is not None else "",
+        )
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def bill_of(fabric: Fabric) -> Bill:
 
 
 def workbook(bill: Bill, unit: str = "USD") -> bytes:
-    return format_bom_xlsx(bill.price(unit), bill.power)
+    return format_bom_xlsx("some", CATALOG, bill.price(unit), bill.power)
 
 
 def sheet(data: bytes, name: str, *, values: bool = False) -> Worksheet:
@@ -88,7 +88,7 @@ def test_the_formulas_give_what_heddle_computed(unit: str) -> None:
         for where, value in live.items():
             expected = pytest.approx(value) if isinstance(value, float | int) else (value or None)
             assert shown[where] == expected, where
-    totals = {row[0].value: (row[6].value, row[7].value) for row in sheet(data, "Bill", values=True).iter_rows()}
+    totals = {row[0].value: (row[7].value, row[8].value) for row in sheet(data, "Bill", values=True).iter_rows()}
     assert totals["network"] == pytest.approx(tuple(cost.network.bounds))
     assert totals["total"] == pytest.approx(tuple(cost.total.bounds))
 
@@ -97,8 +97,8 @@ def test_every_part_of_the_workbook_is_counted_in_the_fabric() -> None:
     fabric = tree(60)
     counted: Counter[str] = Counter()
     for row in sheet(workbook(bill_of(fabric)), "Bill").iter_rows(min_row=2, values_only=True):
-        if row[0] is not None and row[8]:
-            counted[str(row[0])] += int(row[3])  # type: ignore[arg-type]
+        if row[0] is not None and row[9]:
+            counted[str(row[0])] += int(row[4])  # type: ignore[arg-type]
     racks = counted.pop("rack")
     assert racks % 3 == 0  # a rack and two power distribution units each
     assert counted == {"switch": fabric.n_switches, "node": 60, "adapter": 60, "cable": len(fabric.links)}
@@ -107,8 +107,8 @@ def test_every_part_of_the_workbook_is_counted_in_the_fabric() -> None:
 def test_a_gap_is_an_empty_cell() -> None:
     bill = Bill((Line("node", "pcie-a100", 7, "compute"),), CATALOG)
     bought = sheet(workbook(bill), "Bill", values=True)
-    assert [bought.cell(2, column).value for column in (4, 5, 6, 7, 8)] == [7, None, None, None, None]
-    assert bought.cell(2, 9).value == "no price known: a gap"
+    assert [bought.cell(2, column).value for column in (5, 6, 7, 8, 9)] == [7, None, None, None, None]
+    assert bought.cell(2, 10).value == "no price known: a gap"
 
 
 def test_text_that_looks_like_a_formula_stays_text() -> None:
@@ -121,15 +121,57 @@ def test_racks_and_cables_have_sheets() -> None:
     fabric = tree(60)
     layout = place_devices([fabric], CATALOG, FloorPlan())
     bill = bill_of(fabric).with_spares(Spares(cables=0.1))
-    data = format_bom_xlsx(bill.price("USD"), bill.power, layout)
+    data = format_bom_xlsx("some", CATALOG, bill.price("USD"), bill.power, layout)
     racks = list(sheet(data, "Racks").iter_rows(min_row=2, values_only=True))
     assert len(racks) == layout.n_racks
     assert sum(int(row[1]) for row in racks) == 60 * 4 + fabric.n_switches  # type: ignore[arg-type]
     assert sum(str(row[5]).count("gpu") for row in racks) == 60
     cables = list(sheet(data, "Cables", values=True).iter_rows(min_row=2, values_only=True))
-    assert sum(int(row[2]) for row in cables) == len(fabric.links)  # type: ignore[arg-type]
-    assert all(row[4] == row[2] + row[3] > row[2] for row in cables)  # type: ignore[operator]
+    assert sum(int(row[4]) for row in cables) == len(fabric.links)  # type: ignore[arg-type]
+    assert all(row[6] == row[4] + row[5] > row[4] for row in cables)  # type: ignore[operator]
 
 
 def test_same_bill_same_bytes() -> None:
     assert workbook(bill_of(tree(30))) == workbook(bill_of(tree(30)))
+
+
+def test_the_summary_is_linked_to_the_other_sheets() -> None:
+    bill = bill_of(zoned())
+    data = workbook(bill, "USD")
+    live, shown = (openpyxl.load_workbook(io.BytesIO(data), data_only=values) for values in (False, True))
+    linked = 0
+    for row in live["Summary"].iter_rows(min_row=2):
+        for cell in row:
+            value = shown["Summary"][cell.coordinate].value
+            if found := re.fullmatch(r"=(Bill|Power)!(\w+)", str(cell.value)):
+                assert (value or None) == (shown[found[1]][found[2]].value or None)
+                linked += 1
+            elif found := re.match(r'=SUMIF\(Bill!.*,"(\w+)",Bill!', str(cell.value)):
+                rows = shown["Bill"].iter_rows(min_row=2, values_only=True)
+                assert value == sum(int(row[4]) for row in rows if row[0] == found[1])  # type: ignore[arg-type]
+                linked += 1
+    assert linked > 15
+    notes = [str(row[5]) for row in shown["Summary"].iter_rows(values_only=True)]
+    assert set(bill.price("USD").gaps) <= set(notes)
+
+
+def test_every_sheet_prints_as_wide_as_a_page_and_can_be_filtered() -> None:
+    fabric = tree(60)
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    bill = bill_of(fabric)
+    book = openpyxl.load_workbook(io.BytesIO(format_bom_xlsx("a & b", CATALOG, bill.price("USD"), bill.power, layout)))
+    assert book.sheetnames == ["Summary", "Bill", "Power", "Cables", "Racks"]
+    for page in book:
+        assert (page.page_setup.orientation, page.page_setup.fitToWidth or 1, page.page_setup.fitToHeight) == (
+            "landscape", 1, 0
+        )  # fmt: skip
+        assert page.sheet_properties.pageSetUpPr.fitToPage
+        assert page.print_title_rows == "$1:$1"
+        assert page.freeze_panes == "A2"
+        assert page.auto_filter.ref.startswith("A1:")
+        assert page.oddHeader.left.text == f"&Ba && b: {page.title}"
+        for row in page.iter_rows(min_row=2):
+            for cell in row:  # no text is taller than its row
+                width = page.column_dimensions[cell.column_letter].width
+                if isinstance(cell.value, str) and cell.alignment.wrap_text:
+                    assert (page.row_dimensions[cell.row].height or 15) >= 15 * len(cell.value) // width

@@ -66,7 +66,7 @@ def test_ibdm_defines_every_system_and_ignores_no_line(tmp_path):
 
 
 def test_p2p_sheet_holds_each_cable_once_with_what_the_tool_expects():
-    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx([SMALL], CATALOG)))
+    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx("small", [SMALL], CATALOG)))
     rows = [row for sheet in book for row in sheet.iter_rows(min_row=2, values_only=True)]
 
     assert [cell.value for cell in book["hosts to switches"][1]] == [
@@ -82,7 +82,7 @@ def test_p2p_sheet_calls_ports_for_out_of_band_management_by_name():
     nodes = {"gpu": {"model": "pcie-a100", "count": 2}}
     network = {"shape": "fat-tree", "switch": "QM8700"}
     fabrics = topo.parse({"name": "x", "nodes": nodes, "network": network, "networks": {"oob": oob}}).fabrics
-    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx(fabrics, CATALOG)))
+    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx("small", fabrics, CATALOG)))
 
     assert [row[3] for row in book["hosts to switches"].iter_rows(min_row=2, values_only=True)] == ["bmc_1", 1] * 2
     assert format_hca_mapping(fabrics) == "port,hca-name\n1,mlx5_0\n"

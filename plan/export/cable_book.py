@@ -1,0 +1,125 @@
+"""``cable-book.html``: what the crew that pulls the cables prints: rack by rack, then bundle by bundle.
+
+Each rack has its elevation and, device by device from the top, every cable that is plugged in there with its label,
+and where the other end is. Each bundle lists its cables with their labels. Without a floor plan there are neither racks
+nor bundles, and the book goes device by device. Labels and numbers are those of ``cables.csv``; a cable that carries
+several links is one plug, and bears the label of the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from plan.export.cable_schedule import HEADER
+from plan.render.html import render_page
+from topo import Catalog, Layout
+
+Row = dict[str, str | int]
+"""A line of the schedule by the names of its columns."""
+
+
+@dataclass
+class Plug:
+    """One end of a cable, where it is plugged in."""
+
+    row: Row
+    label: str
+    ports: list[str]
+    far: list[str]
+    """Device and port of the other end of each link in it."""
+
+
+class Shelf(NamedTuple):
+    """Some units of a rack, from the top one down: a device, or nothing."""
+
+    top: int
+    height: int
+    device: str
+    model: str
+
+
+@dataclass
+class Rack:
+    """A page of the book: a rack, or one device where there are no racks."""
+
+    name: str
+    about: str = ""
+    shelves: Sequence[Shelf] = ()
+    devices: dict[tuple[int, str], dict[str, Plug]] = field(default_factory=dict)
+    """Of each device, by lowest unit and name, its plugs by the number of the cable."""
+
+
+def format_cable_book(
+    name: str, schedule: Iterable[tuple[str | int, ...]], catalog: Catalog, layout: Layout | None = None
+) -> str:
+    """Return the page of a cluster's schedule."""
+    rows: list[Row] = [dict(zip(HEADER, cells, strict=True)) for cells in schedule]
+    racks = {} if layout is None else {rack.name: rack for rack in _racks(layout)}
+    for row in rows:
+        for near, far in (("a", "b"), ("b", "a")):
+            device, cable = str(row[f"{near}_device"]), str(row["cable_id"])
+            place = str(row[f"{near}_rack"]) or device
+            rack = racks.setdefault(place, Rack(place))
+            plugs = rack.devices.setdefault((int(row[f"{near}_u"] or 0), device), {})
+            plug = plugs.setdefault(cable, Plug(row, str(row[f"label_{near}"]), [], []))
+            plug.ports.append(str(row[f"{near}_port"]))
+            plug.far.append(f"{row[f'{far}_device']} {row[f'{far}_port']}")
+    for rack in racks.values():
+        rack.devices = dict(sorted(rack.devices.items(), key=lambda item: (-item[0][0], item[0][1])))
+    bundled = sorted((row for row in rows if row["bundle"]), key=lambda row: str(row["bundle"]))
+    bundles = [(bundle, list(of_it)) for bundle, of_it in groupby(bundled, key=lambda row: row["bundle"])]
+    return render_page(
+        "plan.export",
+        "cable_book.html",
+        "cable_book.css",
+        name=name,
+        racks=list(racks.values()),
+        bundles=[
+            (
+                bundle,
+                of_it[0]["a_rack"],
+                of_it[0]["b_rack"],
+                _parts(of_it),
+                _cables(of_it),
+            )
+            for bundle, of_it in bundles
+        ],
+        parts=[(part, length, count, catalog.describe(part)) for part, length, count in _parts(rows)],
+        cables=len(_cables(rows)),
+    )
+
+
+def _cables(rows: Iterable[Row]) -> list[Row]:
+    """Return a line of each cable: that of its first link."""
+    cables: dict[object, Row] = {}
+    for row in rows:
+        cables.setdefault(row["cable_id"], row)
+    return list(cables.values())
+
+
+def _parts(rows: Iterable[Row]) -> list[tuple[str, str, int]]:
+    """Return part, length and number of the cables of some lines."""
+    counts = Counter((str(row["part_number"]), str(row["length_m"])) for row in _cables(rows))
+    return [(*what, count) for what, count in sorted(counts.items())]
+
+
+def _racks(layout: Layout) -> Iterable[Rack]:
+    """Yield every rack with what stands in it, as yet without cables."""
+    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
+    for device, rack in enumerate(layout.rack.tolist()):
+        inside[rack].append(device)
+    for rack, watts in enumerate(layout.power_by_rack()):
+        place = f"row {layout.row[rack] + 1}, place {layout.column[rack] + 1}"
+        shelves, free = [], layout.floor.rack_units
+        for device in sorted(inside[rack], key=lambda device: -int(layout.unit[device])):
+            stands, lowest = layout.devices[device], int(layout.unit[device])
+            top = lowest + max(stands.rack_units, 1) - 1
+            shelves += [Shelf(free, free - top, "", "")] if free > top else []
+            shelves.append(Shelf(top, max(stands.rack_units, 1), stands.name, stands.model))
+            free = min(free, lowest - 1)
+        shelves += [Shelf(free, free, "", "")] if free else []
+        yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", shelves)

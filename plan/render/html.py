@@ -1,0 +1,35 @@
+"""Pages for a browser: whatever a name holds it becomes text, and nothing is loaded from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from typing import Any
+
+
+def render_page(package: str, template: str, *styles_and_scripts: str, **values: Any) -> str:
+    """Return a page out of a template of a package.
+
+    Parameters
+    ----------
+    styles_and_scripts : str
+        Files of the package that stand inside the page. The template has the text of each by the last part of its name
+        (``css``), and by ``css_hash`` the hash by which a Content Security Policy lets it in.
+    values
+        What else the template names.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(package, ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    for name in styles_and_scripts:
+        text, key = resources.files(package).joinpath(name).read_text("utf-8"), name.rpartition(".")[2]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        values |= {key: text, f"{key}_hash": f"sha256-{digest}"}
+    return environment.get_template(template).render(values)
