@@ -33,6 +33,8 @@ from topo.hardware.speeds import LinkSpeed
 from topo.schema.cluster import ClusterSpec
 
 PRICE = 3.0
+RATE = 200.0
+"""Gb/s of each link."""
 
 
 def catalog(radix: int) -> Catalog:
@@ -56,6 +58,12 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
     nodes: dict[str, Any] = {"gpu": {"model": "dgx-a100" if many else "pcie-a100", "count": count}}
     if storage:
         nodes["storage"] = {"model": "storage-3fs", "count": storage}
+    bandwidth: dict[str, Any] = {"compute": float(rng.choice([0.0, 0.1, 0.3]))}
+    if storage and rng.integers(2):
+        bandwidth["storage"] = ["200 Gb/s", 0.5, 1.0][int(rng.integers(3))]
+    if not many and rng.random() < 0.3:
+        nodes["head"] = {"model": "management", "count": int(rng.integers(1, 4))}
+        bandwidth["management"] = ["200 Gb/s", 0.5, 1.0][int(rng.integers(3))]
     needs = Needs.model_validate(
         {
             "name": "t",
@@ -66,7 +74,7 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
                 "with_storage": bool(rng.integers(2)),
                 "alone": bool(rng.integers(2)),
             },
-            "bisection": float(rng.choice([0.0, 0.1, 0.3])),
+            "bandwidth": bandwidth,
             "survives_a_switch": bool(rng.integers(2)),
             "switches": ["S"],
         }
@@ -76,9 +84,8 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
 
 def ports(needs: Needs) -> int:
     """Adapters of all servers."""
-    return sum(
-        group.count * {"dgx-a100": 8, "pcie-a100": 1, "storage-3fs": 2}[group.model] for group in needs.nodes.values()
-    )
+    each = {"dgx-a100": 8, "pcie-a100": 1, "storage-3fs": 2, "management": 1}
+    return sum(group.count * each[group.model] for group in needs.nodes.values())
 
 
 def shapes(k: int, most: int, hosts: int, rails: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -177,9 +184,16 @@ def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
     size = min(needs.job.nodes, len(servers))
     jobs = [servers[i : i + size] for i in range(0, len(servers) - size + 1, size)] if size > 1 else []
     for at_once in [[job] for job in jobs] if needs.job.alone else [jobs][: len(jobs)]:
-        if worst(fabrics, at_once, with_storage=needs.job.with_storage) < needs.job.bisection - 1e-9:
+        if not every_job_gets(needs.job.bisection, fabrics, at_once, with_storage=needs.job.with_storage):
             return False
-    return worst(fabrics, [servers], with_storage=False) >= needs.bisection - 1e-9
+    if not every_job_gets(needs.bandwidth.compute.share, fabrics, [servers], with_storage=False):
+        return False
+    for role in (Role.STORAGE, Role.MANAGEMENT):
+        wanted = needs.bandwidth.of(role)
+        links = sum(int((fabric.role[fabric.end_node[fabric.ends()]] == role).sum()) for fabric in fabrics)
+        if sent(fabrics, role) < (wanted.gbps / RATE or wanted.share * links) - 1e-9:
+            return False
+    return True
 
 
 def whole_without(fabric: Fabric, gone: int) -> bool:
@@ -191,38 +205,67 @@ def whole_without(fabric: Fabric, gone: int) -> bool:
     return len(set(part[hung])) <= 1
 
 
-def worst(fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool) -> float:
-    """Least share of its rate at which the halves of jobs reach the others: links of a cut, and who is on its sides."""
-    carried = sent = 0.0
+def sides(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
+    """Return all sets of switches, and how many links lead out of each."""
+    n = fabric.n_switches
+    ends = np.sort(fabric.port_node[fabric.links], axis=1)
+    inner = ends[ends[:, 1] < n]
+    links = np.zeros((n, n))
+    np.add.at(links, (inner[:, 0], inner[:, 1]), 1.0)
+    links += links.T
+    sets = (np.arange(1 << (n - 1))[:, None] >> np.arange(n) & 1).astype(np.float64)
+    return sets, sets @ links.sum(axis=1) - ((sets @ links) * sets).sum(axis=1)
+
+
+def hung(fabric: Fabric) -> list[tuple[int, int]]:
+    """Return adapters and their switches."""
+    ends = np.sort(fabric.port_node[fabric.links], axis=1)
+    return [(node, at) for at, node in ends[ends[:, 1] >= fabric.n_switches].tolist()]
+
+
+def every_job_gets(
+    share: float, fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool
+) -> bool:
+    """Whether no cut has fewer links than the halves of jobs must send over it, for each job to get a share."""
     for fabric in fabrics:
         n = fabric.n_switches
-        ends = np.sort(fabric.port_node[fabric.links], axis=1)
-        inner = ends[ends[:, 1] < n]
-        links = np.zeros((n, n))
-        np.add.at(links, (inner[:, 0], inner[:, 1]), 1.0)
-        links += links.T
-        leaf = dict(ends[ends[:, 1] >= n][:, ::-1].tolist())
-        rows = []
-        zones_used = set()
-        for job in jobs:
-            rows.append(np.zeros(n))
-            for node, at in leaf.items():
-                if fabric.hosts[fabric.host[node]] in set(job):
-                    rows[-1][at] += 1
-                    zones_used.add(int(fabric.zone[node]) if fabric.arrangement.startswith("levels") else 0)
-        for zone in sorted(zones_used) if with_storage else ():
-            rows.append(np.zeros(n))
-            for node, at in leaf.items():
-                mine = int(fabric.zone[node]) if fabric.arrangement.startswith("levels") else 0
-                rows[-1][at] += fabric.role[node] == Role.STORAGE and mine == zone
-        sets = (np.arange(1 << (n - 1))[:, None] >> np.arange(n) & 1).astype(np.float64)
-        cut = sets @ links.sum(axis=1) - ((sets @ links) * sets).sum(axis=1)
-        for row in rows:
+        rows: dict[object, np.ndarray] = {}
+        owner = {server: job for job, servers in enumerate(jobs) for server in servers}
+        zone_of = fabric.zone if fabric.arrangement.startswith("levels") else np.zeros(fabric.n_nodes, int)
+        used = set()
+        for node, at in hung(fabric):
+            job = owner.get(fabric.hosts[fabric.host[node]])
+            if job is not None:
+                used.add(int(zone_of[node]))
+                rows.setdefault(job, np.zeros(n))[at] += 1
+        for node, at in hung(fabric):
+            zone = int(zone_of[node])
+            if with_storage and fabric.role[node] == Role.STORAGE and zone in used:
+                rows.setdefault(("storage", zone), np.zeros(n))[at] += 1
+        sets, links = sides(fabric)
+        for row in rows.values():
             half, inside = row.sum() // 2, sets @ row
-            cut += np.maximum(0.0, np.maximum(half - inside, half - row.sum() + inside))
-            sent += half
-        carried += cut.min()
-    return carried / sent if sent else 1.0
+            within = np.minimum(np.minimum(inside, row.sum() - inside), half)
+            links = links - np.maximum(0.0, within - (1 - share) * half)
+        if links.min() < -1e-9:
+            return False
+    return True
+
+
+def sent(fabrics: Sequence[Fabric], role: Role) -> float:
+    """What servers of a role can send to those that compute, in links: the least cut between them, over all sets."""
+    total = 0.0
+    for fabric in fabrics:
+        rows = {each: np.zeros(fabric.n_switches) for each in (role, Role.COMPUTE)}
+        for node, at in hung(fabric):
+            if Role(fabric.role[node]) in rows:
+                rows[Role(fabric.role[node])][at] += 1
+        sets, links = sides(fabric)
+        give, take = (sets @ rows[each] for each in (role, Role.COMPUTE))
+        there = links + give + rows[Role.COMPUTE].sum() - take
+        back = links + take + rows[role].sum() - give
+        total += float(min(there.min(), back.min()))
+    return total
 
 
 def with_switch(shape: dict[str, Any], needs: Needs) -> dict[str, Any]:

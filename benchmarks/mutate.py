@@ -91,14 +91,22 @@ SUBJECTS = {
                 "fabric.links].min(axis=1)\n    links",
                 "fabric.links].max(axis=1)\n    links",
             ),
-            M(
-                "the odd node of a job receives",
-                "total // 2 - inside, total // 2",
-                "total // 2 - inside, -(-total // 2)",
-            ),
-            M("the best of the jobs counts", "Bisection(min(worst.share,", "Bisection(max(worst.share,"),
+            M("the best of the jobs counts", "if share < worst.share:", "if share > worst.share:"),
             M("switches without adapters take a side at random", "np.minimum(up, dense", "np.maximum(up, dense"),
             M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
+        ),
+    ),
+    "halves": Subject(
+        "costmodel/halves.py",
+        ("tests/costmodel/test_capacity.py", "tests/costmodel/test_programs.py"),
+        (
+            M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
+            M(
+                "a job that is hardly apart counts first",
+                "np.argsort(-split / self.half",
+                "np.argsort(split / self.half",
+            ),
+            M("one job is paid for with another's share", "np.maximum(asked, 0.0).sum", "asked.sum"),
         ),
     ),
     "shapes": Subject(

@@ -38,7 +38,7 @@ The cheapest design
     ``Bisection``  what `bisection` returns: the share, and whether it is exact or a bound
     ``Design``  a design of a search: its spec, and what it is worth
     ``job_windows``  first node of each job of a size or a mix, and the one after its last
-    ``storage_gbps``  rate at which all compute nodes can read from storage, whatever the routing
+    ``serving_gbps``  rate at which all servers of a role can send to all that compute, whatever the routing
 """
 
 import lazy_loader

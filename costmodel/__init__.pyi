@@ -8,7 +8,7 @@ from .baselines import (
     published as published,
 )
 from .bills import Bill as Bill, bill as bill
-from .capacity import Bisection as Bisection, bisection as bisection, storage_gbps as storage_gbps
+from .capacity import Bisection as Bisection, bisection as bisection, serving_gbps as serving_gbps
 from .comparison import Comparison as Comparison, compare as compare
 from .needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote

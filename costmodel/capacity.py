@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import floor
+from math import floor, inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from scipy.sparse import coo_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra, maximum_flow
 from scipy.sparse.linalg import eigsh
 
-from costmodel.programs import least_cut, spectral_cut
+from costmodel.halves import Halves, Sides
+from costmodel.programs import ROUNDING, least_share, spectral_share
 from costmodel.task import JOBS, job_windows
 from topo.fabric import Fabric, Kind, Role
 from topo.flow import STEPS_PER_GBPS, max_flow_gbps
@@ -26,6 +28,8 @@ MOST_MOVED = 400
 """Switches that are moved one by one from side to side."""
 MOST_SPECTRAL = 3_000
 """Switches of which eigenvectors are computed."""
+MOST_ALONE = 8
+"""Jobs of several that descents take alone too."""
 MOST_PROVEN = 2_000
 """Switches of which a lower bound is computed."""
 
@@ -45,6 +49,10 @@ class Bisection:
     """The least of those that were found."""
     least: float = 0.0
     """No way to halve it is worse than this; 0 where nothing is known."""
+    worst: str = field(default="", compare=False)
+    """Which of several jobs gets so little."""
+    gbps: float = field(default=0.0, compare=False)
+    """Of one half of all jobs, at their full rate."""
 
     @property
     def exact(self) -> bool:
@@ -83,10 +91,11 @@ def bisection(
     """Share of its full rate at which one half of each job can send to the other, all at once, however it is halved.
 
     Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, in which they hang side by side. In
-    each subnet the adapters of each job, and of the storage, are halved so that the maximum flow from the halves to the
-    others is least, which is a minimum balanced cut. On small subnets it is exact, since all sets of switches are
-    tried; on larger ones it is the least that a descent from many halves finds, an upper bound, and an integer program
-    and eigenvalues prove it or bound it from below. A job of one node has 1.
+    each subnet the adapters of each job, and of the storage, are halved so that what every job gets at the same time is
+    least (`costmodel.halves`), for one job a minimum balanced cut. On small subnets it is exact, since all sets of
+    switches are tried; on larger ones it is the least that a descent from many halves finds, an upper bound, and an
+    integer program and eigenvalues prove it or bound it from below. A job of one node has 1. Where the adapters of a
+    job have several rates, a half is half of their sum.
 
     Parameters
     ----------
@@ -122,28 +131,41 @@ def bisection(
     subnets = [_Subnet(fabric, rank) for fabric in fabrics]
     worst = Bisection(1.0, 1.0)
     for at_once in np.split(windows, len(windows)) if alone and len(windows) else [windows]:
-        carried = sent = least = 0.0
-        for subnet in subnets:
-            found = subnet.worst(subnet.jobs(at_once, with_storage=with_storage), tries, enough, prove=prove)
-            carried, sent, least = carried + found[0], sent + found[1], least + found[2]
-        if sent:
-            worst = Bisection(min(worst.share, carried / sent), min(worst.least, least / sent))
+        found = [subnet.worst(at_once, tries, enough, with_storage=with_storage, prove=prove) for subnet in subnets]
+        weight = np.array([each.gbps for each in found])
+        if not weight.sum():
+            continue
+        share, least = (
+            float(np.average([getattr(each, name) for each in found], weights=weight)) for name in ("share", "least")
+        )
+        job_of = min(found, key=lambda each: each.share if each.gbps else 2.0).job
+        if share < worst.share:
+            worst = replace(worst, share=share, worst=_called(job_of, at_once, hosts) if len(windows) > 1 else "")
+        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, float(weight.sum())))
         if worst.share < enough:
             break
     return worst
 
 
-def storage_gbps(fabrics: Sequence[Fabric]) -> float:
-    """Largest total rate at which all compute nodes together can read from all storage nodes, in Gb/s.
+def _called(job: int, windows: NDArray[np.int64], hosts: Sequence[str]) -> str:
+    """Name a job by its first and last node; those after the last are the storage, zone by zone."""
+    if job >= len(windows):
+        return "the storage"
+    first, last = windows[job].tolist()
+    return f"{hosts[first]} to {hosts[last - 1]}"
+
+
+def serving_gbps(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> float:
+    """Largest total rate at which all servers of a role together can send to all compute nodes, in Gb/s.
 
     Examples
     --------
     >>> import costmodel, topo
-    >>> costmodel.storage_gbps(topo.preset("fire-flyer-2").fabrics) / 8_000  # TB/s
+    >>> costmodel.serving_gbps(topo.preset("fire-flyer-2").fabrics) / 8_000  # TB/s
     9.0
     """
-    storage, compute = set(_hosts(fabrics, Role.STORAGE)), set(_hosts(fabrics, Role.COMPUTE))
-    return sum(flow_gbps(fabric, _adapters(fabric, storage), _adapters(fabric, compute)) for fabric in fabrics)
+    servers, compute = set(_hosts(fabrics, role)), set(_hosts(fabrics, Role.COMPUTE))
+    return sum(flow_gbps(fabric, _adapters(fabric, servers), _adapters(fabric, compute)) for fabric in fabrics)
 
 
 class _Subnet:
@@ -175,44 +197,29 @@ class _Subnet:
             job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
         return np.asarray(job)
 
-    def worst(self, job: NDArray[np.int64], tries: int, enough: float, *, prove: bool) -> tuple[float, float, float]:
-        """Return what the worst halves that were found can send, what they would, and what any can at least."""
+    def worst(
+        self, windows: NDArray[np.int64], tries: int, enough: float, *, with_storage: bool, prove: bool
+    ) -> _Found:
+        """Return the share that every job gets over the worst cut that was found, and what any cut leaves at least."""
+        job = self.jobs(windows, with_storage=with_storage)
         members = np.flatnonzero(job >= 0)
-        leaf, rate = self.leaf[members], self.rate[members]
-        _, mine = np.unique(job[members], return_inverse=True)
-        if len(members) < 2 or np.bincount(mine).max() < 2:
-            return 0.0, 0.0, 0.0
-        count = np.zeros((mine.max() + 1, self.n), np.int64)
-        np.add.at(count, (mine, leaf), 1)
-        alike = bool(rate.min() == rate.max())
-        if len(self.tried) <= MOST_TRIED and alike:
-            least = self._least_cut(count, float(rate[0]))
-            return least, float((count.sum(axis=1) // 2 * rate[0]).sum()), least
-        best, side = (np.inf, 1.0), np.zeros(self.n, bool)
-        for key in self._starts(leaf, tries):
-            found, cut = self._descend(leaf, rate, mine, key)
-            if found[0] / found[1] < best[0] / best[1]:
-                best, side = found, cut
-            if best[0] / best[1] < enough:
-                return *best, 0.0
-        draw = np.random.default_rng(1)
-        hosts = np.zeros((mine.max() + 1, self.n))
-        np.add.at(hosts, (mine, leaf), rate)
-        for turn in range(4 * tries if self.n <= MOST_MOVED else tries):  # from near the worst
-            near = side ^ (draw.random(self.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))
-            if self.n <= MOST_MOVED:
-                near = self._move(near, hosts)
-            found, cut = self._descend(leaf, rate, mine, ~near * 1.0)
-            if found[0] / found[1] < best[0] / best[1]:
-                best, side = found, cut
-        if not (prove and alike) or self.n > MOST_PROVEN or best[0] / best[1] < enough:
-            return *best, 0.0
-        spectral = self.n <= MOST_MOVED or bool(count.any(axis=0).all())  # of trees it is loose
-        least = spectral_cut(self._dense, count, float(rate[0])) if spectral else 0.0
-        if least < best[0] - TINY:
-            found_gbps, bound = least_cut(self._dense, count, float(rate[0]))
-            best, least = (min(best[0], found_gbps), best[1]), max(least, bound)
-        return *best, min(least, best[0])
+        jobs = Halves.of(job[members], self.leaf[members], self.rate[members], self.n)
+        gbps = float(self.rate[members].sum()) / 2
+        if not len(jobs.half):
+            return _Found(1.0, 1.0, -1, gbps)
+        if len(self.tried) <= MOST_TRIED:
+            share, worst = self._of_all_sets(jobs)
+            return _Found(share, share, int(jobs.job[worst]), gbps)
+        found = _Descent(self, jobs, job, enough)
+        found.descend_all(tries)
+        if not prove or self.n > MOST_PROVEN or found.share < enough:
+            return _Found(found.share, 0.0, int(jobs.job[found.worst]), gbps)
+        spectral = self.n <= MOST_MOVED or bool(jobs.held.any(axis=0).all())  # of trees it is loose
+        share, least = found.share, spectral_share(self.dense, jobs) if spectral else 0.0
+        if least < share - ROUNDING:
+            better, bound = least_share(self.dense, jobs, share)
+            share, least = min(share, better), max(least, bound)
+        return _Found(share, min(least, share), int(jobs.job[found.worst]), gbps)
 
     @cached_property
     def tried(self) -> NDArray[np.intp]:
@@ -223,25 +230,28 @@ class _Subnet:
                 other[b] = False
         return np.flatnonzero(~other)
 
-    def _least_cut(self, hosts: NDArray[np.int64], rate: float) -> float:
-        """Try every set of switches: its links out, and the adapters of each half on the side of the other.
-
-        ``hosts`` are (jobs, switches) the adapters of each job on each switch.
-        """
-        tried = self.tried
-        dense = self._dense
+    def _of_all_sets(self, jobs: Halves) -> tuple[float, int]:
+        """Try every set of switches: the least share that every job gets over a cut, and the job that is split most."""
+        tried, dense = self.tried, self.dense
         others = np.setdiff1d(np.arange(self.n), tried)
         sets = (np.arange(1 << max(len(tried) - 1, 0))[:, None] >> np.arange(len(tried)) & 1).astype(np.float64)
         among = dense[np.ix_(tried, tried)]
         cut = sets @ among.sum(axis=1) - ((sets @ among) * sets).sum(axis=1)
         up = sets @ dense[np.ix_(tried, others)]
         cut += np.minimum(up, dense[tried][:, others].sum(axis=0) - up).sum(axis=1)
-        for mine in hosts:
-            inside, total = sets @ mine[tried], int(mine.sum())
-            cut += rate * np.maximum(0, np.maximum(total // 2 - inside, total // 2 - (total - inside)))
-        return float(cut.min())
+        share, worst = 1.0, 0
+        while True:
+            lack = cut.copy()
+            for row in range(len(jobs.half)):
+                one = replace(jobs, held=jobs.held[row : row + 1], half=jobs.half[row : row + 1])
+                lack += one.lack(np.zeros(1), (sets @ jobs.held[row, tried])[None], share)
+            at = int(lack.argmin())
+            less, split_most = jobs.share(float(cut[at]), jobs.split(jobs.held[:, tried] @ sets[at]))
+            if less >= share - ROUNDING:
+                return share, worst
+            share, worst = less, split_most
 
-    def _starts(self, leaf: NDArray[np.intp], tries: int) -> Iterator[NDArray[np.float64]]:
+    def starts(self, leaf: NDArray[np.intp], tries: int) -> Iterator[NDArray[np.float64]]:
         """Yield keys of switches; the half with the lower ones is a place to start from."""
         yield np.arange(self.n, dtype=np.float64)
         yield -np.bincount(leaf, minlength=self.n).astype(np.float64)
@@ -265,59 +275,14 @@ class _Subnet:
         shifted = (diags_array(links.sum(axis=0) + scale) - links) / scale  # positive definite
         return list(eigsh(shifted, k=4, sigma=0.0, v0=np.arange(1.0, self.n + 1))[1].T[::-1])
 
-    def _descend(
-        self, leaf: NDArray[np.intp], rate: NDArray[np.float64], job: NDArray[np.int64], key: NDArray[np.float64]
-    ) -> tuple[tuple[float, float], NDArray[np.bool_]]:
-        """Take the least cut between two halves, then the halves that fit the cut best, while that makes it less.
-
-        ``key`` orders switches; the adapters on those with low ones are a job's first half to begin with.
-        """
-        order = np.lexsort((key[leaf], job))
-        total = np.bincount(job, rate)
-        before = (np.cumsum(total) - total)[job[order]]
-        total = total[job[order]]
-        best, side = (np.inf, 1.0), np.zeros(self.n, bool)
-        while True:
-            far = np.cumsum(rate[order]) - before
-            first, second = order[far <= total / 2 + TINY], order[far - rate[order] >= total / 2 - TINY]
-            sends, receives = (np.bincount(leaf[half], rate[half], self.n).astype(float) for half in (first, second))
-            carried, cut = self._cut(sends, receives)
-            sent = float(min(sends.sum(), receives.sum()))
-            if not sent or carried / sent >= best[0] / best[1]:
-                return best if sent else (0.0, 1.0), side
-            best, side = (carried, sent), cut
-            order = order[np.lexsort((~side[leaf[order]], job[order]))]
-
-    def _move(self, side: NDArray[np.bool_], hosts: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Move each switch once to the other side, the best first, and return the best of the sides on the way.
-
-        A pass of Fiduccia and Mattheyses, 1982. The cost of a side are its links out, and the adapters of each job that
-        are not on the side of their half; ``hosts`` are (jobs, switches), in Gb/s.
-        """
-        dense, half = self._dense, hosts.sum(axis=1, keepdims=True) / 2
-        sign = np.where(side, 1.0, -1.0)
-        inside = hosts @ side[:, None]
-        free, total, best = np.ones(self.n, bool), 0.0, (0.0, side)
-        gain = sign * (dense @ sign)  # what moving a switch adds to the cut
-        for _ in range(self.n):
-            among = np.abs(half - (inside - sign * hosts)).sum(axis=0) - np.abs(half - inside).sum()
-            moved = int(np.argmin(np.where(free, gain + among, np.inf)))
-            total += gain[moved] + among[moved]
-            inside = inside - sign[moved] * hosts[:, moved : moved + 1]
-            gain -= 2 * sign[moved] * dense[moved] * sign
-            sign[moved], gain[moved], free[moved] = -sign[moved], -gain[moved], False
-            if total < best[0] - TINY:
-                best = (total, sign > 0)
-        return best[1]
-
     @cached_property
-    def _dense(self) -> NDArray[np.float64]:
+    def dense(self) -> NDArray[np.float64]:
         """(n, n) Gb/s between switches."""
         dense = np.zeros((self.n, self.n))
         dense[self.a, self.b] = dense[self.b, self.a] = self.gbps
         return dense
 
-    def _cut(self, sends: NDArray[np.float64], receives: NDArray[np.float64]) -> tuple[float, NDArray[np.bool_]]:
+    def cut(self, sends: NDArray[np.float64], receives: NDArray[np.float64]) -> tuple[float, NDArray[np.bool_]]:
         """Return the maximum flow between switches, and the side of its minimum cut on which the senders are."""
         every, (source, sink) = np.arange(self.n), (self.n, self.n + 1)
         from_node = np.concatenate([self.a, self.b, np.full(self.n, source), every])
@@ -332,6 +297,105 @@ class _Subnet:
         side = np.zeros(sink + 1, bool)
         side[breadth_first_order(left, source, return_predecessors=False)] = True
         return flow.flow_value / STEPS_PER_GBPS, side[: self.n]
+
+
+class _Found(NamedTuple):
+    """What is known of a subnet."""
+
+    share: float
+    """Of its rate that every job gets at most."""
+    least: float
+    job: int
+    """Which job it is."""
+    gbps: float
+    """Of half of all jobs."""
+
+
+class _Descent:
+    """The search for a bad cut: the worst so far."""
+
+    def __init__(self, subnet: _Subnet, jobs: Halves, job: NDArray[np.int64], enough: float) -> None:
+        self.subnet, self.jobs, self.job, self.enough = subnet, jobs, job, enough
+        self.share, self.worst, self.side = 1.0, 0, np.zeros(subnet.n, bool)
+
+    def descend_all(self, tries: int) -> None:
+        """Descend from halves that are often bad and from halves at random, then from near the worst."""
+        net, members = self.subnet, np.flatnonzero(self.job >= 0)
+        for leaf in np.flatnonzero(self.jobs.held.any(axis=0)).tolist():
+            self._see(np.arange(net.n) == leaf)
+        for key in net.starts(net.leaf[members], tries):
+            self._descend(members, key)
+            if self.share < self.enough:
+                return
+        some = np.unique(np.linspace(0, len(self.jobs.half) - 1, MOST_ALONE).astype(int))
+        for job in self.jobs.job[some] if len(self.jobs.half) > 1 else ():  # one job, which the others may starve
+            self._descend(np.flatnonzero(self.job == job), np.arange(net.n, dtype=np.float64))
+        draw, moved = np.random.default_rng(1), net.n <= MOST_MOVED
+        for turn in range(4 * tries if moved else tries):
+            near = self.side ^ (draw.random(net.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))
+            if moved:
+                near = self._moved(near)
+                self._see(near)
+            self._descend(members, ~near * 1.0)
+            if self.share < self.enough:
+                return
+
+    def _see(self, side: Sides) -> float:
+        """Return the share over a cut, and keep it if it is the worst."""
+        net = self.subnet
+        gbps = float(net.gbps[side[net.a] != side[net.b]].sum())
+        share, worst = self.jobs.share(gbps, self.jobs.split(self.jobs.held @ side))
+        if share < self.share - ROUNDING:
+            self.share, self.worst, self.side = share, worst, side
+        return share
+
+    def _descend(self, members: NDArray[np.intp], key: NDArray[np.float64]) -> None:
+        """Take the least cut between two halves, then the halves that fit the cut best, while that makes it worse.
+
+        ``key`` orders switches; of the jobs of some members those on switches with low ones are the first half to begin
+        with.
+        """
+        net = self.subnet
+        leaf, rate = net.leaf[members], net.rate[members]
+        _, job = np.unique(self.job[members], return_inverse=True)
+        order = np.lexsort((key[leaf], job))
+        total = np.bincount(job, rate)
+        before = (np.cumsum(total) - total)[job[order]]
+        total = total[job[order]]
+        best = inf
+        while True:
+            far = np.cumsum(rate[order]) - before
+            first, second = order[far <= total / 2 + TINY], order[far - rate[order] >= total / 2 - TINY]
+            sends, receives = (np.bincount(leaf[half], rate[half], net.n).astype(float) for half in (first, second))
+            carried, side = net.cut(sends, receives)
+            self._see(side)
+            if not carried or carried >= best:
+                return
+            best = carried
+            order = order[np.lexsort((~side[leaf[order]], job[order]))]
+
+    def _moved(self, side: Sides) -> Sides:
+        """Move each switch once to the other side, the best first, and return the best of the sides on the way.
+
+        A pass of Fiduccia and Mattheyses, 1982. What counts is what the cut carries beyond what the jobs ask for at the
+        share that is known.
+        """
+        net, jobs, share = self.subnet, self.jobs, self.share
+        sign = np.where(side, 1.0, -1.0)
+        inside = jobs.held @ side
+        free, total, best = np.ones(net.n, bool), 0.0, (0.0, side)
+        gain = sign * (net.dense @ sign)  # what moving a switch adds to the cut
+        none = np.zeros(1)
+        for _ in range(net.n):
+            lack = jobs.lack(none, inside[:, None] - sign * jobs.held, share) - jobs.lack(none, inside[:, None], share)
+            moved = int(np.argmin(np.where(free, gain + lack, np.inf)))
+            total += gain[moved] + lack[moved]
+            inside = inside - sign[moved] * jobs.held[:, moved]
+            gain -= 2 * sign[moved] * net.dense[moved] * sign
+            sign[moved], gain[moved], free[moved] = -sign[moved], -gain[moved], False
+            if total < best[0] - TINY:
+                best = (total, sign > 0)
+        return best[1]
 
 
 def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:

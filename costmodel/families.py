@@ -3,7 +3,7 @@
 A family is a generator of nodes of one search tree. A node has the price of its parts in closed form, or a lower bound
 of the prices of all designs that it stands for. `Node.grow` yields what follows from it, none of which is cheaper. So
 a search that always takes the cheapest node meets every design in the order of price, though there are endless ones.
-What `costmodel.task.least` rules out is not yielded; where a law is monotone (fewer links carry no more), the least
+What `costmodel.demand.least` rules out is not yielded; where a law is monotone (fewer links carry no more), the least
 number that passes is computed, and all below it are never looked at.
 """
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.demand import ROUNDING, Counts, Cut, Demand, least, least_out
 from costmodel.node import Node, first
-from costmodel.task import ROUNDING, Counts, Cut, Demand, Kind, Spread, Task, least, least_out
+from costmodel.task import Kind, Spread, Task
 from topo.errors import plural
 from topo.shapes.base import each_adapter
 from topo.shapes.grid import HyperX, Torus
@@ -19,7 +20,7 @@ from topo.shapes.slim_fly import SlimFly, prime_power
 
 MOST_DIMENSIONS = 3
 Limit = tuple[float, Counts | None, Cut]
-"""Links of a container, and what `costmodel.task.least` is told of it."""
+"""Links of a container, and what `costmodel.demand.least` is told of it."""
 
 
 class Flat:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pulp
 
+from costmodel.demand import ROUNDING, least_out
 from costmodel.node import Node
 from costmodel.programs import solve
-from costmodel.task import ROUNDING, Kind, Task, least_out
+from costmodel.task import Kind, Task
 from topo.shapes.base import HostGroup, each_adapter
 
 Levels = tuple[tuple[Kind, ...], ...]

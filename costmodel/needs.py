@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import ceil
+from dataclasses import dataclass, replace
+from math import ceil, inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator
 
 from topo.cluster import catalog_folders
 from topo.errors import Finding, SpecError, did_you_mean, plural
@@ -18,9 +18,9 @@ from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import Price, PricePoint, Source
 from topo.hardware.speeds import parse_link_speed
-from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, spelled
+from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, mismatch, spelled
 from topo.schema.cluster import Budget, NodeGroup, Owning
-from topo.schema.units import GigabitsPerSecond
+from topo.schema.units import RATE, format_quantity, parse_quantity
 from topo.schema.validation import validate
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
@@ -64,6 +64,73 @@ class Job(SpecModel):
         return f"jobs of {', '.join(f'{size:,} nodes on {share:.0%}' for size, share in self.sizes.items())}"
 
 
+@dataclass(frozen=True)
+class Amount:
+    """A bandwidth: a share of a full rate, or a rate."""
+
+    share: float = 0.0
+    gbps: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.share or self.gbps)
+
+    def of(self, full: float) -> float:
+        """Gb/s of it, where `full` are the whole."""
+        return self.gbps or self.share * full
+
+    def share_of(self, full: float) -> float:
+        """Share of it of `full` Gb/s; infinite of nothing."""
+        return self.share if not self.gbps else self.gbps / full if full else inf
+
+    def __str__(self) -> str:
+        return f"{self.gbps / 8_000:.2f} TB/s" if self.gbps else f"{self.share:.1%}"
+
+
+def _amount(value: Any) -> Amount:
+    """Read a share or a rate."""
+    expected = f"a share from 0 to 1, or a rate with its unit, such as {RATE.example} or 9 TB/s"
+    if isinstance(value, Amount):
+        return value
+    if isinstance(value, str):
+        try:
+            return Amount(gbps=parse_quantity(value, RATE))
+        except ValueError:
+            raise mismatch(expected) from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise mismatch(expected)
+    return Amount(share=float(value))
+
+
+def _plain(amount: Amount) -> float | str:
+    return format_quantity(amount.gbps, RATE) if amount.gbps else amount.share
+
+
+AnyAmount = Annotated[Amount, PlainValidator(_amount), PlainSerializer(_plain, when_used="json")]
+
+
+class Bandwidth(SpecModel):
+    """What a network must carry for each role of servers, one role at a time."""
+
+    compute: AnyAmount = Amount()
+    """From one half of all that compute to the other, however they are halved: a share of their full rate, such as
+    ``0.03``, or a rate, such as ``1.5 TB/s``."""
+    storage: AnyAmount = Amount()
+    """From all storage together to all that compute: a rate, or a share of the full rate of the storage."""
+    management: AnyAmount = Amount()
+    """From all management servers together to all that compute, likewise."""
+
+    def of(self, role: Role) -> Amount:
+        """Return that of a role."""
+        found: Amount = getattr(self, role.name.lower())
+        return found
+
+    @property
+    def asked(self) -> dict[Role, Amount]:
+        """Those that ask for anything."""
+        roles = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
+        return {role: self.of(role) for role in roles if self.of(role)}
+
+
 class Needs(SpecModel):
     """What a network has to do."""
 
@@ -75,10 +142,8 @@ class Needs(SpecModel):
     """Groups of servers, as in a cluster's spec."""
     job: Job
     """The largest job, or the mix of jobs."""
-    bisection: Share = 0.0
-    """Share of their full rate at which one half of all compute nodes must be able to send to the other."""
-    storage: GigabitsPerSecond = 0.0
-    """Rate at which all compute nodes together must be able to read from all storage nodes, such as ``9 TB/s``."""
+    bandwidth: Bandwidth = Bandwidth()
+    """What it must carry for each role, whoever runs which job."""
     tables: Share | None = None
     """Least effective bisection of the forwarding tables that Heddle would load. A design that may win is then routed,
     proven and measured; when left out, it is judged by cuts alone."""
@@ -167,9 +232,14 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     if needs.owning is not None and needs.owning.currency != needs.currency:
         where, found = document.where("owning", "currency"), needs.owning.currency
         faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
-    total = sum(
-        group.count for group in needs.nodes.values() if (group.role or catalog.node(group.model).role) is Role.COMPUTE
-    )
+    count = dict.fromkeys(Role, 0)
+    for group in needs.nodes.values():
+        count[group.role or catalog.node(group.model).role] += group.count
+    for role in needs.bandwidth.asked:
+        if not count[role]:
+            where, name = document.where("bandwidth", role.name.lower()), role.name.lower()
+            faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
+    total = count[Role.COMPUTE]
     sizes = {} if isinstance(needs.job.nodes, int) else needs.job.sizes
     for size, share in sizes.items():
         if round(total * share) < size:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import ceil, inf
 
-from costmodel.task import ROUNDING
+from costmodel.demand import ROUNDING
 from topo.shapes.base import ShapeModel
 
 _serial = count()

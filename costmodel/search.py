@@ -18,14 +18,15 @@ from time import monotonic, process_time
 from typing import Any
 
 from costmodel.bills import make_bill
-from costmodel.capacity import Bisection, bisection, storage_gbps
+from costmodel.capacity import Bisection, bisection, serving_gbps
+from costmodel.demand import ROUNDING
 from costmodel.families import openings
-from costmodel.needs import Needs
+from costmodel.needs import Amount, Needs
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
 from costmodel.stages import Stage, split_in_stages, stages_table
-from costmodel.task import ROUNDING, Task
+from costmodel.task import SERVING, Task
 from topo.budget import SEARCH_CPU
 from topo.cluster import Cluster
 from topo.errors import DesignError, HeddleError, plural
@@ -70,7 +71,8 @@ class Design(Brief):
     job_bisection: Bisection
     bisection: Bisection
     """Of all compute nodes."""
-    storage_gbps: float
+    serving_gbps: dict[Role, float]
+    """What roles can send to all that compute, of those of which a bandwidth is asked."""
     checks: tuple[Check, ...]
     """Each need, and whether the design meets it."""
 
@@ -108,6 +110,8 @@ class Design(Brief):
         return {
             **figures,
             **cuts,
+            "worst_job": self.job_bisection.worst,
+            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
             "spec": self.spec.model_dump(mode="json", exclude_unset=True),
             **sums_to_dict({"price": self.total, "cost": self.cost, "energy": self.energy, "power_w": self.power_w}),
@@ -131,7 +135,7 @@ class Search(Shown):
     tried: tuple[Design, ...]
     """Designs that were compiled and missed a need, in the order of price."""
     refused: tuple[str, ...]
-    """Why designs did not compile, although their parts add up."""
+    """Why designs did not compile, although their parts add up; or why no network can meet the needs."""
     unpriced: tuple[str, ...]
     """Parts without a price; designs are compared in what is known."""
     others: tuple[Design, ...] = ()
@@ -292,7 +296,8 @@ def optimise(
     looked_at, ended, bound, winner = 0, "", inf, None
     held: list[Design] = []
     found: Search | None = None
-    heap = [] if _cannot_be_met(task) else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
+    refused += _beyond(task)
+    heap = [] if refused else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)
     most = None if needs.owning else needs.network_price  # with energy the bound is of more than that
     while heap:
@@ -321,7 +326,7 @@ def optimise(
             try:
                 design = judge(node.name, shape, task)
             except DesignError as error:
-                refused.append(f"{node.name}: {error}")
+                refused.append(f"{node.name} does not compile: {error}")
             else:
                 if design.verdict is Verdict.HOLDS and routed is not None:
                     cluster = Cluster(task.spec.model_copy(update={"network": design.spec.network}), task.catalog)
@@ -363,12 +368,16 @@ def _alike(one: ShapeModel, other: ShapeModel) -> bool:
     return type(one) is type(other) and getattr(one, "levels", 0) == getattr(other, "levels", 0)
 
 
-def _cannot_be_met(task: Task) -> bool:
-    """Whether the servers alone miss a need, whatever joins them."""
-    storage = sum(
-        group.count * group.adapters * group.speed.gbps for group in task.groups if group.role == Role.STORAGE
-    )
-    return storage < task.needs.storage * (1 - ROUNDING)
+def _beyond(task: Task) -> list[str]:
+    """Say which bandwidths the servers alone cannot have, whatever joins them."""
+    found = []
+    for role, wanted in task.needs.bandwidth.asked.items():
+        half = 0.5 if role is Role.COMPUTE else 1.0
+        most = min(half * task.full_gbps(role), task.full_gbps(Role.COMPUTE))
+        if wanted.of(half * task.full_gbps(role)) > most * (1 + ROUNDING):
+            has = Amount(gbps=most) if most else "nothing"
+            found.append(f"no network does: the adapters of {role.name.lower()} carry {has}, {wanted} is needed")
+    return found
 
 
 def _landmark(task: Task, step: Step) -> Design | None:
@@ -408,6 +417,7 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     split = cut(tries=FEW, prove=False)
     if split.share >= job.bisection and not split.exact:
         split = cut(tries=MANY)
+    whole = bisection(fabrics, tries=FEW, enough=needs.bandwidth.compute.share, prove=split.share >= job.bisection)
     design = Design(
         name=name,
         spec=task.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
@@ -417,15 +427,16 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
         energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
         power_w=bill.power.network_w,
         job_bisection=split,
-        bisection=bisection(fabrics, tries=FEW, enough=needs.bisection, prove=split.share >= job.bisection),
-        storage_gbps=storage_gbps(fabrics),
+        bisection=whole,
+        serving_gbps={role: serving_gbps(fabrics, role) for role in needs.bandwidth.asked if role in SERVING},
         checks=(),
     )
-    return replace(design, checks=(*_checks(design, fabrics, needs), *_limits(design, bill.power, needs)))
+    return replace(design, checks=(*_checks(design, fabrics, task), *_limits(design, bill.power, needs)))
 
 
-def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator[Check]:
+def _checks(design: Design, fabrics: Sequence[Fabric], task: Task) -> Iterator[Check]:
     """Check what a design can carry, and what it loses, against the needs."""
+    needs = task.needs
 
     def check(what: str, holds: bool, text: str) -> Check:
         return Check(what, Verdict.HOLDS if holds else Verdict.EXCEEDED, text)
@@ -433,19 +444,23 @@ def _checks(design: Design, fabrics: Sequence[Fabric], needs: Needs) -> Iterator
     yield check(
         "bisection of a job",
         design.job_bisection.share >= needs.job.bisection - ROUNDING,
-        f"{needs.job} {'gets' if isinstance(needs.job.nodes, int) else 'get'} {design.job_bisection} of the rate, "
+        f"{needs.job} {'gets' if isinstance(needs.job.nodes, int) else 'get'} {design.job_bisection} of the rate"
+        f"{f' ({design.job_bisection.worst})' if design.job_bisection.worst else ''}, "
         f"{needs.job.bisection:.0%} is needed",
     )
-    yield check(
-        "bisection",
-        design.bisection.share >= needs.bisection - ROUNDING,
-        f"bisection of the whole is {design.bisection}, {needs.bisection:.1%} is needed",
-    )
-    yield check(
-        "storage",
-        design.storage_gbps >= needs.storage * (1 - ROUNDING),
-        f"storage reaches {design.storage_gbps / 8_000:.2f} TB/s, {needs.storage / 8_000:.2f} TB/s is needed",
-    )
+    for role, wanted in needs.bandwidth.asked.items():
+        found = design.bisection
+        if role is Role.COMPUTE:
+            holds = found.share >= wanted.share_of(found.gbps) - ROUNDING
+            has = str(Amount(gbps=found.share * found.gbps)) if wanted.gbps else str(found)
+            yield check("bandwidth of compute", holds, f"bisection of the whole is {has}, {wanted} is needed")
+            continue
+        gbps, needed = design.serving_gbps[role], wanted.of(task.full_gbps(role))
+        has, needs_it = (str(Amount(gbps=each)) for each in (gbps, needed))
+        name = role.name.lower()
+        yield check(
+            f"bandwidth of {name}", gbps >= needed * (1 - ROUNDING), f"{name} sends {has}, {needs_it} is needed"
+        )
     if needs.survives_a_switch:
         cut = find_parting_switch(Reach(fabrics))
         yield check("survives a switch", not cut, f"the loss of {cut} cuts servers off from one another")

@@ -1,9 +1,6 @@
 """Needs with the catalog they are met from: what hangs on a network, what it must carry, and what its parts cost.
 
-Everything here is known before a network is compiled. `least` is the law that excludes most designs: of the leaves,
-pods or zones of a design, take those with the most adapters until they hold half of a job. What their links to the
-outside carry, and what the two halves send among themselves for want of balance, is all that the halves can exchange,
-whatever the routing (max-flow min-cut, Ford and Fulkerson 1956).
+Everything here is known before a network is compiled.
 """
 
 from __future__ import annotations
@@ -13,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 
-from costmodel.needs import Needs, grown, quoted
+from costmodel.demand import Counts, Demand, Jobs, Supply
+from costmodel.halves import Floats
+from costmodel.needs import Amount, Needs, grown, quoted
 from costmodel.owning import price_per_watt
 from costmodel.power import end_power
 from costmodel.price import UNITS
@@ -32,15 +29,11 @@ from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import HostGroup, SwitchPorts, apportion, each_adapter
 from topo.shapes.fat_tree import FatTree
 
-ROUNDING = 1e-9
-"""Shares are quotients of whole numbers: less than this is no difference."""
+SERVING = (Role.STORAGE, Role.MANAGEMENT)
+"""Roles of servers that send to those that compute."""
 JOBS = 32
 """Jobs that are looked at, of many."""
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-Cut = Literal["out", "mesh", "mean", "line"]
-"""What links of containers are told: see `least`."""
 Hung = Sequence[tuple[HostGroup, Counts]]
 """Adapters of one number of some servers, and how many of them hang on each leaf."""
 
@@ -61,18 +54,6 @@ class Kind:
     def link(self, other: Kind) -> str:
         """Item of the bill for a link between two switches."""
         return str(slower(self.speed, other.speed))
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What one half of each of some jobs must be able to send to the other, all at once. J jobs."""
-
-    gbps: csr_array
-    """(J, leaves), of the adapters of each job on each leaf. Most small jobs are on one leaf or two."""
-    half: Floats
-    """(J,), of the adapters of one half."""
-    need: float
-    """What the other halves must receive of all."""
 
 
 class Task:
@@ -191,7 +172,7 @@ class Task:
         return list(found.items())
 
     def demands(self, hung: Hung, speed: LinkSpeed, zone: Counts | None = None) -> list[Demand]:
-        """What a design must carry between the halves of jobs, and of all.
+        """What a design must carry between the halves of jobs, and of all, and from each role to all that compute.
 
         Parameters
         ----------
@@ -227,9 +208,24 @@ class Task:
                         leaf = np.flatnonzero(counts * np.isin(zones, used))
                         parts.append((rail, rows + np.searchsorted(used, zones[leaf]), leaf, counts[leaf]))
                 rows += len(used)
-            found.append(_demand(needs.job.bisection, parts, speed, rows, leaves))
-        found.append(_demand(needs.bisection, held(np.array([[0, total]])), speed, 1, leaves))
-        return [demand for demand in found if demand.need > 0]
+            found.append(_jobs(Amount(needs.job.bisection), parts, speed, rows, leaves))
+        found.append(_jobs(needs.bandwidth.compute, held(np.array([[0, total]])), speed, 1, leaves))
+        return [jobs for jobs in found if jobs.need.any()] + list(self._supplies(hung, speed, leaves))
+
+    def _supplies(self, hung: Hung, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
+        """Yield what roles must send to those that compute, as far as they hang here: of planes each has its part."""
+        here: dict[Role, Floats] = {role: np.zeros(leaves) for role in (*SERVING, Role.COMPUTE)}
+        for rail, counts in hung:
+            here[rail.role] += slower(rail.speed, speed).gbps * counts
+        for role in SERVING:
+            wanted, full = self.needs.bandwidth.of(role), self.full_gbps(role)
+            part = sum(rail.speed.gbps * float(counts.sum()) for rail, counts in hung if rail.role == role)
+            if wanted and part:
+                yield Supply(here[role], here[Role.COMPUTE], wanted.of(full) * part / full)
+
+    def full_gbps(self, role: Role) -> float:
+        """Gb/s of all adapters of a role."""
+        return sum(group.count * group.adapters * group.speed.gbps for group in self.groups if group.role == role)
 
     @cached_property
     def _first_node(self) -> dict[str, int]:
@@ -280,7 +276,7 @@ def _of_jobs(rail: HostGroup, last: Counts, counts: Counts, jobs: Counts) -> Han
     return rail, job[both], leaf[both], number[both]
 
 
-def _demand(share: float, parts: Sequence[Hanging], speed: LinkSpeed, jobs: int, leaves: int) -> Demand:
+def _jobs(wanted: Amount, parts: Sequence[Hanging], speed: LinkSpeed, jobs: int, leaves: int) -> Jobs:
     """Return what jobs ask for, given what of each hangs where."""
     least, most, sums = np.full(jobs, inf), np.zeros(jobs), np.zeros(jobs)
     for rail, job, _, number in parts:
@@ -288,12 +284,12 @@ def _demand(share: float, parts: Sequence[Hanging], speed: LinkSpeed, jobs: int,
         least[job], most[job] = np.minimum(least[job], rate), np.maximum(most[job], rate)
         sums += np.bincount(job, rate * number, jobs)
     alike = least == most  # of one rate, of which a half takes whole adapters
-    half = sums / 2
+    half: Floats = sums / 2
     half[alike] = np.round(sums[alike] / most[alike]) // 2 * most[alike]
     gbps = [slower(rail.speed, speed).gbps * number for rail, _, _, number in parts]
     places = [np.concatenate([part[at] for part in parts] or [np.zeros(0, int)]) for at in (1, 2)]
     held = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
-    return Demand(held, half, float(share * (half - np.where(alike, 0.0, most)).sum()))
+    return Jobs(held, half, half * wanted.share_of(float(half.sum())))
 
 
 class Spread:
@@ -320,14 +316,6 @@ class Spread:
         return self._known[key]
 
 
-def least_out(demands: Sequence[Demand], leaf_gbps: float) -> float:
-    """Gb/s that must leave all leaves together at least, whatever hangs where, if none holds more than `leaf_gbps`.
-
-    Some leaves hold half of each job, but for a leaf's adapters; what crosses must leave them, and the others.
-    """
-    return max((2 * (demand.need - len(demand.half) * leaf_gbps) for demand in demands), default=0.0)
-
-
 def hang(rails: Sequence[HostGroup], room: Counts) -> Hung | None:
     """Spread adapters over leaves as the compiler does; None where there is not room for all."""
     hung = []
@@ -348,139 +336,3 @@ def by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> I
         for group in groups:
             own += [replace(group, device=zone)] if group.name in shared else each_adapter([parts[group.name][zone]])
         yield own
-
-
-def least(
-    demands: Sequence[Demand],
-    out: Floats | float,
-    of: Counts | None = None,
-    *,
-    cut: Cut = "out",
-) -> float:
-    """Least factor on the capacities of containers of adapters, such as leaves or pods, with which they may carry all.
-
-    Parameters
-    ----------
-    demands : sequence of Demand
-        What must be carried.
-    out : float or (containers,) float64
-        Gb/s of what `cut` says.
-    of : (leaves,) int64, optional
-        Container of each leaf; each is one when left out.
-    cut : str
-        ``out``: of the links that leave each container. ``mesh``: of those between each two. ``mean``: the same in the
-        mean over all pairs; of all choices of k containers, one is cut no dearer than the mean over them. ``line``: of
-        those that leave the first k, by k - 1.
-
-    Returns
-    -------
-    float
-        0 where nothing must leave a container, infinite where no factor would do.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> job = Demand(csr_array(np.full((1, 4), 20.0)), half=np.array([40.0]), need=40.0)  # on four leaves
-    >>> least([job], 1.0), least([job], 1.0, cut="mesh"), least([job], 1.0, np.array([0, 0, 1, 1]))
-    (20.0, 10.0, 40.0)
-    """
-    worst = 0.0
-    for demand in demands:
-        held = demand.gbps
-        if of is not None:
-            held = _gathered(held, of)
-        n = held.shape[1]
-        k = np.arange(1, n + 1)
-        order = k - 1 if cut == "line" else fullest_first(held)
-        among = _among_mean(held, demand.half) if cut == "mean" else _among(held, demand.half, order)
-        if cut == "line":
-            leaving = np.asarray(out)
-        elif isinstance(out, np.ndarray):
-            leaving = np.cumsum(out[order])
-            leaving = np.minimum(leaving, out.sum() - leaving)
-        else:
-            leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
-        lack = demand.need - among
-        lacking = lack > ROUNDING * max(demand.need, 1.0)
-        if (leaving[lacking] <= 0).any():
-            return inf
-        worst = max(worst, float((lack[lacking] / leaving[lacking]).max(initial=0.0)))
-    return worst
-
-
-def _gathered(held: csr_array, of: Counts) -> csr_array:
-    """What jobs have in containers of leaves."""
-    n = int(of.max(initial=-1)) + 1
-    keys, where = np.unique(_rows(held) * n + of[held.indices], return_inverse=True)
-    jobs = np.arange(held.shape[0] + 1)
-    parts = np.bincount(where, held.data, len(keys)), keys % max(n, 1), np.searchsorted(keys, jobs * n)
-    return csr_array(parts, (held.shape[0], n))
-
-
-def _rows(held: csr_array) -> NDArray[np.intp]:
-    """Row of each entry."""
-    return np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
-
-
-def carries(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
-    """Whether cuts between the first k leaves of an order and the others, by k - 1, let pass what must cross them."""
-    among = _among(demand.gbps, demand.half, order)
-    return bool((cut + among >= demand.need * (1 - ROUNDING)).all())
-
-
-def _among(held: csr_array, half: Floats, order: NDArray[np.intp]) -> Floats:
-    """(containers,) Gb/s that the halves of all jobs send within the first k containers or within the others."""
-    place = np.empty(len(order), int)
-    place[order] = np.arange(len(order))
-    by_place = np.lexsort((place[held.indices], _rows(held)))
-    gbps: Floats = held.data
-    return _sent(held, half, gbps[by_place], place[held.indices[by_place]], both=True)
-
-
-def _among_mean(held: csr_array, half: Floats) -> Floats:
-    """(containers,) the same, at most, with any k containers: those with the most of each job, or all but those."""
-    k = np.arange(1, held.shape[1] + 1)
-    place = np.arange(held.nnz) - np.repeat(held.indptr[:-1], np.diff(held.indptr))
-    gbps: Floats = held.data
-    most = _sent(held, half, gbps[np.lexsort((-gbps, _rows(held)))], place, both=False)
-    more: Counts = np.maximum(k, len(k) - k)
-    return most[more - 1]
-
-
-def _sent(held: csr_array, half: Floats, gbps: Floats, place: NDArray[np.intp], *, both: bool) -> Floats:
-    """(containers,) Gb/s that halves send within the first k of an order that each job has for itself, or beyond them.
-
-    The entries of each row are given in that order, with their places in it. Without `both` only what is within the
-    first counts. It changes only where a job has adapters.
-    """
-    jobs = np.diff(held.indptr)
-    total = np.asarray(np.bincount(_rows(held), held.data, held.shape[0]), np.float64)
-    before = np.cumsum(gbps) - gbps
-    before -= np.repeat(np.append(before, 0.0)[held.indptr[:-1]], jobs)
-
-    def among(half: Floats, total: Floats, inside: Floats) -> Floats:
-        found = np.maximum(half - total + inside, 0.0)
-        return np.maximum(found, half - inside) if both else found
-
-    each = np.repeat(half, jobs), np.repeat(total, jobs)
-    change = np.bincount(place, among(*each, before + gbps) - among(*each, before), held.shape[1])
-    sent: Floats = among(half, total, np.zeros(len(half))).sum() + np.cumsum(change)
-    return sent
-
-
-def fullest_first(held: csr_array) -> NDArray[np.intp]:
-    """Order containers so that those of every job come at an even pace, the fullest of each first."""
-    jobs, n = held.shape
-    total = np.bincount(held.indices, held.data, n)
-    if jobs == 1:
-        return np.argsort(-total, kind="stable")
-    row = _rows(held)
-    fullest = np.lexsort((row, -held.data, held.indices))
-    columns, at = np.unique(held.indices[fullest], return_index=True)
-    job = np.zeros(n, int)
-    job[columns] = row[fullest[at]]
-    order = np.lexsort((-total, job))
-    sizes = np.bincount(job, minlength=jobs)
-    rank = np.arange(n) - (np.cumsum(sizes) - sizes)[job[order]]
-    return order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.needs import Needs
+from costmodel.needs import Amount, Needs
 from costmodel.parts import columns
 from costmodel.search import Search
 from topo import palette
@@ -129,7 +129,10 @@ def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
             "storage beside jobs",
             needs.model_copy(update={"job": needs.job.model_copy(update={"with_storage": False})}),
         )
-    nothing = {"bisection": 0.0, "storage": 0.0, "growth": 0.0, "survives_a_switch": False, "tables": None}
+    for role in needs.bandwidth.asked:
+        less = needs.bandwidth.model_copy(update={role.name.lower(): Amount()})
+        yield f"bandwidth of {role.name.lower()}", needs.model_copy(update={"bandwidth": less})
+    nothing = {"growth": 0.0, "survives_a_switch": False, "tables": None}
     for name, value in nothing.items():
         if getattr(needs, name):
             yield name, needs.model_copy(update={name: value})

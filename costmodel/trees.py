@@ -9,22 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.demand import ROUNDING, Counts, Demand, carries, least, least_out
 from costmodel.mixes import mixed
 from costmodel.node import Node, first, whole
-from costmodel.task import (
-    ROUNDING,
-    Counts,
-    Demand,
-    Kind,
-    Spread,
-    Task,
-    by_zone,
-    carries,
-    fullest_first,
-    hang,
-    least,
-    least_out,
-)
+from costmodel.task import Kind, Spread, Task, by_zone, hang
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
@@ -156,7 +144,7 @@ class _Tree:
         of = np.arange(leaves) // pod
         size = np.bincount(of)
         for demand in demands:
-            for order in (np.arange(leaves), fullest_first(demand.gbps)):
+            for order in (np.arange(leaves), demand.order):
                 inside = np.cumsum(of[order][:, None] == np.arange(len(size)), axis=0)
                 below = parallel * self.up_gbps * np.stack([size - inside, inside])
                 above = spine_up * self.core_gbps

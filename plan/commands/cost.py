@@ -223,4 +223,4 @@ def show(found: Search) -> None:
     for part in found.unpriced:
         click.echo(f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared")
     for reason in found.refused[:4]:
-        click.echo(f"does not compile: {reason}")
+        click.echo(reason)

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from costmodel.programs import least_cut, spectral_cut
+from costmodel.halves import Halves
+from costmodel.programs import least_share, spectral_share
 
 
 def network(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -25,25 +26,47 @@ def network(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return gbps + gbps.T, hosts
 
 
-def worst(gbps: np.ndarray, hosts: np.ndarray) -> float:
-    """Return the least over all sets of switches."""
-    sets = np.array(list(product([0.0, 1.0], repeat=len(gbps))))
-    cut = ((sets @ gbps) * (1 - sets)).sum(axis=1)
-    for row in hosts:
-        inside, total = sets @ row, row.sum()
-        cut += 100.0 * np.maximum(0, np.maximum(total // 2 - inside, total // 2 - (total - inside)))
-    return float(cut.min())
+def jobs_on(hosts: np.ndarray, rates: np.ndarray) -> Halves:
+    """Return jobs with so many adapters on each switch, of rates in turn."""
+    job, switch = (np.repeat(at, hosts.ravel()) for at in np.indices(hosts.shape).reshape(2, -1))
+    return Halves.of(job, switch, np.resize(rates, len(job)), hosts.shape[1])
+
+
+def worst(gbps: np.ndarray, jobs: Halves) -> float:
+    """Return the least over all sets of switches: the share at which the cut is full, by halving intervals."""
+    least = 1.0
+    for side in product([0.0, 1.0], repeat=len(gbps)):
+        inside = np.array(side)
+        cut = float(((inside @ gbps) * (1 - inside)).sum())
+
+        def short(share: float, inside: np.ndarray = inside, cut: float = cut) -> bool:
+            asked = 0.0
+            for row, half in zip(jobs.held, jobs.half, strict=True):
+                within = min(row @ inside, row.sum() - row @ inside, half)
+                asked += max(0.0, within - (1 - share) * half)
+            return asked > cut + 1e-9
+
+        low, high = 0.0, least
+        while short(least) and high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (low, middle) if short(middle) else (middle, high)
+        least = high
+    return least
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(40))
 def test_the_program_finds_the_worst_of_all_sets_and_the_spectral_bound_is_below_it(seed: int) -> None:
     draw = np.random.default_rng(seed)
     gbps, hosts = network(draw)
-    if len(gbps) <= 14 and hosts.sum() > 1:
-        least = worst(gbps, hosts)
-        assert least_cut(gbps, hosts, 100.0) == (pytest.approx(least), pytest.approx(least))
-        assert spectral_cut(gbps, hosts, 100.0) <= least + 1e-6
+    jobs = jobs_on(hosts, np.array([[100.0], [100.0, 200.0, 100.0]][seed % 2]))
+    if len(gbps) <= 11 and len(jobs.half):
+        least = worst(gbps, jobs)
+        for known in (1.0, least):
+            found = least_share(gbps, jobs, known)
+            assert found == (pytest.approx(least, abs=1e-5), pytest.approx(least, abs=1e-4))
+            assert found[1] <= least + 1e-6
+        assert spectral_share(gbps, jobs) <= least + 1e-6
 
 
 def test_a_tree_of_hundreds_of_switches_is_proven() -> None:
@@ -57,5 +80,12 @@ def test_a_tree_of_hundreds_of_switches_is_proven() -> None:
     hosts = np.zeros((1, len(gbps)), np.int64)
     for pod in range(pods):
         hosts[0, spines * 20 + pod * (leaves + spines) :][:leaves] = 20
-    need = 200.0 * hosts.sum() / 2
-    assert least_cut(gbps + gbps.T, hosts, 200.0) == (need, need)
+    assert least_share(gbps + gbps.T, jobs_on(hosts, np.array([200.0])), 1.0) == (1.0, 1.0)
+
+
+def test_a_job_that_the_others_starve_is_not_paid_for_with_their_share() -> None:
+    """Two jobs on two leaves each; a single link joins the first two, as many as they need the others."""
+    gbps = np.zeros((4, 4))
+    gbps[0, 1], gbps[2, 3] = 100, 1_000
+    jobs = jobs_on(np.array([[10, 10, 0, 0], [0, 0, 10, 10]]), np.array([100.0]))
+    assert least_share(gbps + gbps.T, jobs, 1.0) == (pytest.approx(0.1), pytest.approx(0.1))

@@ -3,6 +3,7 @@ from itertools import islice, product
 from pathlib import Path
 from types import MappingProxyType
 
+import networkx as nx
 import pytest
 
 from costmodel.bills import bill
@@ -17,6 +18,7 @@ from plan.export.spec import format_spec
 from routing import prove, route
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, HeddleError, SpecError
+from topo.fabric import Role
 from topo.formats.yaml import parse_yaml
 from topo.hardware.catalog import Catalog, config_root
 from topo.shapes.fat_tree import FatTree
@@ -178,7 +180,14 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"budget": {"switches": 2}}, {"network_price": 5}, {"storage": "1 TB/s"}, {"budget": {"power": "50 kW"}}]
+    "keys",
+    [
+        {"budget": {"switches": 2}},
+        {"network_price": 5},
+        {"bandwidth": {"storage": "1 TB/s"}},
+        {"bandwidth": {"compute": "1 TB/s"}},
+        {"budget": {"power": "50 kW"}},
+    ],
 )
 def test_what_cannot_be_had_has_no_winner(keys: dict[str, object]) -> None:
     found = optimise(needs(41, **keys), CATALOG)
@@ -276,8 +285,9 @@ def test_the_winner_is_a_spec_that_reads_back() -> None:
     [
         ("switches: [QM870]", "QM8700"),
         ("switches: []", "at least 1"),
-        ("switches: [QM8700]\nbisection: 2", "at most 1"),
-        ("switches: [QM8700]\nstorage: 9", "with its unit"),
+        ("switches: [QM8700]\nbandwidth: {compute: 2}", "a share from 0 to 1, or a rate"),
+        ("switches: [QM8700]\nbandwidth: {management: 1 Gb/s}", "servers of the role management"),
+        ("switches: [QM8700]\nbandwidth: {storage: 9}", "with its unit"),
         ("switches: [QM8700]\ncurrency: dollars", "a currency like USD"),
         ("switches: [QM8700]\nfamilies: [mesh]", "slim-fly"),
         ("switches: [QM8700]\njbo: 3", "job"),
@@ -318,6 +328,40 @@ def test_a_mix_of_one_size_is_that_size_and_smaller_jobs_cost_no_more() -> None:
     assert small is not None
     assert (one.name, one.price) == (mixed.name, mixed.price)
     assert small.price <= one.price
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["fat-tree", "zones", "hyperx"])
+def test_each_role_gets_its_bandwidth_and_what_it_costs_is_told(family: str) -> None:
+    nodes = {
+        "gpu": {"model": "pcie-a100", "count": 40},
+        "storage": {"model": "storage-3fs", "count": 6},
+        "head": {"model": "management", "count": 4},
+    }
+    job = {"nodes": 10, "bisection": 0.3, "with_storage": False}
+    asked = {"compute": "0.3 TB/s", "storage": 1.0, "management": "600 Gb/s"}
+    catalog = small_catalog(0.01, S=(16, 3.0))
+    keys = {"nodes": nodes, "job": job, "families": [family], "switches": ["S"], "currency": "USD"}
+    found = optimise(needs(bandwidth=asked, **keys), catalog)
+    assert found.winner is not None
+    fabrics = Cluster(found.winner.spec, catalog).fabrics
+    graph = nx.DiGraph()
+    for fabric in fabrics:
+        for a, b in fabric.port_node[fabric.links].tolist():
+            for ends in ((a, b), (b, a)):
+                graph.add_edge(*ends, capacity=graph.get_edge_data(*ends, {"capacity": 0})["capacity"] + 200)
+        for node in fabric.end_node[fabric.ends()].tolist():
+            role = Role(fabric.role[node])
+            graph.add_edge(*((node, "compute") if role is Role.COMPUTE else (role.name, node)))
+    for role, least in ((Role.STORAGE, 12 * 200), (Role.MANAGEMENT, 600)):
+        assert nx.maximum_flow_value(graph, role.name, "compute") >= least
+        assert found.winner.serving_gbps[role] == nx.maximum_flow_value(graph, role.name, "compute")
+    assert found.winner.bisection.share * found.winner.bisection.gbps >= 0.3 * 8_000
+    price = found.winner.price
+    for role in asked:
+        less = optimise(needs(bandwidth={**asked, role: 0.0}, **keys), catalog).winner
+        assert less is not None
+        assert less.price <= price
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import costmodel
 from costmodel import search
-from costmodel.task import Task, fullest_first, hang, least
+from costmodel.demand import Jobs, least
+from costmodel.task import Task, hang
 from topo.budget import Budget
 from topo.hardware.catalog import load_catalog
 from topo.hardware.speeds import slower
@@ -27,9 +28,9 @@ def tasks(draw):
         nodes["storage"] = {"model": "storage-3fs", "count": draw(st.integers(1, 6))}
     job = {"nodes": draw(st.integers(1, count)), "bisection": 1.0}
     job |= {"alone": draw(st.booleans()), "with_storage": draw(st.booleans())}
-    needs = costmodel.Needs.model_validate(
-        {"name": "a", "nodes": nodes, "job": job, "bisection": 0.5, "switches": ["QM8700"]}
-    )
+    bandwidth = {"compute": 0.5} | ({"storage": draw(st.sampled_from([1.0, "30 GB/s"]))} if "storage" in nodes else {})
+    given_needs = {"name": "a", "nodes": nodes, "job": job, "bandwidth": bandwidth, "switches": ["QM8700"]}
+    needs = costmodel.Needs.model_validate(given_needs)
     task = Task(needs, CATALOG)
     leaves = draw(st.integers(2, 6))
     room = np.array(draw(st.lists(st.integers(0, 300), min_size=leaves, max_size=leaves)))
@@ -37,10 +38,15 @@ def tasks(draw):
     return task, hang(each_adapter(task.groups), room)
 
 
-def among(gbps, half, inside):
-    """Gb/s that halves of jobs send within a part of the leaves or within the others."""
-    within = gbps[:, inside].sum(axis=1)
-    return np.maximum(0, np.maximum(half - within, half - (gbps.sum(axis=1) - within))).sum()
+def across(demand, inside):
+    """Gb/s that must cross between a part of the containers and the others."""
+    if isinstance(demand, Jobs):
+        gbps = demand.gbps.toarray()
+        within = gbps[:, inside].sum(axis=1)
+        among = np.maximum(0, np.maximum(demand.half - within, demand.half - (gbps.sum(axis=1) - within)))
+        return np.maximum(demand.need - among, 0).sum()
+    out, back = demand.takes[inside].sum() + demand.gives[~inside].sum(), demand.gives[inside].sum()
+    return max(demand.need - min(out, back + demand.takes[~inside].sum()), 0.0)
 
 
 @given(tasks())
@@ -60,9 +66,9 @@ def test_the_demand_of_jobs_is_that_of_their_adapters(given_task):
     found = task.demands(hung, speed)
     if not task.needs.job.alone and len(found) > 1:
         assert np.array_equal(found[0].gbps.toarray()[: len(expected)], expected)
-    for demand in found:
+    for demand in (each for each in found if isinstance(each, Jobs)):
         assert np.allclose(demand.half, demand.gbps.sum(axis=1) / 2, atol=100)  # of one adapter
-        assert 0 < demand.need <= demand.half.sum()
+        assert (demand.need <= demand.half).all()
 
 
 @given(tasks(), st.booleans())
@@ -73,9 +79,9 @@ def test_no_cut_is_missed_and_none_is_made_up(given_task, split):
     of = np.arange(leaves) // 2 if split else np.arange(leaves)
     n = int(of.max()) + 1
     for demand in task.demands(hung, task.kinds[0].speed):
-        gbps, half = demand.gbps.toarray(), demand.half
+        parts = demand.gathered(of)
         cuts = [
-            (k, demand.need - among(gbps, half, np.isin(of, chosen)))
+            (k, across(parts, np.isin(np.arange(n), chosen)))
             for k in range(1, n + 1)
             for chosen in combinations(range(n), k)
         ]
@@ -95,7 +101,7 @@ def test_no_cut_is_missed_and_none_is_made_up(given_task, split):
 def test_containers_are_ordered_once_each(given_task):
     task, hung = given_task
     for demand in task.demands(hung, task.kinds[0].speed):
-        assert sorted(fullest_first(demand.gbps)) == list(range(demand.gbps.shape[1]))
+        assert sorted(demand.order) == list(range(demand.containers))
 
 
 def test_the_budget_of_a_search_ends_it(monkeypatch):

@@ -64,8 +64,7 @@ l2 irequires l1
 NEEDS = """name: tiny
 nodes: {gpu: {model: pcie-a100, count: 12}, storage: {model: storage-3fs, count: 2}}
 job: {nodes: 6, bisection: 1.0, with_storage: true}
-bisection: 0.1
-storage: 20 GB/s
+bandwidth: {compute: 0.1, storage: 20 GB/s}
 survives_a_switch: true
 switches: [QM8700]
 """

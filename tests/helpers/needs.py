@@ -57,7 +57,7 @@ def random_needs(seed: int) -> tuple[Needs, Catalog]:
             "alone": bool(draw.integers(2)),
         },
         owning=None if cable is None or draw.integers(2) else OWNING,
-        bisection=float(draw.choice([0.0, 0.2])),
+        bandwidth={"compute": float(draw.choice([0.0, 0.2]))},
         survives_a_switch=bool(draw.integers(2)),
         switches=list(models),
         currency="units" if cable is None else "USD",
