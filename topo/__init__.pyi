@@ -9,6 +9,11 @@ from .cluster import (
     read as read,
 )
 from .counts import Counts as Counts, count as count
+from .differences import (
+    Difference as Difference,
+    Differences as Differences,
+    find_differences as find_differences,
+)
 from .drawing import Drawing as Drawing, draw as draw, lay_out as lay_out
 from .drawing.scene import Scene as Scene
 from .errors import (
@@ -36,6 +41,7 @@ from .hardware.latency import hop_latencies as hop_latencies
 from .hardware.speeds import SPEEDS as SPEEDS
 from .hostlist import compress as compress, expand as expand
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
+from .matching import Match as Match, match_nodes as match_nodes
 from .missing import find_missing as find_missing
 from .ports import PortUse as PortUse, count_ports as count_ports
 from .reach import Reach as Reach

@@ -84,6 +84,7 @@ simulate @fabric.ibnetdiscover --flows @other.csv --tables @lfts --lanes @opensm
 operate @plan --queue @queue.yaml --hours 0.01 --anywhere --roles @roles
 ranks @plan --nodes gpu[0-3] --for ring --for tree --gigabytes 0.5
 explain @plan @pairs.csv --roles @roles --next 3
+diff @fabric.ibnetdiscover @spec.yaml
 draw @spec.yaml --tables @lfts
 draw @spec.yaml --simulation @played
 export @plan p2p
@@ -158,7 +159,7 @@ def line_of_words(folder: Path) -> Callable[[Path], None]:
         words = line.decode("utf-8", "surrogateescape").split(" ")
         if any(re.match(r"-o|-w|-q|--(output|state|trace|goal|cpu|memory|comp|reh|cl)", word) for word in words):
             return
-        writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init", "report")
+        writes = words[0] in ("build", "route", "simulate", "draw", "export", "optimise", "init", "report", "diff")
         command(folder, *words, *(["-o", "@out"] if writes else []))(path)
 
     return run
@@ -284,6 +285,8 @@ def build(folder: Path) -> list[Target]:
                 ("cost", "x.yaml", specs, "cost FILE --json", 1),
                 ("optimise", "needs.yaml", [NEEDS.encode()], "optimise FILE -o @out", 1),
                 ("draw", "x.ibnetdiscover", dumps, "draw FILE -o @out", 1),
+                ("diff", "x", [*dumps, *(text.encode() for text in lists.values())], "diff @plan FILE -o @out", 1),
+                ("diff plan", "x", [text.encode() for text in lists.values()], f"diff FILE {ROUTED} --json", 1),
                 ("draw simulated", "played/links.csv", [played], "draw @spec.yaml --simulation @played -o @out", 1),
                 ("build", "x.yaml", specs, "build FILE -o @out", 0.3),
                 ("route", "x.ibnetdiscover", dumps, "route FILE -o @out", 0.3),

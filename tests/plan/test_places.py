@@ -20,6 +20,7 @@ GOOD = {
     "check": "SPEC",
     "compare": "SPEC SPEC",
     "cost": "SPEC",
+    "diff": "SPEC SPEC -o new",
     "draw": "SPEC -o new.svg",
     "explain": "SPEC PAIRS",
     "export": "SPEC dot -o new.dot",

@@ -1,0 +1,99 @@
+"""``plan diff``: what is different in a fabric from its plan, as a list for those who mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, subnet_option
+from plan.render.progress import progress
+
+if TYPE_CHECKING:
+    from topo import Fabric
+
+
+@click.command(short_help="Check cabling: what is different in a fabric from its plan.")
+@click.argument("planned", type=FILE, metavar="PLAN")
+@fabric_argument
+@click.option("-o", "--output", type=FILE, help="Folder to write: the list as CSV, as a page to print, as a drawing.")
+@click.option("--adopt", type=FILE, help="Folder to write: PLAN routed with the GUIDs and LIDs of FABRIC.")
+@subnet_option
+@as_json
+def diff(
+    planned: Path, fabric: Path, output: Path | None, adopt: Path | None, subnet: str | None, as_json: bool
+) -> None:
+    """Compare a fabric that was found with its plan, cable by cable.
+
+    PLAN is a spec, a folder of `plan build`, a sheet of planned cabling (NDT, P2P, .topo) or an earlier dump; FABRIC is
+    what is there, in any form that `plan route` takes. Nodes are matched by GUID or description, or else by what their
+    ports lead to; each difference says how sure that is. The order is that of a walk from rack to rack where PLAN is a
+    spec with a floor plan, else that of names.
+
+    Exit status 1 when anything is different.
+    """
+    from plan.folder import check_replaceable, write_folder
+
+    for folder in (output, adopt):
+        if folder is not None:
+            check_replaceable(folder)
+    with progress(quiet=as_json) as step:
+        step("reading")
+        from plan.inputs import read_fabric_argument
+        from topo import draw, find_differences
+
+        wanted, found = read_fabric_argument(planned, subnet), read_fabric_argument(fabric)
+        step("comparing")
+        differences = find_differences(wanted, found, walk_of(planned, wanted))
+        if output is not None:
+            from plan.render.crew import format_crew_page
+
+            step("writing")
+            drawing = draw(wanted, differences.marks, title=differences.table.title, unit="differences")
+            page = format_crew_page(differences)
+            write_folder(
+                output, {"differences.csv": differences.table.to_csv(), "differences.html": page,
+                         "differences.svg": drawing.svg}
+            )  # fmt: skip
+        if adopt is not None:
+            from plan.export.registry import OF_ROUTE, plan_files
+            from plan.inputs import digest
+            from plan.pipeline import ROUTE, Plan, run
+
+            adopted = differences.match.adopted
+            plan = run(Plan(adopted.name, None, (adopted,), str(planned), digest(planned)), ROUTE, step)
+            step("writing")
+            write_folder(adopt, plan_files(plan, plan.to_dict(), OF_ROUTE))
+    print_notes((*wanted.notes, *found.notes))
+    if as_json:
+        print_json(differences.to_dict())
+    else:
+        from plan.render.tables import print_text, show_table
+
+        table = differences.table
+        if differences.found:
+            racks = () if any(one.rack for one in differences.found) else ("rack",)
+            show_table(table, hide=("planned", "found", *racks))
+        print_text(table.title)
+        for folder, what in ((output, "differences.html to print"), (adopt, "tables for this fabric in opensm/")):
+            if folder is not None:
+                click.echo(f"written to {folder}: {what}")
+    if differences.found:
+        raise click.exceptions.Exit(1)
+
+
+def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
+    """Return the place in a walk, and rack and unit, of each node of a subnet of a spec; None without a floor plan."""
+    from plan.inputs import SPEC_SUFFIXES, read_cluster
+
+    cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
+    layout = cluster.layout if cluster else None
+    if cluster is None or layout is None:
+        return None
+    subnet = [one.name for one in cluster.fabrics].index(fabric.name)
+    racks, units = layout.rack.tolist(), layout.unit.tolist()
+    return [
+        (racks[device], f"{layout.rack_name(racks[device])} U{units[device]}")
+        for device in layout.node_device[subnet].tolist()
+    ]

@@ -1,0 +1,86 @@
+"""``plan diff``: what it prints and writes, and what becomes of a plan that adopts a fabric."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import routing
+import topo
+from helpers.relabel import relabelled, with_guids
+from plan.cli import plan
+
+SPEC = topo.config_root() / "fire-flyer-2.yaml"
+LAB = topo.preset("lab-20").fabric
+
+
+def run(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(plan, [str(word) for word in words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lab as it was found: GUIDs, LIDs and an order of its own, and one cable less."""
+    rng = np.random.default_rng(3)
+    found = with_guids(relabelled(LAB.without(LAB.inner[:1]), rng, ports=False).fabric, rng)
+    lids = rng.permutation(np.arange(1, found.n_end_ports + 1)).astype(np.uint16)
+    path = tmp_path_factory.mktemp("dump") / "found.ibnetdiscover"
+    path.write_text(topo.format_ibnetdiscover(found, lids))
+    return path
+
+
+def test_the_list(dump: Path, tmp_path: Path) -> None:
+    status, said = run("diff", topo.config_root() / "lab-20.yaml", dump, "-o", tmp_path / "list")
+    assert status == 1
+    assert "plug a cable from leaf0:21 to spine0:1" in said
+    assert "61 of 62 cables as planned; 1 missing" in said
+    table = (tmp_path / "list" / "differences.csv").read_text()
+    assert table.splitlines()[0] == "rack,where,kind,planned,found,do,sure"
+    page = (tmp_path / "list" / "differences.html").read_text()
+    assert "<td>leaf0:21 - spine0:1</td>" in page
+    assert not re.search(r"<script|https?://", page)
+    assert "1 differences" in (tmp_path / "list" / "differences.svg").read_text()
+
+
+def test_for_programs(dump: Path) -> None:
+    status, said = run("diff", topo.config_root() / "lab-20.yaml", dump, "--json")
+    document = json.loads(said)
+    assert (status, document["cables"], document["agreeing"]) == (1, 62, 61)
+    assert document["differences"][0]["kind"] == "missing"
+    assert run("diff", dump, dump)[0] == 0
+
+
+@pytest.mark.slow
+def test_a_walk_through_the_racks(tmp_path: Path) -> None:
+    fabric = topo.read(SPEC).fabric
+    found = fabric.without(fabric.inner[::400])
+    (tmp_path / "found").write_text(topo.format_ibnetdiscover(found))
+    status, said = run("diff", SPEC, tmp_path / "found", "--json")
+    racks = [one["rack"] for one in json.loads(said)["differences"]]
+    assert status == 1
+    assert len(racks) > 3
+    if topo.read(SPEC).layout is not None:
+        assert all(re.fullmatch(r"R\d\d-\d\d U\d+", rack) for rack in racks)
+
+
+@pytest.mark.slow
+def test_a_plan_adopts_the_fabric(dump: Path, tmp_path: Path) -> None:
+    """Its tables are tables of the fabric: they load there and prove complete, but for the cable that is missing."""
+    assert run("diff", topo.config_root() / "lab-20.yaml", dump, "--adopt", tmp_path / "out")[0] == 1
+    found = topo.read_fabric(dump)
+    read = routing.opensm.read_lfts(tmp_path / "out" / "opensm" / "lfts", found)
+    assert [note for note in read.notes if "fabric does not have" in note] == []
+    assert np.array_equal(read.tables.lid, found.discovered_lid)
+    adopted = topo.read_fabric(tmp_path / "out" / "fabric.json")
+    assert set(adopted.node_guid.tolist()) == set(found.node_guid.tolist())
+    assert adopted.names == LAB.names
+    whole = replace(found, peer=found.peer.copy())
+    assert topo.find_differences(adopted, whole).found[0].kind == "missing"
+    done = run("repair", tmp_path / "out", "--now", dump)
+    assert done[0] == 0
