@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
     "route": "plan.commands.route",
+    "collect": "plan.commands.collect",
     "diff": "plan.commands.diff",
     "repair": "plan.commands.repair",
     "verify": "plan.commands.verify",

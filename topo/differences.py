@@ -8,7 +8,7 @@ exchanged, a chain of two a plug in the wrong port, a cable alone is missing or 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -240,6 +240,7 @@ class _Comparison:
         """Tell switches in the wrong place, and nodes with another name than is planned there."""
         named = self.match.named.tolist()
         at = {y: x for x, y in enumerate(named) if y >= 0}
+        planned, seen = (Counter(fabric.names) for fabric in (self.plan, self.there))
         for x, y in enumerate(self.place):
             if y < 0 or named[x] == y:
                 continue
@@ -249,7 +250,7 @@ class _Comparison:
                 other = self.plan.label(at[y])
                 do = f"{other} stands here: exchange it and {name}, or give each the name of its place"
                 self.add("misplaced", [first], name, other, do, name)
-            elif named[x] < 0 and _called(self.there, y) and _called(self.plan, x):
+            elif named[x] < 0 and planned[self.plan.names[x]] == 1 == seen[self.there.names[y]]:
                 there = self.there.label(y)
                 self.add("renamed", [first], name, there, f"look whether {there} is {name}", name)
 
@@ -411,11 +412,6 @@ def _chains(planned: set[frozenset[int]], seen: set[frozenset[int]]) -> list[lis
         done.update(chain)
         chains.append(chain)
     return chains
-
-
-def _called(fabric: Fabric, node: int) -> bool:
-    """Whether a node has a name of its own."""
-    return fabric.names.count(fabric.names[node]) == 1 and bool(fabric.names[node].strip())
 
 
 def _natural(name: str) -> str:

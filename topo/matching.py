@@ -31,6 +31,8 @@ ROUNDS = 5
 """How often places of all switches are voted on; two do."""
 FIRST_GUESSES = 16
 """Pairs that are tried where no name is known."""
+MOST_PARTS = 64
+"""Parts of a fabric without a cable between them that are guessed, one by one."""
 AGREEING = 0.25
 """Share of its cables that must speak for a place that has no name."""
 
@@ -190,7 +192,7 @@ class _Matcher:
 
     def guess(self) -> None:
         """Match what no name leads to: try first pairs that look alike, and keep what most cables agree with."""
-        while True:
+        for _ in range(MOST_PARTS):
             lone = [x for x in range(self.plan.n_switches) if x not in self.place and self.ends[self.plan][x]]
             free = [y for y in range(self.found.n_switches) if y not in self.taken and self.ends[self.found][y]]
             kept, taken = dict(self.place), dict(self.taken)
@@ -289,6 +291,7 @@ class _Matcher:
         If there is but one of either in the whole fabric, switches do not matter.
         """
         known = set(named.values())
+        times = Counter(self.found.names)
         lost: dict[int, list[int]] = defaultdict(list)
         strange: dict[int, list[int]] = defaultdict(list)
         for x in range(self.plan.n_switches, self.plan.n_nodes):
@@ -298,7 +301,8 @@ class _Matcher:
         for y in range(self.found.n_switches, self.found.n_nodes):
             if y not in self.taken and y not in known and len(self.ends[self.found][y]) == 1:
                 ((switch, _),) = self.ends[self.found][y].values()
-                if self.kind[self.found][y] == Kind.HCA and not self.told(y):
+                told = _name(self.found, y) and times[self.found.names[y]] == 1
+                if self.kind[self.found][y] == Kind.HCA and not told:
                     strange[switch].append(y)
         for switch, nodes in lost.items():
             if switch >= 0 and len(nodes) == 1 == len(strange[switch]):
@@ -307,10 +311,6 @@ class _Matcher:
         free = [y for nodes in strange.values() for y in nodes if y not in self.taken]
         if len(left) == 1 == len(free):
             self.put(left[0], free[0])
-
-    def told(self, y: int) -> bool:
-        """Whether a node of the fabric has a name that no other has."""
-        return bool(_name(self.found, y)) and self.found.names.count(self.found.names[y]) == 1
 
 
 def _guid(fabric: Fabric, node: int) -> str:

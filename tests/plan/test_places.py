@@ -18,6 +18,7 @@ GOOD = {
     "build": "SPEC -o new",
     "calibrate": "LOG",
     "check": "SPEC",
+    "collect": "",
     "compare": "SPEC SPEC",
     "cost": "SPEC",
     "diff": "SPEC SPEC -o new",
@@ -43,7 +44,7 @@ NAMES = {"workload", "queue", "traffic", "nodes"}
 NEEDS = config_root() / "needs" / "fire-flyer-2.yaml"
 EMPTY = {"io_guids", "lids"}
 """Lists that may have nothing in them."""
-WRITTEN = {"output", "trace", "goal"}
+WRITTEN = {"output", "adopt", "trace", "goal"}
 """Options that name what is written."""
 
 

@@ -16,6 +16,7 @@ COMMANDS = [
     "schema workload",
     "cost mine.yaml --currency USD",
     "compare mine.yaml mine.yaml",
+    "collect --device mlx5_0",
     "diff mine.yaml mine.yaml -o list",
     "draw mine.yaml -o mine.svg",
     "export mine.yaml slurm -o slurm",

@@ -1,0 +1,63 @@
+"""``plan collect``: the commands that record the state of a real fabric, printed and never run."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from plan.render.terminal import printable
+
+SCRIPT = """\
+# Records the state of a subnet, for `plan`. Run it as root on a host that is connected to it. It only reads.
+# Nothing here was run: read it first. Of a server with several adapters name one with --device (`ibstat -l` lists
+# them; of XDR each has two, take the one of the subnet).
+set -u
+mkdir -p {folder} && cd {folder}
+
+# nodes, cables, LIDs: what `plan route`, `plan diff` and `plan verify` take as FABRIC (a minute for 10,000 ports)
+ibnetdiscover{diags} > fabric.ibnetdiscover
+
+# forwarding tables: what they take as LFTS; older releases call it dump_lfts
+dump_fts{diags} > now.lfts || dump_lfts{diags} > now.lfts
+
+# states and speeds of all links, a second witness of the cabling
+iblinkinfo --line{diags} > links.iblinkinfo
+
+# errors since the counters were last cleared, and waiting packets; neither is cleared here
+ibqueryerrors --data{diags} > errors.txt
+
+# all that ibdiagnet tells, where NVIDIA's is installed: ibdiagnet2.db_csv is a FABRIC too
+ibdiagnet{ibdiagnet} -o ibdiagnet --get_cable_info || true
+
+# what OpenSM holds, on the host where it runs; copied, not moved
+cp -p {cache}/guid2lid . 2> /dev/null || true
+cp -p {logs}/opensm-subnet.lst {logs}/opensm-lfts.dump . 2> /dev/null || true
+
+# then, wherever `plan` is installed:
+#   plan verify fabric.ibnetdiscover now.lfts           are the tables complete and free of credit loops?
+#   plan diff PLAN fabric.ibnetdiscover -o differences   is it cabled as planned?
+#   plan route fabric.ibnetdiscover -o out               better tables
+"""
+
+
+@click.command(short_help="Print the commands that record the state of a real fabric.")
+@click.option("--device", help="Adapter of the host that is connected to the subnet, such as mlx5_0.")
+@click.option("--port", type=click.IntRange(1, 254), help="Its port.")
+@click.option("--folder", default="fabric", show_default=True, help="Where the records are to go.")
+@click.option("--cache", default="/var/cache/opensm", show_default=True, help="OpenSM's cache.")
+@click.option("--logs", default="/var/log", show_default=True, help="Folder of OpenSM's dumps.")
+def collect(device: str | None, port: int | None, folder: str, cache: str, logs: str) -> None:
+    """Print a shell script that records the state of a subnet: cabling, tables, speeds, errors.
+
+    Nothing is run, here or anywhere: the script is for the one who has the rights to. Each command only reads.
+    """
+    chosen = [("-C", "-i", device), ("-P", "-p", None if port is None else str(port))]
+    given = [(diags, ibdiagnet, shlex.quote(value)) for diags, ibdiagnet, value in chosen if value is not None]
+    places = {"folder": folder, "cache": cache, "logs": logs}
+    text = SCRIPT.format(
+        diags="".join(f" {option} {value}" for option, _, value in given),
+        ibdiagnet="".join(f" {option} {value}" for _, option, value in given),
+        **{name: shlex.quote(path) for name, path in places.items()},
+    )
+    click.echo(printable(text), nl=False)
