@@ -24,6 +24,7 @@ from simulate.engines.kernels import packets as kernel
 from simulate.engines.kernels.packet_state import (
     ASKER,
     CHANNEL,
+    CONNECTION,
     ENTRY,
     FLOW,
     FOREVER,
@@ -148,7 +149,6 @@ class PacketModel(Brief):
         if self.adaptive:
             parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
         parts += ["congestion control"] if self.control else []
-        parts.append("messages in no order and without rendezvous")  # fluid flows have both
         return ", ".join(parts)
 
     def _brief(self) -> str:
@@ -162,8 +162,9 @@ class PacketModel(Brief):
 class Packets:
     """The engine of packets (`simulate.engines.base.Engine`), in a batch or step by step.
 
-    It does not keep the order of a connection yet, and asking a receiver takes no time: each message is sent as it is
-    ready, packet by packet in turns with others of its port.
+    Messages of a connection are sent one behind another, each when the last packet of the one before has left; others
+    of a port take turns packet by packet. The question and answer of a rendezvous take the latencies of the route, as
+    they do with fluid flows, and never wait.
 
     Parameters
     ----------
@@ -196,6 +197,10 @@ class Packets:
         self._queues: dict[tuple[int, int], int] = {}
         """Queues inside servers, by the resources before and behind them."""
         self._n_route_links = self._n_followers = self._n_begun = 0
+        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Connections whose flows have all ended."""
+        self._resting: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Places of flows that have ended while acknowledgements are under way."""
         self._number: NDArray[np.int64] = np.zeros(0, np.int64)
         self._size: NDArray[np.float64] = np.zeros(0)
         self._route: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -277,6 +282,7 @@ class Packets:
             askers=_askers(self._n_fabric_queues),
             packets=np.zeros(0, PACKET),
             flows=np.zeros(0, FLOW),
+            connections=np.zeros(0, CONNECTION),
             wheel=np.full(wheel, -1, np.int32),
             after=np.zeros(n + n_links, np.int32),
             heap=np.zeros(n + n_links, ENTRY),
@@ -415,8 +421,7 @@ class Packets:
         ]
         for place in places.tolist():
             self._count(place)
-        state.flows["followers"][places] = 0
-        self._unused += places[::-1].tolist()
+        self._leave(places)
         return ended
 
     def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
@@ -554,6 +559,32 @@ class Packets:
         use = self._state.route_use[first:last] if len(self._state.route_use) else 1.0
         self._sent[links[first:last] // len(self.network.lane_weight)] += self._size[place] * use
 
+    def _leave(self, places: NDArray[np.integer]) -> None:
+        """Free the places and connections of flows that have ended."""
+        flows, connections = self._state.flows, self._state.connections
+        number = flows["connection"][places]
+        number = number[number >= 0]
+        np.subtract.at(connections["left"], number, 1)
+        self._spare = np.append(self._spare, np.unique(number[connections["left"][number] == 0]))
+        flows["followers"][places] = 0
+        over = np.append(self._resting, places)
+        resting = flows["unacknowledged"][over] > 0
+        self._resting = over[resting]
+        self._unused += over[~resting][::-1].tolist()
+
+    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the connection of each flow here, -1 for none."""
+        left = np.bincount(connection[connection >= 0])
+        if (new := len(left) - len(self._spare)) > 0:
+            old = len(self._state.connections)
+            self._grow(connections=old + new)
+            self._spare = np.append(self._spare, np.arange(old, len(self._state.connections)))
+        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
+        rows = np.full(len(left), -1, CONNECTION)
+        rows["left"] = left
+        self._state.connections[taken] = rows
+        return np.append(taken, -1)[connection]
+
     def _checked(self, at_s: float | None) -> float:
         """Return the time at which flows are to begin."""
         time = self.now_s if at_s is None else at_s
@@ -564,6 +595,11 @@ class Packets:
     def _enter_all(self, flows: Flows, route: NDArray[np.int32], time_s: float) -> None:
         """Put flows on these routes into places, and schedule those that wait for no other."""
         places = self._enter(route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
+        rows = self._state.flows
+        rows["connection"][places] = self._connect(flows.connection)
+        asks = places[flows.rendezvous]
+        crosses = rows["due"][asks] > 0
+        rows["delay"][asks] += np.where(crosses, 2 * (rows["latency"][asks] + rows["back"][asks]), 0)
         if len(flows.dep):
             first = self._n_followers
             self._n_followers += len(flows.dep)
@@ -582,7 +618,9 @@ class Packets:
         n = len(route)
         if len(self._unused) < n:
             self._add_flows(max(n - len(self._unused), 2 * len(self._number), 256))
-        places = np.array(self._unused[len(self._unused) - n :][::-1], np.int64)
+        places = np.sort(
+            np.array(self._unused[len(self._unused) - n :], np.int64)
+        )  # of one instant, the lower is first
         del self._unused[len(self._unused) - n :]
         self._number[places] = np.arange(self._n_begun, self._n_begun + n)
         self._n_begun += n
@@ -592,6 +630,7 @@ class Packets:
         crosses = self._state.route_link[first] >= 0
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(n, FLOW)
+        rows["connection"] = rows["behind"] = -1
         rows["first"], rows["exit"], rows["home"] = first, self._route_exit[route], self._route_home[route]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
         rows["back"] = self._route_back[route]

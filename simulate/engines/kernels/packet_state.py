@@ -99,7 +99,7 @@ FLOW = np.dtype(
         ("tail", "i4"),  # bytes of the last packet
         ("left", "i8"),  # packets to send
         ("due", "i8"),  # packets to arrive
-        ("unacknowledged", "i8"),
+        ("unacknowledged", "i8"),  # packets that are under way, or their acknowledgements
         ("back", "i8"),  # ticks of an acknowledgement
         ("latency", "i8"),  # ticks of the message at the source
         ("earliest", "i8"),
@@ -111,12 +111,18 @@ FLOW = np.dtype(
         ("waits", "i4"),  # flows that it waits for
         ("follower", "i8"),  # those that wait for it, in ``next_flow``
         ("followers", "i4"),
+        ("connection", "i4"),  # -1 for none
+        ("behind", "i4"),  # the next that waits for its turn on the connection, -1 for none
         ("slow", "i4"),  # index into the table of congestion control
         ("allowed", "i8"),  # tick before which it must not send
         ("eased", "i8"),  # tick at which the index last fell
     ],
     align=True,
 )
+CONNECTION = np.dtype([("sends", "i4"), ("first", "i4"), ("last", "i4"), ("left", "i4")])
+"""A connection: the flow that sends, the first and last of those that wait for their turn, flows that have not ended;
+-1 for none."""
+
 ENTRY = np.dtype([("due", "i8"), ("code", "i8")])
 """An entry of the heap: an event, or `FLOWS` and the place of a flow that is ready to send."""
 
@@ -167,6 +173,7 @@ class PacketState(NamedTuple):
     askers: Records
     packets: Records
     flows: Records
+    connections: Records
     wheel: NDArray[np.int32]
     """By tick, modulo its length: the last of a ring of events, -1 for none."""
     after: NDArray[np.int32]

@@ -221,6 +221,36 @@ def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
 
 
 @kernel
+def _turn_of(state: PacketState, flow: int) -> int:
+    """Let a flow that is ready send if its connection is free; return it, or -1 where it waits for its turn."""
+    flows, connections, number = state.flows, state.connections, state.flows[flow].connection
+    if number < 0 or connections[number].sends == flow:
+        return flow
+    if connections[number].sends < 0:
+        connections[number].sends = flow
+        return flow
+    if connections[number].first < 0:
+        connections[number].first = flow
+    else:
+        flows[connections[number].last].behind = flow
+    connections[number].last = flow
+    return -1
+
+
+@kernel
+def _next_turn(state: PacketState, flow: int) -> int:
+    """Give the connection of a flow that has sent everything to the next in line; return that, -1 for none."""
+    flows, connections, number = state.flows, state.connections, state.flows[flow].connection
+    if number < 0:
+        return -1
+    after = connections[number].first
+    connections[number].sends = after
+    if after >= 0:
+        connections[number].first = flows[after].behind
+    return int(after)
+
+
+@kernel
 def schedule(state: PacketState, flow: int) -> None:
     """Schedule a flow that waits for no other any more."""
     now, flows = state.now, state.flows
@@ -318,9 +348,8 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
                 tick + flows[flow].back,
             )
             return -1
-    waited = packets[packet].out == ACK and rules.window > 0 and flows[flow].unacknowledged == rules.window
-    if packets[packet].out == ACK and rules.window > 0:
-        flows[flow].unacknowledged -= 1
+    waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
+    flows[flow].unacknowledged -= 1
     if born < 0:
         # Congestion control: whoever hears of a mark sends more slowly (InfiniBand, volume 1, annex A10).
         flows[flow].slow = min(len(state.delays) - 1, flows[flow].slow + rules.slow_step)
@@ -429,6 +458,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 else:
                     askers[who].busy = 0
                     resumed = who - n_queues
+                    if flows[resumed].left == 0:
+                        resumed = _next_turn(state, resumed)
             elif event < n_channels + n_links:  # a credit is back
                 link = event - n_channels
                 links[link].waking = 0
@@ -438,11 +469,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     called[n_called] = channel
                     n_called += 1
             elif event >= FLOWS:  # a flow is ready to send
-                resumed = event - FLOWS
-                askers[n_queues + resumed].busy = 0
-                if flows[resumed].due == 0:  # it crosses nothing
-                    _end(rules, state, resumed, tick)
-                    resumed = np.int64(-1)
+                askers[n_queues + event - FLOWS].busy = 0
+                resumed = _turn_of(state, event - FLOWS)
             else:  # a packet is ready behind the channel that it crossed
                 packet = event - n_channels - n_links
                 here = packets[packet].link
@@ -488,6 +516,9 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     packets[packet].out = _aim(rules, state, packet, node)
                     links[packets[packet].out].load += 1
                 n_called = _ask(channels, links, askers, called, n_called, asks, packets[packet].out, tick)
+            while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
+                _end(rules, state, resumed, tick)
+                resumed = _next_turn(state, resumed)
             if resumed >= 0 and askers[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
                 askers[n_queues + resumed].busy = 1
                 link = route_link[flows[resumed].first]

@@ -493,7 +493,7 @@ def test_packets_say_what_they_met_and_need_to_know_how_long_a_hop_takes(tmp_pat
     found = simulate(capsys, *options, "--hop-latency-ns", "150")
     assert found["makespan_s"] == pytest.approx(2 * MIB / RATE, rel=0.01)
     label = "packets of 4096 bytes, inputs voq, 16 packets of buffer a port and lane"
-    assert found["packets"]["model"] == f"{label}, messages in no order and without rendezvous"
+    assert found["packets"]["model"] == label
     assert "--hop-latency-ns" in refused(capsys, *options)
     assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "voq")
 

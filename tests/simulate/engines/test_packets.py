@@ -116,3 +116,48 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     # Nothing is lost, and what every flow moved has crossed its links.
     moved = one.timeline.load_bytes_s.sum(axis=1) * one.timeline.bin_s
     assert moved == pytest.approx(one.resource_bytes)
+
+
+def test_messages_of_a_connection_follow_each_other_without_a_gap() -> None:
+    net, sizes = network(line(1, 1)), np.array([40_960, 100, 8192, 0, 65_536])
+    apart = Packets(net).play(Flows.of(2, 3, sizes, connection=0)).finish_s
+    for n in range(1, len(sizes) + 1):
+        whole = Packets(net).play(Flows.of(2, 3, sizes[:n].sum())).makespan_s
+        assert apart[n - 1] == pytest.approx(whole, abs=n * SLOT_S / 1000)
+
+
+def test_a_rendezvous_takes_a_question_and_an_answer() -> None:
+    net = network(line(1, 1), hop_s=1e-6)
+    flows = Flows.of([2, 2, 2], [3, 3, 2], [4096, 4096, 0], start_s=[0, 1e-3, 0], rendezvous=[False, True, True])
+    eager, asked, own = Packets(net).play(flows).finish_s - flows.start_s
+    assert asked - eager == pytest.approx(2 * 3e-6, abs=1e-9)
+    assert own == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_connections_at_random(seed: int) -> None:
+    """What is sent on a connection arrives in the order in which it was ready, in a batch as step by step."""
+    rng = np.random.default_rng(seed)
+    net, n = network(line(3, 2, 3), hop_s=rng.choice([0.01, 2.0]) * SLOT_S), 120
+    model = PacketModel(window_packets=int(rng.choice([0, 3])), inputs=str(rng.choice(["fifo", "voq"])))
+    src, dst = rng.integers(3, 11, (2, n))
+    waits = np.flatnonzero(rng.random(n) < 0.3)[1:]
+    after = (waits, [int(rng.integers(0, flow)) for flow in waits])
+    start_s, size = rng.integers(0, 40, n) * SLOT_S, rng.integers(0, 60_000, n)
+    flows = Flows.of(src, dst, size, start_s=start_s, rendezvous=rng.random(n) < 0.3, after=after).in_order("peer")
+    played, engine = Packets(net, model).play(flows), Packets(net, model)
+    runs = [(played.start_s, played.finish_s)]
+    for _ in range(2):  # places, connections and acknowledgements of flows that have ended are used again
+        base, times = engine.now_s, np.zeros((2, n))
+        numbers, left = engine.begin_all(flows), n
+        while left:
+            for at in engine.advance():
+                times[:, at.flow - numbers.start] = at.start_s - base, at.finish_s - base
+                left -= 1
+        runs.append((times[0], times[1]))
+    assert runs[1][1] == pytest.approx(runs[0][1], abs=1e-15)
+    for start_s, finish_s in runs:
+        for connection in np.unique(flows.connection[flows.connection >= 0]):
+            mine = np.flatnonzero(flows.connection == connection)
+            in_turn = finish_s[mine[np.argsort(np.rint(start_s[mine] / SLOT_S * 1024), kind="stable")]]
+            assert (np.diff(in_turn) >= 0).all()
