@@ -27,9 +27,11 @@ from simulate.engines.kernels.packet_state import (
     CONNECTION,
     ENTRY,
     FLOW,
+    FLOW_STEP,
     FOREVER,
     HISTOGRAM,
     LINK,
+    LINK_STEP,
     NOW,
     PACKET,
     RESOLUTION,
@@ -42,6 +44,9 @@ from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.table import Brief
+
+ROW = 1 << 18
+"""Numbers of a row that tells what stands where (`simulate.engines.kernels.steady`): 2 MB. Some 10,000 flows fit."""
 
 FLOWLETS = 1 << 16
 """Flows at switches whose last port is remembered; of two that fall together, the later one is."""
@@ -252,7 +257,7 @@ class Packets:
         longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, NOW)
-        now["free"], now["random"] = -1, model.seed
+        now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
         legal = None
         if model.adaptive:
             legal = legal_ports(Routed(fabric, network.tables))
@@ -273,6 +278,7 @@ class Packets:
             mark_at=control.mark_at if control else 0,
             slow_step=control.step if control else 0,
             ease_ticks=max(1, round(control.ease_s / self.tick_s)) if control else 1,
+            repeats=not model.adaptive and control is None,
             limit_bytes=self._limit_bytes,
         )
         self._state = PacketState(
@@ -290,6 +296,13 @@ class Packets:
             called=np.zeros(n, np.int32),
             done=np.zeros(0, np.int32),
             next_flow=np.zeros(0, np.int32),
+            link_steps=np.zeros(n_links, LINK_STEP),
+            flow_steps=np.zeros(0, FLOW_STEP),
+            queue_seen=np.zeros(self._n_fabric_queues, np.int64),
+            active=np.zeros(0, np.int32),
+            row=np.zeros(ROW, np.int64),
+            kept=np.zeros(ROW, np.int64),
+            kept_histogram=np.zeros(HISTOGRAM, np.int64),
             histogram=np.zeros(HISTOGRAM, np.int64),
             route_link=np.zeros(0, np.int32),
             route_queue=np.zeros(0, np.int32),
@@ -328,13 +341,15 @@ class Packets:
     @property
     def now_s(self) -> float:
         """Time of the last event, or until which `advance` was asked to play."""
-        return max(self._now_s, float(self._state.now["tick"][0]) * self.tick_s)
+        now = self._state.now[0]
+        return max(self._now_s, float(now["tick"] + now["repeated"]) * self.tick_s)
 
     @property
     def next_event_s(self) -> float:
         """Time of the next event, infinite when nothing is under way."""
         tick = kernel.next_tick(self._state)
-        return np.inf if tick == FOREVER else max(self.now_s, tick * self.tick_s)
+        repeated = int(self._state.now["repeated"][0])
+        return np.inf if tick == FOREVER else max(self.now_s, (tick + repeated) * self.tick_s)
 
     @property
     def n_events(self) -> int:
@@ -345,6 +360,11 @@ class Packets:
     def n_hops(self) -> int:
         """Packets that have crossed a channel, each as often as it did."""
         return int(self._state.now["hops"][0])
+
+    @property
+    def n_repeated_hops(self) -> int:
+        """Those of them that were not played, since a steady state repeated itself."""
+        return int(self._state.now["repeated_hops"][0])
 
     @property
     def timeline(self) -> Timeline | None:
@@ -506,8 +526,9 @@ class Packets:
         return sent
 
     def _out(self) -> NDArray[np.int64]:
-        """Return (C * L,) how many packets are behind each link, in its buffer or on their way to it."""
-        links, ring, tick = self._state.links, self._rules.ring, int(self._state.now["tick"][0])
+        """Return (C * L,) how many packets are behind each link at the end of the bin, in its buffer or on their way."""
+        links, ring = self._state.links, self._rules.ring
+        tick = (self._bin + 1) * self._bin_ticks - int(self._state.now["repeated"][0])
         back = np.zeros(len(links), np.int64)
         returns = self._state.returns.reshape(-1, ring)
         place = np.arange(ring)
@@ -637,6 +658,7 @@ class Packets:
         rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
         self._state.flows[places] = rows
+        self._state.flow_steps["slot"][places] = -1
         return places
 
     def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -729,6 +751,7 @@ class Packets:
             array[name][array[name] >= old] += new - old
         askers = np.concatenate([state.askers[:old], _askers(new - old), state.askers[old:]])
         self._rules, self._state = self._rules._replace(n_queues=new), state._replace(askers=askers)
+        self._grow(queue_seen=new)
 
     def _grow(self, **needed: int) -> None:
         """Make arrays of the state at least so long; what is too short at least doubles."""
@@ -751,7 +774,7 @@ class Packets:
         self._state = state._replace(
             askers=np.concatenate([state.askers, _askers(n)]), flows=np.concatenate([state.flows, np.zeros(n, FLOW)])
         )
-        self._grow(done=old + n)
+        self._grow(done=old + n, active=old + n, flow_steps=old + n)
         self._grow_heap()
 
     def _add_packets(self, n: int) -> None:

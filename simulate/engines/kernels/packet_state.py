@@ -25,7 +25,8 @@ RESOLUTION = 1024
 
 NOW = np.dtype(
     [
-        ("tick", "i8"),
+        ("tick", "i8"),  # of the events; the time is this and `repeated`
+        ("repeated", "i8"),  # ticks of periods that were not played again
         ("instants", "i8"),  # ticks at which something happened
         ("hops", "i8"),  # packets that have begun to cross a channel
         ("in_wheel", "i8"),  # events in the wheel
@@ -37,6 +38,17 @@ NOW = np.dtype(
         ("n_heap", "i8"),
         ("n_done", "i8"),
         ("random", "i8"),
+        ("n_active", "i8"),  # flows under way
+        ("settled", "i8"),  # tick until which credits of flows that have ended come back
+        ("look_at", "i8"),  # packets due of the first flow under way when the next row is written
+        ("written", "i8"),  # numbers of all rows
+        ("looks", "i8"),  # rows since a flow began or ended
+        ("serial", "i8"),  # of the last walk over links and queues
+        ("period", "i8"),  # ticks after which everything repeats, 0 where none is known
+        ("n_kept", "i8"),  # length of the row that is kept, -1 for none
+        ("kept_tick", "i8"),
+        ("kept_hops", "i8"),  # hops when it was kept; once a period is known, hops of the period
+        ("repeated_hops", "i8"),  # of `hops`
     ]
 )
 """One record of single values."""
@@ -119,6 +131,12 @@ FLOW = np.dtype(
     ],
     align=True,
 )
+LINK_STEP = np.dtype([("seen", "i8"), ("stalled", "i8"), ("waited", "i8"), ("sent", "i8")])
+"""Of a link: the last walk that came here, and what was counted when a row was kept; once a period is known, in a
+period."""
+FLOW_STEP = np.dtype([("slot", "i4"), ("left", "i8"), ("due", "i8")], align=True)
+"""Likewise of a flow, with its place among those under way, -1 for none."""
+
 CONNECTION = np.dtype([("sends", "i4"), ("first", "i4"), ("last", "i4"), ("left", "i4")])
 """A connection: the flow that sends, the first and last of those that wait for their turn, flows that have not ended;
 -1 for none."""
@@ -160,6 +178,8 @@ class Rules(NamedTuple):
     """Congestion control: who still asks for a link when a packet leaves by it that is marked; 0 for none."""
     slow_step: int
     ease_ticks: int
+    repeats: bool
+    """Whether steady states are looked for: where nothing is chosen at random and no flow slows down."""
     limit_bytes: int
     """Of high priority until one packet of low priority goes; negative for no limit."""
 
@@ -187,6 +207,18 @@ class PacketState(NamedTuple):
     done: NDArray[np.int32]
     """Places of flows that have ended."""
     next_flow: NDArray[np.int32]
+    link_steps: Records
+    flow_steps: Records
+    queue_seen: NDArray[np.int64]
+    """(Q,) the last walk that came to a queue."""
+    active: NDArray[np.int32]
+    """Places of flows under way."""
+    row: NDArray[np.int64]
+    """What stands where, as `simulate.engines.kernels.steady` writes it."""
+    kept: NDArray[np.int64]
+    """An older row."""
+    kept_histogram: NDArray[np.int64]
+    """That of then; once a period is known, of a period."""
     histogram: NDArray[np.int64]
     """Packets that have arrived, by the logarithm of their latency."""
     route_link: NDArray[np.int32]

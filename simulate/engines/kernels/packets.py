@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.engines.kernels import steady
 from simulate.engines.kernels.compile import inlined, kernel
 from simulate.engines.kernels.packet_state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Records, Rules
 
@@ -77,7 +78,7 @@ def _put(now: Records, wheel: Int32s, after: Int32s, heap: Records, event: int, 
         wheel[place] = event
         now[0].in_wheel += 1
     else:
-        push(now, heap, due, event)
+        push(now, heap, due + now[0].repeated, event)
         now[0].far += 1
 
 
@@ -200,7 +201,7 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     if flows[flow].left == 0 or (rules.window > 0 and flows[flow].unacknowledged >= rules.window):
         return False
     if rules.mark_at > 0 and flows[flow].allowed > now[0].tick:
-        push(now, state.heap, flows[flow].allowed, FLOWS + flow)
+        push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
         state.askers[rules.n_queues + flow].busy = 1
         return False
     return True
@@ -210,7 +211,9 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
 def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
     """Record the end of a flow, and schedule those that waited only for it."""
     now, flows = state.now, state.flows
-    flows[flow].end = tick
+    flows[flow].end = tick + now[0].repeated
+    if state.flow_steps[flow].slot >= 0:
+        steady.leave(rules, state, flow)
     state.done[now[0].n_done] = flow
     now[0].n_done += 1
     for at in range(flows[flow].follower, flows[flow].follower + flows[flow].followers):
@@ -254,7 +257,7 @@ def _next_turn(state: PacketState, flow: int) -> int:
 def schedule(state: PacketState, flow: int) -> None:
     """Schedule a flow that waits for no other any more."""
     now, flows = state.now, state.flows
-    flows[flow].begin = max(now[0].tick, flows[flow].earliest) + flows[flow].delay
+    flows[flow].begin = max(now[0].tick + now[0].repeated, flows[flow].earliest) + flows[flow].delay
     push(now, state.heap, flows[flow].begin + flows[flow].latency, FLOWS + flow)
 
 
@@ -288,11 +291,11 @@ def link_followers(
 
 @kernel
 def next_tick(state: PacketState) -> int:
-    """Return the tick of the next event, `FOREVER` for none."""
+    """Return the tick of the next event as the events count, `FOREVER` for none."""
     now, wheel = state.now, state.wheel
     due = np.int64(FOREVER)
     if now[0].n_heap > 0:
-        due = max(now[0].tick, state.heap[0].due)
+        due = max(now[0].tick, state.heap[0].due - now[0].repeated)
     if now[0].in_wheel > 0:
         tick = now[0].tick + 1
         while tick < due and wheel[tick & (len(wheel) - 1)] < 0:
@@ -402,10 +405,12 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
     n_channels, n_links = len(channels), len(links)
     full_bytes = rules.packet_bytes
     for _ in range(max_instants):
+        if now[0].period > 0:
+            steady.repeat(state, until)
         tick = next_tick(state)
         if now[0].in_wheel + now[0].far == 0 and now[0].held > 0:
             return STUCK
-        if tick > until:
+        if tick + now[0].repeated > until:
             return IDLE
         if now[0].n_free < n_channels:
             return ROOM
@@ -425,7 +430,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 upcoming = after[event]
                 more_here = event != last
                 now[0].in_wheel -= 1
-            elif now[0].n_heap > 0 and heap[0].due <= tick:
+            elif now[0].n_heap > 0 and heap[0].due <= tick + now[0].repeated:
                 event = _pop(now, heap)
                 if event < FLOWS:
                     now[0].far -= 1
@@ -521,6 +526,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 resumed = _next_turn(state, resumed)
             if resumed >= 0 and askers[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
                 askers[n_queues + resumed].busy = 1
+                if rules.repeats and state.flow_steps[resumed].slot < 0:
+                    steady.enter(state, resumed)
                 link = route_link[flows[resumed].first]
                 n_called = _ask(channels, links, askers, called, n_called, n_queues + resumed, link, tick)
             event = upcoming
@@ -628,4 +635,6 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             _put(now, wheel, after, heap, n_channels + n_links + packet, ready)
         if stop_at_end and now[0].n_done > n_done:
             return ENDED
+        if now[0].n_active > 0 and flows[state.active[0]].due <= now[0].look_at:
+            steady.look(rules, state, until)
     return MORE
