@@ -526,7 +526,7 @@ class Packets:
         return sent
 
     def _out(self) -> NDArray[np.int64]:
-        """Return (C * L,) how many packets are behind each link at the end of the bin, in its buffer or on their way."""
+        """Return (C * L,) how many packets are behind each link at the end of the bin, there or on their way."""
         links, ring = self._state.links, self._rules.ring
         tick = (self._bin + 1) * self._bin_ticks - int(self._state.now["repeated"][0])
         back = np.zeros(len(links), np.int64)
