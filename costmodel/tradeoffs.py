@@ -11,7 +11,7 @@ from costmodel.parts import columns
 from costmodel.search import Search
 from topo import palette
 from topo.drawing import Drawing
-from topo.drawing.figures import as_drawing, figure
+from topo.drawing.figures import as_drawing, as_png, figure
 from topo.table import Shown, Table
 
 SHARES = (0.98, 0.95, 0.9, 0.75, 0.5)
@@ -62,6 +62,14 @@ class Tradeoffs(Shown):
     @property
     def drawing(self) -> Drawing:
         """Price over the bandwidth that a job gets at least, with the design of each step."""
+        return as_drawing(self._chart())
+
+    @property
+    def png(self) -> bytes:
+        """The same drawing as PNG, for slides and documents that take no SVG."""
+        return as_png(self._chart())
+
+    def _chart(self) -> Any:
         found = [(share, search.winner) for share, search in sorted(self.curve, key=lambda point: point[0])]
         points = [(share, design.price, design.name) for share, design in found if design is not None]
         chart = figure(9, 5)
@@ -82,7 +90,7 @@ class Tradeoffs(Shown):
         axes.set_xlim(0, 105)
         axes.set_ylim(0, 1.1 * max(y, default=1.0))
         axes.set_title(f"{needs.name}: price over bandwidth", loc="left", color=palette.INK)
-        return as_drawing(chart)
+        return chart
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values."""

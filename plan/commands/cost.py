@@ -159,9 +159,9 @@ def optimise(
     from plan.finalists import finalists_dict, finalists_table, judge_finalists
     from plan.render.tables import show_table
 
-    chart = output.with_suffix(".svg") if output is not None and trade_offs else None
-    for file in (output, chart):
-        if file is not None and file.exists():
+    charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
+    for file in (*([output] if output is not None else []), *charts):
+        if file.exists():
             raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
 
@@ -187,9 +187,10 @@ def optimise(
     if winner is not None and output is not None:
         write_file(output, format_spec(winner.spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
-    if chart is not None and beside is not None:
-        write_file(chart, beside.drawing.svg, new=True)
-        click.echo(f"price over bandwidth is drawn in {chart}", err=as_json)
+    if beside is not None and charts:
+        write_file(charts[0], beside.drawing.svg, new=True)
+        write_file(charts[1], beside.png, new=True)
+        click.echo(f"price over bandwidth is drawn in {' and '.join(map(str, charts))}", err=as_json)
     if found.verdict is not Verdict.HOLDS or found.unpriced:
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
 
@@ -200,10 +201,10 @@ def hold_tables(least: float, cluster: Cluster) -> list[Check]:
 
     checks = []
     for fabric in cluster.subnets:
-        tables = routing.route(fabric, "balanced")
+        tables = routing.route(fabric, "auto")
         proof = routing.prove(tables)
         share = routing.measure(tables, proof=proof).ebb
-        text = f"the tables of `balanced` give {share:.1%} to random halves, {least:.1%} is needed"
+        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {least:.1%} is needed"
         checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
         checks.append(Check("tables", Verdict.HOLDS if share >= least else Verdict.EXCEEDED, text))
     return checks

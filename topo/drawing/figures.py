@@ -26,3 +26,10 @@ def as_drawing(figure: Figure) -> Drawing:
     with matplotlib.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     return Drawing(out.getvalue().decode())
+
+
+def as_png(figure: Figure) -> bytes:
+    """Return a figure as PNG."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=150, metadata={"Software": None})
+    return out.getvalue()

@@ -80,9 +80,11 @@ def test_finalists_are_routed_and_what_bandwidth_costs_is_drawn(
     found = json.loads(capsys.readouterr().out)
     names = [found["winner"]["name"], *(other["name"] for other in found["others"])]
     assert [each["name"] for each in found["finalists"]] == names
-    assert all(each["proven"] and 0 < each["jobs"] <= 1 for each in found["finalists"])
+    assert all(each["proven"] and 0 < each["jobs"] < 1 for each in found["finalists"])
     assert found["others"][0]["price"] >= found["winner"]["price"]
+    assert all(each["worst_job"] == "gpu00 to gpu99" for each in found["finalists"])
     assert (tmp_path / "winner.svg").read_text(encoding="utf-8").count("<svg") == 1
+    assert (tmp_path / "winner.png").read_bytes().startswith(b"\x89PNG")
     winner.unlink()
     assert run(asked) == 2  # the drawing is not written over
     assert not winner.exists()
