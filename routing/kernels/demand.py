@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from routing.kernels.machine_code import kernel
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -37,7 +38,7 @@ class DemandNet(NamedTuple):
     """(R, S) demand from the hosts of each switch."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _recall(net: DemandNet, by_lid: NDArray[np.uint8], d: int, onward: Int32s, depth: Int32s, order: Int32s) -> int:
     """Find the channel that each switch takes to a destination; return how many switches arrive, nearest first."""
     n, lid, last = len(depth), net.lid[d], net.offset[len(depth)]
@@ -62,7 +63,7 @@ def _recall(net: DemandNet, by_lid: NDArray[np.uint8], d: int, onward: Int32s, d
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_of_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int, load: Floats) -> None:
     """Add the flows to some destinations to the (P,) load of channels, slow ones scaled up."""
     n = len(by_lid[0])
@@ -77,7 +78,7 @@ def load_of_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: i
             flow[net.node[net.peer[onward[here]]]] += flow[here]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int, load: Floats, full: float) -> int:
     """Let switches send to some destinations over other channels where that lowers the sum of eighth powers of loads.
 
@@ -120,7 +121,7 @@ def move_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int,
             fullest[here] = max(load[onward[here]], fullest[net.node[net.peer[onward[here]]]])
             if flow[here] <= 0.0 or fullest[here] < full or net.position[onward[here]] < 0:
                 continue
-            best, taken = -1e-9 * load[onward[here]] ** 8, -1
+            best, taken = -1e-9 * _eighth(load[onward[here]]), -1
             for channel in range(net.offset[here], net.offset[here + 1]):
                 if channel == onward[here] or (net.rising and net.position[channel] <= entered[here]):
                     continue
@@ -144,13 +145,21 @@ def move_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int,
     return moves
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _power(load: float, more: float) -> float:
     """Return how much the eighth power of a load rises with a flow."""
-    return (load + more) ** 8 - load**8
+    return _eighth(load + more) - _eighth(load)
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _eighth(value: float) -> float:
+    """Return the eighth power, in products: `**` rounds otherwise where it is interpreted."""
+    square = value * value
+    fourth = square * square
+    return fourth * fourth
+
+
+@kernel
 def _change(
     net: DemandNet, onward: Int32s, depth: Int32s, load: Floats, here: int, channel: int, home: int, flow: float
 ) -> float:
@@ -187,7 +196,7 @@ def _change(
         step = onward[switch]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _on_path(net: DemandNet, onward: Int32s, channel: int, home: int, wanted: int) -> bool:
     """Whether a channel is on the path that begins with another."""
     while channel != wanted:
@@ -198,7 +207,7 @@ def _on_path(net: DemandNet, onward: Int32s, channel: int, home: int, wanted: in
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shift(net: DemandNet, onward: Int32s, load: Floats, channel: int, home: int, flow: float) -> None:
     """Add a flow to all channels of the path that begins with one."""
     while True:
@@ -209,7 +218,7 @@ def _shift(net: DemandNet, onward: Int32s, load: Floats, channel: int, home: int
         channel = onward[switch]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _carry(net: DemandNet, onward: Int32s, flow: Floats, switch: int, home: int, amount: float) -> None:
     """Add to the flow of all switches from one to the destination's."""
     while True:

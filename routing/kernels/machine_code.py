@@ -3,6 +3,9 @@
 Numba's own cache raises where it has no place, where its disk is full and where a file of it is damaged, and runs old
 code where a kernel in another file has changed that is compiled into the caller. Here none of these stops a command or
 alters a result: what is damaged or stale is compiled anew and replaced, and where nothing can be kept, nothing is.
+
+To compile what a plan needs takes half a minute. What is small is interpreted instead until that has taken a while: a
+first plan of twenty servers is there in two seconds.
 """
 
 from __future__ import annotations
@@ -13,13 +16,17 @@ import logging
 import mmap
 import os
 import pickle
+import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from numba import config, njit
+import numpy as np
+from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 
 if TYPE_CHECKING:
     from numba.core.decorators import _JITWrapper
@@ -29,6 +36,11 @@ LOG = logging.getLogger(__name__)
 
 ROOM = 64 * 2**20
 """Bytes that must be free to load or compile a function: LLVM aborts the process where it gets no memory."""
+
+SMALL = 2**14
+"""Elements of an array up to which a kernel may be interpreted."""
+PATIENCE_S = 4.0
+"""How long a process interprets; then it compiles, since there is more of the kind."""
 
 _told: list[str] = []
 
@@ -112,6 +124,13 @@ class KernelCache(FunctionCache):
             LOG.info("compiling %s", self._py_func.__name__)
         return found
 
+    def is_filled(self) -> bool:
+        """Whether code of any signature is kept."""
+        try:
+            return bool(self._cache_file._load_index())
+        except Exception:  # a damaged file
+            return False
+
     def save_overload(self, sig: object, data: object) -> None:
         """Keep the code of a function, if it can be kept."""
         save = super().save_overload
@@ -153,16 +172,68 @@ def digest_of_sources(folder: Path) -> bytes:
     return digest.digest()
 
 
-def compiled(**options: Any) -> _JITWrapper:
+class Compiled(CPUDispatcher):
+    """A function of Numba's, whose code is kept."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
+        self._cache = KernelCache(function)
+
+
+class Kernel(Compiled):
+    """One that is interpreted where that is sooner done: all arrays are small, and no code is kept."""
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether there is code of it in the cache, for some signature."""
+        return self._cache.is_filled()
+
+    def __call__(self, *given: Any) -> Any:
+        """Do it."""
+        if _interpreter.at_work:
+            return self.py_func(*given)
+        compiles = self.overloads or _interpreter.spent_s > PATIENCE_S or not is_small(given) or self.is_kept
+        return super().__call__(*given) if compiles else _interpreter.run(self.py_func, given)
+
+
+class Interpreter(threading.local):
+    """Interprets a kernel with all that it calls."""
+
+    at_work = False
+    spent_s = 0.0
+
+    def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """Call a function; integers wrap around in silence, as those of machines do."""
+        begin, self.at_work = perf_counter(), True
+        try:
+            with np.errstate(over="ignore"):
+                return function(*given)
+        finally:
+            self.at_work = False
+            self.spent_s += perf_counter() - begin
+
+
+_interpreter = Interpreter()
+
+
+def is_small(given: tuple[Any, ...]) -> bool:
+    """Whether no array of the arguments of a kernel, or of tuples among them, has more than `SMALL` elements."""
+    for value in given:
+        if isinstance(value, np.ndarray) and value.size > SMALL:
+            return False
+        if isinstance(value, tuple) and not is_small(value):
+            return False
+    return True
+
+
+def compiled(kind: type[Compiled] = Compiled, **options: Any) -> _JITWrapper:
     """Return a decorator that compiles functions with these options of Numba, and keeps their code."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        dispatcher = njit(nogil=True, **options)(function)
-        dispatcher._cache = KernelCache(function)
-        return dispatcher
+        return function if config.DISABLE_JIT else kind(function, **options)  # type: ignore[attr-defined]
 
     return cast("_JITWrapper", decorate)
 
 
-kernel = compiled()
+kernel = compiled(Kernel)
 """For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""

@@ -78,7 +78,7 @@ def relieve_peaks(
         effort -= 1
         target = peak * (1 - step)
         full = np.flatnonzero(fullest & (load > target))
-        for channel in full[np.argsort(-load[full])]:
+        for channel in full[np.argsort(-load[full], kind="mergesort")]:
             effort -= _relieve(net, dests, tree, tries, channel, target, detour, next_hop)
             if load[channel] > target:
                 step /= 2

@@ -195,15 +195,24 @@ def reroute(net: Net, dests: Dests, rounds: int, stride: int, next_hop: NextHops
     """
     tree, choices = empty_tree(net), _no_choices(net)
     traffic = sum_traffic(net, dests, tree, next_hop)
-    before, start = float((traffic.load**2).sum()), next_hop.copy()
+    before, start = _sum_of_squares(traffic.load), next_hop.copy()
     for _ in range(rounds):
         for role in range(len(dests.segment) - 1):
             _reroute_role(net, dests, choices, tree, traffic, next_hop, role, stride)
-    after = float((traffic.load**2).sum())
+    after = _sum_of_squares(traffic.load)
     if after > before:  # where the start was perfect, each gain is another's loss
         next_hop[:] = start
         return before
     return after
+
+
+@kernel
+def _sum_of_squares(values: Floats) -> float:
+    """Add in the order of the array, as NumPy's own sum does not."""
+    total = 0.0
+    for value in values:
+        total += value * value
+    return total
 
 
 @kernel

@@ -180,9 +180,9 @@ def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int
         while leaf >= 0:
             first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
             for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
-                m.flows[channel, shift] += np.uint16(sign)
+                m.flows[channel, shift] = np.int64(m.flows[channel, shift]) + sign
             for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
-                m.flows[channel, shift] += np.uint16(sign)
+                m.flows[channel, shift] = np.int64(m.flows[channel, shift]) + sign
             total += last + 1 - first
             leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
         m.load[role, channel] += sign * total
@@ -209,7 +209,7 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
                 met += m.flows[channel, shift]
             leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
         random = flows * (m.load[-1, channel] - m.own[channel]) / n
-        total += (m.share * met + (1 - m.share) * random) * net.scale[channel] ** 2
+        total += (m.share * met + (1 - m.share) * random) * (net.scale[channel] * net.scale[channel])
         channel = tree.onward[net.order.receiver[channel]]
     return total
 

@@ -5,22 +5,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from routing.kernels.machine_code import CheckedFile, KernelCache
+import routing
+from helpers.random_fabrics import draw
+from routing.kernels.machine_code import CheckedFile, Interpreter, Kernel, KernelCache
 
 MODULE = """\
 from routing.kernels.machine_code import kernel
 {imports}
 @kernel
-def {name}():
+def {name}(numbers):
     return {result}
 """
 PROGRAM = """\
 import resource, sys
+import numpy as np
 from kernels_of_a_test.caller import double
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-print(double(), sum(double.stats.cache_hits.values()))
+print(double(np.zeros(10**5)), sum(double.stats.cache_hits.values()))
 """
 
 
@@ -31,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "__init__.py").touch()
     imports = "from kernels_of_a_test.callee import number"
-    (folder / "caller.py").write_text(MODULE.format(imports=imports, name="double", result="2 * number()"))
+    (folder / "caller.py").write_text(MODULE.format(imports=imports, name="double", result="2 * number(numbers)"))
     write_callee(folder, 1)
     return folder
 
@@ -122,3 +126,28 @@ def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monke
     cache = KernelCache(run)
     assert Path(cache.cache_path) == Path(__file__).parent / "__pycache__"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit, with no warning: sums in the order of the array, sorts that are stable."""
+    for seed in (20, 46):
+        fabric = draw(seed)
+        compiled = routing.route(fabric, "balanced")
+        with monkeypatch.context() as patch:
+            patch.setattr(Kernel, "__call__", lambda self, *given: Interpreter().run(self.py_func, given))
+            interpreted = routing.route(fabric, "balanced")
+            assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
+        assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
+
+
+@pytest.mark.slow
+def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys, logging, plan.cli\nlogging.basicConfig(level=logging.INFO)\n"
+        "assert plan.cli.run(['build', sys.argv[1], '-o', 'out']) == 0"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(repository)}
+    command = [sys.executable, "-c", program, repository / "configs" / "lab-20.yaml"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "compiling" not in done.stderr, done.stderr
