@@ -22,6 +22,7 @@ from typing import NoReturn, TextIO
 
 import click
 
+from plan.commands.options import Number
 from plan.limits import impose
 from plan.render.errors import print_error
 from plan.render.terminal import printable, spelled
@@ -96,7 +97,7 @@ class CommandGroup(click.Group):
 @click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("heddle-fabric"), prog_name="heddle")
 @click.option("--cpu", type=click.IntRange(min=1), help="Seconds of CPU that the command may take.")
-@click.option("--memory", type=click.FloatRange(min=0.25, max=1e6), help="GiB of memory that it may take.")
+@click.option("--memory", type=Number(min=0.25, max=1e6), help="GiB of memory that it may take.")
 def plan(cpu: int | None, memory: float | None) -> None:
     """Plan, route, prove and price the network of an AI cluster."""
     impose(cpu, memory)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument, specs_argument
+from plan.commands.options import FILE, STATUS, Number, as_json, print_json, spec_argument, specs_argument
 from plan.render.progress import progress
 from topo import Check, Finding, HeddleError, SpecError, Verdict, plural
 
@@ -117,14 +117,14 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
 @click.option("-o", "--output", type=FILE, help="File to write the winner's spec to.")
 @click.option(
     "--gap",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     default=0.0,
     help="Share of its price by which the result may be dearer than the cheapest: 0.05 ends the search at 5 %.",
 )
 @click.option(
     "--time",
     "limit_s",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=float("inf"),
     help="Seconds after which the best so far is taken.",
 )

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options, seed_option
+from plan.commands.options import (
+    FILE,
+    Number,
+    as_json,
+    fabric_argument,
+    print_json,
+    print_notes,
+    routing_options,
+    seed_option,
+)
 from plan.render.progress import progress
 from plan.signals import asked
 from topo import HeddleError
@@ -28,7 +37,7 @@ SAVING = 0.05
 @click.option("--queue", "-q", default="day", show_default=True, help="Jobs that come: a YAML file, or a preset.")
 @click.option(
     "--hours",
-    type=click.FloatRange(min=0, min_open=True, max=1_000_000),
+    type=Number(1e-9, 1e6),
     default=24.0,
     show_default=True,
     help="How long, of simulated time; it ends before when all jobs have ended.",
@@ -39,7 +48,7 @@ SAVING = 0.05
 @click.option("--state", type=FILE, help="File to go on from, if it is there, and to leave off in.")
 @click.option(
     "--save-every",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60.0,
     show_default=True,
     help="Seconds of real time between two saves to --state, longer where saving takes long.",
@@ -64,8 +73,6 @@ def operate(
     network. FABRIC is taken as `plan simulate` takes it. Interrupted, it leaves off in --state, and the same command
     goes on: the end is the same to the last bit.
     """
-    if hours != hours:  # not a number, which no bound refuses
-        raise click.BadParameter("expected a number of hours", param_hint="--hours")
     with progress(quiet=as_json) as step:
         from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import fields
@@ -29,6 +30,20 @@ class FilePath(click.Path):
 
 
 FILE = FilePath()
+
+
+class Number(click.FloatRange):
+    """A number between bounds: NaN, which no bound refuses, is none."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
 
 STATUS = {Verdict.HOLDS: 0, Verdict.EXCEEDED: 1, Verdict.CANNOT_TELL: 3}
 """Exit status of each verdict on a plan."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
+from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.inputs import check_name
 from plan.render.progress import progress
 from topo import HeddleError, SpecError, plural
@@ -34,7 +34,7 @@ ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
 )
 @click.option("--adapters", help="Devices that take part, such as 'mlx5_[0-7]'; those of compute nodes if left out.")
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="Processes of a node, for --output.")
-@click.option("--gigabytes", type=click.FloatRange(1e-9, 1e9), default=1.0, show_default=True, help="Of the buffer.")
+@click.option("--gigabytes", type=Number(1e-9, 1e9), default=1.0, show_default=True, help="Of the buffer.")
 @routing_options
 @click.option("-o", "--output", type=FILE, help="Folder to write: for each algorithm a folder of files.")
 @as_json

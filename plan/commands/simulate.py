@@ -10,6 +10,7 @@ import click
 
 from plan.commands.options import (
     FILE,
+    Number,
     as_json,
     bundle,
     fabric_argument,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from simulate import Simulation
 
 TRACES = (".csv", ".parquet")
-NANOSECONDS = click.FloatRange(0, 3.6e12)
+NANOSECONDS = Number(0, 3.6e12)
 """Up to an hour; with more, figures would overflow somewhere."""
 
 
@@ -38,7 +39,7 @@ TIMING = (
         help="Of each link on its path, besides; by default 0 for fluid flows, and for packets what the catalog says "
         "of switches and the floor plan of cables.",
     ),
-    click.option("--host-gbps", type=click.FloatRange(1e-3, 1e6), help="Most that a port of a host can send."),
+    click.option("--host-gbps", type=Number(1e-3, 1e6), help="Most that a port of a host can send."),
 )
 
 

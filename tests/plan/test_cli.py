@@ -40,6 +40,18 @@ def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixtur
     assert "--json" in capsys.readouterr().out
 
 
+def test_no_option_takes_what_is_no_number() -> None:
+    group = plan.cli.plan
+    context = click.Context(group)
+    commands = [group, *(group.get_command(context, name) for name in COMMANDS)]
+    given = [option.type for command in commands if command for option in command.params]
+    numbers = [kind for kind in given if isinstance(kind, (click.FloatRange, click.types.FloatParamType))]
+    assert len(numbers) > 8
+    for kind in numbers:
+        with pytest.raises(click.BadParameter, match="is not a number"):
+            kind.convert("nan", None, None)
+
+
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"numpy", "numba", "pydantic", "matplotlib", "networkx", "scipy", "ruamel", "rich"}
     code = (
