@@ -1,11 +1,15 @@
-"""Says what goes on while a command works, on a terminal only and when it takes longer than a moment."""
+"""Says what goes on while a command works, on a terminal and when it takes longer than a moment.
+
+Elsewhere one line says that kernels are compiled, since a log would be silent for half a minute.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Protocol
 
 
@@ -23,7 +27,8 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
     Where it is told how much is done, the part and the time left are shown too.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda text, done=None: None
+        with _heard((lambda: None) if quiet else _tell_of_compiling, _echo):
+            yield lambda text, done=None: None
         return
     from rich.progress import (
         Progress,
@@ -57,17 +62,40 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
             if done is not None:
                 bar.update(task, completed=done)
 
-        class Telling(logging.Handler):
-            def emit(self, record: logging.LogRecord) -> None:
-                if record.levelno >= logging.WARNING:
-                    bar.console.print(record.getMessage(), markup=False)
-                else:
-                    bar.update(task, known="compiling for this machine, once")
+        def tell(line: str) -> None:
+            bar.console.print(line, markup=False)
 
-        heard, telling = logging.getLogger("routing.kernels"), Telling()
-        heard.addHandler(telling)
-        heard.setLevel(logging.INFO)
-        try:
+        with _heard(lambda: bar.update(task, known="compiling for this machine, once"), tell):
             yield step
-        finally:
-            heard.removeHandler(telling)
+
+
+@contextmanager
+def _heard(compiling: Callable[[], object], warn: Callable[[str], None]) -> Iterator[None]:
+    """Listen to kernels: that they are compiled, and what they warn of."""
+
+    class Telling(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.WARNING:
+                warn(record.getMessage())
+            else:
+                compiling()
+
+    heard, telling = logging.getLogger("routing.kernels"), Telling()
+    heard.addHandler(telling)
+    heard.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        heard.removeHandler(telling)
+
+
+@cache
+def _tell_of_compiling() -> None:
+    """Say it, the first time."""
+    _echo("plan: compiling for this machine, once; it may take a minute")
+
+
+def _echo(line: str) -> None:
+    import click
+
+    click.echo(line, err=True)

@@ -1,10 +1,11 @@
+import logging
 import os
 import pty
 import sys
 
 import pytest
 
-from plan.render.progress import progress
+from plan.render.progress import _tell_of_compiling, progress
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> str:
@@ -41,3 +42,16 @@ def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str
     with progress() as step:
         step("playing", 0.5)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_says_once_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    kernels = logging.getLogger("routing.kernels.machine_code")
+    _tell_of_compiling.cache_clear()
+    for quiet in (True, False, False):
+        with progress(quiet=quiet):
+            kernels.info("compiling a")
+            kernels.info("compiling b")
+    assert capsys.readouterr().err == "plan: compiling for this machine, once; it may take a minute\n"
+    with progress(quiet=True):
+        kernels.warning("cannot be kept")
+    assert capsys.readouterr().err == "cannot be kept\n"
