@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 ROOM = 64 * 2**20
 """Bytes that must be free to load or compile a function: LLVM aborts the process where it gets no memory."""
 
-SMALL = 2**14
+SMALL = 2**13
 """Elements of an array up to which a kernel may be interpreted."""
 PATIENCE_S = 4.0
 """How long a process interprets; then it compiles, since there is more of the kind."""

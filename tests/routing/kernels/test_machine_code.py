@@ -131,14 +131,13 @@ def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monke
 @pytest.mark.slow
 def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit, with no warning: sums in the order of the array, sorts that are stable."""
-    for seed in (20, 46):
-        fabric = draw(seed)
-        compiled = routing.route(fabric, "balanced")
-        with monkeypatch.context() as patch:
-            patch.setattr(Kernel, "__call__", lambda self, *given: Interpreter().run(self.py_func, given))
-            interpreted = routing.route(fabric, "balanced")
-            assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
-        assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
+    fabric = draw(2)
+    compiled = routing.route(fabric, "balanced")
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "__call__", lambda self, *given: Interpreter().run(self.py_func, given))
+        interpreted = routing.route(fabric, "balanced")
+        assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
+    assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
 
 
 @pytest.mark.slow
