@@ -148,10 +148,11 @@ def simulated(fabric: Fabric, folder: Path, *, timeout_s: float = 120.0) -> Iter
         "IBSIM_SOCKNAME": f"heddle-{os.getpid()}-{next(SOCKET)}",
     }
     log = folder / "ibsim.log"
-    command = ["stdbuf", "-oL", "ibsim", "-n", "-s", *options, "fabric.ibnetdiscover"]
-    with log.open("wb") as output, _started(command, folder, environment, output) as simulator:
+    command = ["stdbuf", "-oL", "ibsim", "-s", *options, "fabric.ibnetdiscover"]
+    with log.open("wb") as output, _started(command, folder, environment, output, subprocess.PIPE) as simulator:
         _await_ready(simulator, log, timeout_s)
-        yield SimulatedSubnet(fabric, folder, {**environment, "LD_PRELOAD": str(_umad2sim())})
+        assert simulator.stdin is not None
+        yield SimulatedSubnet(fabric, folder, {**environment, "LD_PRELOAD": str(_umad2sim())}, simulator.stdin)
 
 
 def _await_ready(simulator: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
@@ -165,14 +166,18 @@ def _await_ready(simulator: subprocess.Popen[bytes], log: Path, timeout_s: float
 
 @contextmanager
 def _started(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], output: int | IO[bytes]
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    output: int | IO[bytes],
+    stdin: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[Any]]:
     """Start a program in a process group of its own; at the end kill the group, which holds nothing worth saving."""
     process = subprocess.Popen(
         list(command),
         cwd=folder,
         env=dict(environment),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -183,8 +188,10 @@ def _started(
     finally:
         _kill(process.pid)
         process.wait()
-        if process.stdout:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def _kill(group: int) -> None:
@@ -199,6 +206,14 @@ class SimulatedSubnet:
     fabric: Fabric
     folder: Path
     environment: Mapping[str, str]
+    console: IO[bytes]
+
+    def plug(self, port: int, *, out: bool = False) -> None:
+        """Pull the cable in a port of a switch out, or plug it in again; switches at its ends tell OpenSM."""
+        guid = int(self.fabric.node_guid[self.fabric.port_node[port]])
+        word = "Unlink" if out else "ReLink"
+        self.console.write(f'{word} "S-{guid:016x}"[{self.fabric.port_number[port]}]\n'.encode())
+        self.console.flush()
 
     def run(self, command: Sequence[str], *, timeout_s: float = 120.0) -> str:
         """Run a program on the subnet and return what it prints.

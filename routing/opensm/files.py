@@ -11,6 +11,7 @@ from routing.lanes.classes import LanePlan, check_lanes
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy, ends_of_roles
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid
+from routing.opensm.keeper import keeper_files
 from routing.opensm.lfts import lfts_sections
 from routing.opensm.qos_policy import format_qos_policy
 from routing.opensm.readme import format_readme
@@ -94,6 +95,7 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
             (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
         ),
         "README.md": format_readme(fabric, directory, CACHE, path_lanes),
+        **keeper_files(directory),
     }
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
 

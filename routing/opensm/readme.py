@@ -54,7 +54,19 @@ say. Let Heddle judge what is really loaded:
 | `qos-policy.conf` | `{directory}` | service levels of paths; read when `opensm.conf` has `qos TRUE` |
 | `node-name-map` | `{directory}` | names of nodes, also for `ibnetdiscover --node-name-map` |
 
-These tables do not heal when cables or switches fail: make new ones from what `ibnetdiscover` then finds.
+| `heddle-repair*` | see below | mends the tables when cables or switches fail |
+
+## When cables or switches fail
+
+These tables do not heal by themselves. `plan repair` mends them; to have that done whenever OpenSM finds a change, put
+the folder that this one is in to `{directory}/plan`, `log_flags 0x43` into the options of OpenSM, and
+
+    install -m 755 heddle-repair {directory}/
+    install -m 644 heddle-repair.* /etc/systemd/system/
+    systemctl enable --now heddle-repair.path heddle-repair.timer
+
+OpenSM then lists the fabric after each sweep, and the script takes that list, mends the tables, proves them, and has
+them loaded. Where that cannot be proven nothing is loaded, and `/var/lib/heddle/report` says why.
 """
 
 CLASSES = """

@@ -27,6 +27,7 @@ NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
     "node-name-map", "README.md",
 }  # fmt: skip
+KEEPER = {"heddle-repair", "heddle-repair.service", "heddle-repair.path", "heddle-repair.timer"}
 
 
 def texts(case: Case, traffic: tuple[TrafficClass, ...] = (), **more: str) -> dict[str, str]:
@@ -38,7 +39,7 @@ def test_every_file_is_there_and_says_what_the_fabric_is() -> None:
     case = tree(3, storage=1)
     fabric, files = case.fabric, texts(case)
     guids = fabric.end_guid.tolist()
-    assert files.keys() == NAMES
+    assert files.keys() == NAMES | KEEPER
     assert parse_guid2lid(files["guid2lid"]) == {
         guid: range(lid, lid + 1) for guid, lid in zip(guids, case.tables.lid.tolist(), strict=True)
     }
@@ -68,6 +69,7 @@ def test_the_readme_names_every_file_and_tells_planned_guids_from_real_ones() ->
     case = tree(2)
     readme = texts(case)["README.md"]
     assert {name for name in NAMES if f"`{name}`" in readme} == NAMES - {"README.md"}
+    assert "`heddle-repair*`" in readme
     assert "**planned ones**" in readme
     real = replace(case.fabric, node_guid=case.fabric.node_guid & np.uint64(2**56 - 1))
     assert "**planned ones**" not in texts(Case(real, case.tables))["README.md"]
