@@ -7,7 +7,7 @@ OUT := out/fire-flyer-2
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly fuzz lint bench notebooks docs lock sbom tools clean
+.PHONY: help plan check test nightly fuzz lint bench notebooks docs man lock sbom tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -46,6 +46,9 @@ docs: .venv/installed-dev ## build the manual into out/docs; a warning is an err
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	@echo "The manual is in out/docs/index.html."
 
+man: .venv/installed-dev ## write the page of `man plan` into out/man
+	$(BIN)/python -m sphinx -W --keep-going -q -b man docs out/man
+
 lock: .venv/bin/python ## write requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
 	$(PIP) install uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
@@ -53,7 +56,7 @@ lock: .venv/bin/python ## write requirements-dev.lock anew: the newest versions 
 
 sbom: .venv/installed-dev ## write the software bill of materials of what a user installs: out/heddle.cdx.json
 	scripts/make-venv out/sbom-env $(PYTHON)
-	out/sbom-env/bin/python -m pip --quiet --disable-pip-version-check install .
+	out/sbom-env/bin/python -m pip --quiet --disable-pip-version-check install '.[all]'
 	out/sbom-env/bin/python -m pip --quiet --disable-pip-version-check uninstall --yes pip setuptools
 	$(BIN)/cyclonedx-py environment out/sbom-env/bin/python --pyproject pyproject.toml --output-reproducible \
 	  --of JSON --output-file out/heddle.cdx.json
@@ -69,7 +72,7 @@ clean: ## remove .venv, results and caches
 	@scripts/make-venv .venv $(PYTHON)
 
 .venv/installed: .venv/bin/python pyproject.toml
-	$(PIP) install -e .
+	$(PIP) install -e '.[all]'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml requirements-dev.lock

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
+from click.shell_completion import shell_complete
 
 from plan.commands.options import Number
 from plan.limits import impose
@@ -51,6 +52,7 @@ COMMANDS: dict[str, str] = {
     "report": "plan.commands.report",
     "export": "plan.commands.export",
     "schema": "plan.commands.spec",
+    "completion": "plan.commands.completion",
 }
 """Module of each command, in the order of the help; the function is called as the command is."""
 
@@ -63,6 +65,10 @@ Exit status:
   70  a bug in Heddle, with a traceback
   128 + the number of a signal that ended it: 130, 143
 """
+COMPLETE = "_PLAN_COMPLETE"
+"""Variable by which the script of `plan completion` asks for words, as click names it."""
+EXTRAS = {"highspy": "optimise", "matplotlib": "charts", "pulp": "optimise"}
+"""Which extra of ours installs a package that not every command needs."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h."""
 BROKEN_PIPE = 141
@@ -124,6 +130,8 @@ def prepare_stream(name: str) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; with ``--json``, what is wrong is one JSON object like any result."""
+    if COMPLETE in os.environ:
+        return shell_complete(plan, {}, "plan", COMPLETE, os.environ[COMPLETE])
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in takewhile(lambda word: word != "--", given)
     try:
@@ -160,6 +168,8 @@ def refuse(error: Exception, as_json: bool) -> int:
             "plan: not enough memory for this (budget command-memory, or what the machine has); take a smaller "
             "cluster, a larger machine, or more with `plan --memory`"
         )
+    elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        error = HeddleError(f"plan: {error.name} is not installed: pip install 'heddle-fabric[{extra}]'")
     status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one
     with printing(sys.stderr):
         if status == BUG:

@@ -14,6 +14,7 @@ import routing
 import simulate
 import topo
 from plan.cli import COMMANDS
+from plan.commands.spec import KINDS
 from plan.export.registry import EXPORTS
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,14 @@ def manual(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return out / "html"
+
+
+def test_man_plan_has_every_command(repository: Path, tmp_path: Path, manual: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "man", "-d", manual.parent / "trees"]
+    done = subprocess.run([*command, repository / "docs", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "plan.1").read_text(encoding="utf-8").replace("\\-", "-")
+    assert all(f"Usage: plan {name} " in page for name in COMMANDS)
 
 
 def text_of(page: Path) -> str:
@@ -46,7 +55,9 @@ def test_every_command_and_every_file_has_its_entry(manual: Path) -> None:
     assert all(export.purpose in outputs for export in EXPORTS.values())
 
 
-@pytest.mark.parametrize(("page", "kind"), [("spec", "cluster"), ("workload", "workload"), ("queue", "queue")])
+@pytest.mark.parametrize(
+    ("page", "kind"), [("spec", "cluster"), *((kind, kind) for kind in KINDS if kind != "cluster")]
+)
 def test_every_key_has_its_row(manual: Path, page: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     from plan.cli import run
 

@@ -55,27 +55,27 @@ class Commands(Written):
             yield ""
 
 
-def spelled(schema: dict[str, Any]) -> str:
-    """Say what a key takes, in a few words."""
+def spelled(schema: dict[str, Any], kind: str) -> str:
+    """Say what a key of a kind of YAML takes, in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return f"`{name}`_"
+        return f"`{name} <{kind}-{name}_>`_"
     if "const" in schema:
         return f"``{schema['const']}``"
     if "enum" in schema:
         return ", ".join(f"``{value}``" for value in schema["enum"])
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(filter(None, (spelled(one) for one in schema[key])))
-    kind = schema.get("type")
-    if kind == "array":
-        return f"list of {spelled(schema['items'])}" if "items" in schema else "list"
-    if kind == "object":
+            return " or ".join(filter(None, (spelled(one, kind) for one in schema[key])))
+    type_ = schema.get("type")
+    if type_ == "array":
+        return f"list of {spelled(schema['items'], kind)}" if "items" in schema else "list"
+    if type_ == "object":
         inner = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
-        return f"mapping of names to {spelled(inner)}" if isinstance(inner, dict) else "mapping"
-    if kind == "null":
+        return f"mapping of names to {spelled(inner, kind)}" if isinstance(inner, dict) else "mapping"
+    if type_ == "null":
         return ""
-    words = {"integer": "number", "number": "number", "boolean": "true or false", "string": "text"}.get(str(kind), "")
+    words = {"integer": "number", "number": "number", "boolean": "true or false", "string": "text"}.get(str(type_), "")
     if examples := schema.get("examples"):
         words = f"text such as ``{examples[0]}``"
     least = schema.get("minimum", schema.get("exclusiveMinimum"))
@@ -94,20 +94,33 @@ class Keys(Written):
 
     def lines(self) -> Iterator[str]:
         """Yield the text."""
-        command = [sys.executable, "-m", "plan", "schema", *self.arguments]
+        (kind,) = self.arguments
+        command = [sys.executable, "-m", "plan", "schema", kind]
         schema = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        parts = {self.arguments[0]: schema, **schema.get("$defs", {})}
+        parts = {kind: schema, **schema.get("$defs", {})}
         for name, part in parts.items():
             if "properties" not in part:
                 continue
-            yield from (f".. _{name}:", "", f".. rubric:: {name}", "", part.get("description", ""), "")
+            yield from (
+                f".. _{self.arguments[0]}-{name}:",
+                "",
+                f".. rubric:: {name}",
+                "",
+                part.get("description", ""),
+                "",
+            )
             yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 30 12 40", "")
             yield from ("   * - key", "     - value", "     - default", "     - meaning")
             for key, one in part["properties"].items():
                 default = "required" if key in part.get("required", ()) else json.dumps(one.get("default"))
                 shown = "" if default == "null" else default if default == "required" else f"``{default}``"
                 about = " ".join(one.get("description", "").split())
-                yield from (f"   * - ``{key}``", f"     - {spelled(one)}", f"     - {shown}", f"     - {about}")
+                yield from (
+                    f"   * - ``{key}``",
+                    f"     - {spelled(one, kind)}",
+                    f"     - {shown}",
+                    f"     - {about}",
+                )
             yield ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -77,26 +78,33 @@ def check(spec: Path, as_json: bool) -> int:
     return STATUS[plan.verdict]
 
 
+KINDS = {
+    "cluster": ("topo", "ClusterSpec", "Heddle cluster spec"),
+    "workload": ("simulate", "WorkloadSpec", "Heddle workload"),
+    "queue": ("simulate", "QueueSpec", "Heddle queue"),
+    "needs": ("costmodel", "Needs", "Heddle needs"),
+    "sweep": ("plan.sweep.spec", "SweepSpec", "Heddle sweep"),
+}
+"""Module and name of the model of each kind of YAML, and the title of its schema."""
+OUTPUT = "plan.json"
+
+
 @click.command()
-@click.argument("kind", type=click.Choice(("cluster", "workload", "queue")), default="cluster")
+@click.argument("kind", type=click.Choice((*KINDS, OUTPUT)), default="cluster")
 @as_json
 def schema(kind: str, as_json: bool) -> None:
     """Print the JSON Schema of a kind of YAML, for editors.
 
     KIND is what the YAML holds: a cluster's spec, when left out. Editors with a YAML language server complete and check
-    the YAML by it. With or without --json it is JSON.
+    the YAML by it. `plan.json` is the file of that name in an output folder. With or without --json it is JSON.
     """
-    if kind == "workload":
-        from simulate import WorkloadSpec
+    from importlib import import_module, resources
+    from importlib.metadata import version
 
-        found = WorkloadSpec.model_json_schema()
-    elif kind == "queue":
-        from simulate import QueueSpec
-
-        found = QueueSpec.model_json_schema()
+    if kind == OUTPUT:
+        found = json.loads(resources.files("plan").joinpath("plan.schema.json").read_text("utf-8"))
     else:
-        from topo import ClusterSpec
-
-        found = ClusterSpec.model_json_schema()
-    title = "Heddle cluster spec" if kind == "cluster" else f"Heddle {kind}"
-    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": title})
+        module, name, title = KINDS[kind]
+        found = getattr(import_module(module), name).model_json_schema() | {"title": title}
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    print_json({"$schema": dialect, "$id": f"urn:heddle-fabric:{version('heddle-fabric')}:{kind}", **found})

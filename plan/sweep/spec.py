@@ -24,8 +24,11 @@ class Span(SpecModel):
     """Numbers from ``low`` to ``high``: so many steps, both ends included, or drawn evenly for a sample."""
 
     low: float
+    """The first."""
     high: float
+    """The last."""
     steps: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    """How many; a sample needs none."""
 
     def values(self) -> list[float]:
         """Return the steps."""

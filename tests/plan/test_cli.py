@@ -149,7 +149,7 @@ def test_init_overwrites_nothing(
     assert "No such file or directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", [[], ["workload"], ["queue"]])
+@pytest.mark.parametrize("kind", [[], ["workload"], ["queue"], ["needs"], ["sweep"]])
 def test_schema_is_a_closed_json_schema(kind: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", *kind]) == 0
     schema = json.loads(capsys.readouterr().out)
@@ -162,6 +162,55 @@ def test_schema_is_a_closed_json_schema(kind: list[str], capsys: pytest.CaptureF
         if key != "shape" and "description" not in value and "$ref" not in value
     ]
     assert described == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_options_and_kinds(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert f"_PLAN_COMPLETE={shell}_complete" in script
+    for words, expected in (
+        (["plan", "ver"], "verify"),
+        (["plan", "draw", "--tab"], "--tables"),
+        (["plan", "schema", "wor"], "workload"),
+    ):
+        place = words[-1] if shell == "fish" else str(len(words) - 1)
+        asked = {"_PLAN_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": place}
+        done = plan_command(env=os.environ | asked, capture_output=True)
+        assert expected in done.stdout
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gone", "extra", "arguments"),
+    [
+        (["pulp", "highspy"], "optimise", ["compare", "lab.yaml", "lab.yaml"]),
+        (["pulp", "highspy"], "optimise", ["optimise", str(config_root() / "needs" / "fire-flyer-2.yaml")]),
+        (["matplotlib", "pulp", "highspy"], "", ["build", "lab.yaml", "-o", "out"]),
+        (["matplotlib", "pulp", "highspy"], "", ["draw", "lab.yaml"]),
+    ],
+    ids=["compare", "optimise", "build", "draw"],
+)
+def test_what_is_not_installed_is_told_by_those_who_need_it(
+    gone: list[str], extra: str, arguments: list[str], tmp_path: Path, repository: Path
+) -> None:
+    (tmp_path / "lab.yaml").write_text((config_root() / "lab-20.yaml").read_text(encoding="utf-8"))
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({gone})); from plan.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(repository)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == (2 if extra else 0), done.stderr
+    assert (f"pip install 'heddle-fabric[{extra}]'" in done.stderr) == bool(extra)
+    assert "Traceback" not in done.stderr
 
 
 def raising(error: BaseException) -> click.Command:

@@ -1,9 +1,11 @@
 """The keys of plan.json, whole and as text, of `plan build` and of `plan route`: other programs rely on them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from plan.cli import run
@@ -56,3 +58,26 @@ def test_build_and_route_have_one_list_of_keys(written: dict[str, dict[str, Any]
     assert list(build["subnets"][0]) == list(route["subnets"][0])
     assert (route["cost"], route["power"], route["owning"]) == (None, None, None), "a real fabric has no prices"
     assert (build["failures"], build["inputs"]["fabric_sha256"], route["inputs"]["spec_sha256"]) == (None, None, None)
+
+
+def test_the_schema_describes_them(written: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "plan.json"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for plan in written.values():
+        jsonschema.validate(plan, schema)
+        assert list(plan) == list(schema["properties"])
+    assert set(schema["required"]) == set(schema["properties"])
+    assert all(value.get("description") for value in schema["properties"].values())
+    named = {
+        re.sub(r"(\[\])+", "[]", line.split(None, 1)[1]) for line in GOLDEN.read_text(encoding="utf-8").splitlines()
+    }
+    assert {name for name in named if not name.startswith("versions.")} <= described(schema)
+
+
+def described(schema: dict[str, Any], place: str = "") -> set[str]:
+    """Every key of a schema with the keys above it, as `keys` names them."""
+    below = described(schema["items"], f"{place}[]") if "items" in schema else set()
+    for name, value in schema.get("properties", {}).items():
+        below |= {f"{place}.{name}".lstrip(".")} | described(value, f"{place}.{name}".lstrip("."))
+    return below

@@ -14,6 +14,7 @@ COMMANDS = [
     "init lab-20 -o mine.yaml",
     "check mine.yaml",
     "schema workload",
+    "completion bash",
     "cost mine.yaml --currency USD",
     "compare mine.yaml mine.yaml",
     "collect --device mlx5_0",
