@@ -399,8 +399,9 @@ class _Descent:
 
 
 def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:
-    """Names of the servers of a role, in order."""
-    named = (fabric.hosts[fabric.host[node]] for fabric in fabrics for node in np.flatnonzero(fabric.role == role))
+    """Names of the servers of a role that have a cable, in order."""
+    cabled = ((fabric, np.unique(fabric.port_node[fabric.links])) for fabric in fabrics)
+    named = (fabric.hosts[fabric.host[n]] for fabric, nodes in cabled for n in nodes[fabric.role[nodes] == role])
     return sorted(dict.fromkeys(named))
 
 

@@ -18,9 +18,10 @@ from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import Price, PricePoint, Source
 from topo.hardware.speeds import parse_link_speed
+from topo.room.racks import FloorPlan
 from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, mismatch, spelled
 from topo.schema.cluster import Budget, NodeGroup, Owning
-from topo.schema.units import RATE, format_quantity, parse_quantity
+from topo.schema.units import RATE, Metres, format_quantity, parse_quantity
 from topo.schema.validation import validate
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
@@ -150,7 +151,9 @@ class Needs(SpecModel):
     growth: Annotated[float, Field(ge=0.0, le=10.0, strict=False)] = 0.0
     """Servers of each group that must find ports later, as a share of those of today: 0.1 is 10 %."""
     stages: Annotated[tuple[Share, ...], Field(max_length=10, strict=False)] = ()
-    """Shares of the servers that stand at first, and later, before all do: what is bought when is told."""
+    """Shares of the servers that stand at first, and later, before all do: at each of them the needs must be met."""
+    moving: Annotated[float, Field(ge=0, strict=False)] | None = None
+    """Price of moving a cable when the next stage is built; when left out, no cable is ever moved."""
     survives_a_switch: bool = True
     """Whether every server that is not on it must stay connected to all others when any one switch fails."""
     switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]
@@ -172,6 +175,10 @@ class Needs(SpecModel):
     """The most that switches and cables may cost, in that currency."""
     budget: Budget = Budget()
     """What the plan may take at most."""
+    floor: FloorPlan | None = None
+    """The room, as in a cluster's spec: all must find a place there, within the power of racks and feeds."""
+    reach: Metres | None = None
+    """Longest way that a cable may go in that room, such as ``3 m`` for passive copper."""
 
 
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
@@ -247,6 +254,12 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
             faults.append(Finding(document.where("job", "nodes"), found, "room for a job", "Take a larger share."))
     if sum(sizes.values()) > 1 + 1e-9:
         faults.append(Finding(document.where("job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
+    if needs.reach is not None and needs.floor is None:
+        faults.append(Finding(document.where("reach"), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"))
+    if needs.moving is not None and not needs.stages:
+        faults.append(
+            Finding(document.where("moving"), f"{needs.moving:g}", "`stages`, between which cables are moved")
+        )
     if faults:
         raise SpecError(faults)
     return needs

@@ -13,7 +13,8 @@ from topo.shapes.base import ShapeModel
 _serial = count()
 
 
-def _nothing() -> Iterator[Node]:
+def nothing() -> Iterator[Node]:
+    """Yield nothing: what follows from a design that stands alone."""
     yield from ()
 
 
@@ -28,7 +29,7 @@ class Node:
     """Between switches."""
     serial: int = field(default_factory=lambda: next(_serial), init=False)
     name: str = field(default="", compare=False, kw_only=True)
-    grow: Callable[[], Iterator[Node]] = field(default=_nothing, compare=False, kw_only=True)
+    grow: Callable[[], Iterator[Node]] = field(default=nothing, compare=False, kw_only=True)
     """Yields the designs that follow, none of which is cheaper."""
     shape: Callable[[], ShapeModel] | None = field(default=None, compare=False, kw_only=True)
     """The network of the spec; None where the node stands for several designs."""

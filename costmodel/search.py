@@ -10,40 +10,38 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import inf
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
 from costmodel.bills import make_bill
-from costmodel.capacity import Bisection, bisection, serving_gbps
+from costmodel.capacity import Bisection
+from costmodel.carried import measure_carried
 from costmodel.demand import ROUNDING
 from costmodel.families import openings
 from costmodel.needs import Amount, Needs
+from costmodel.node import nothing
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK, columns
 from costmodel.power import Power
 from costmodel.stages import Stage, split_in_stages, stages_table
-from costmodel.task import SERVING, Task
+from costmodel.task import Task
 from topo.budget import SEARCH_CPU
 from topo.cluster import Cluster
 from topo.errors import DesignError, HeddleError, plural
-from topo.fabric import Fabric, Role
+from topo.fabric import Role
 from topo.hardware.catalog import Catalog, load_catalog
-from topo.losses import find_parting_switch
-from topo.reach import Reach
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import ShapeModel
+from topo.shapes.fat_tree import FatTree
 from topo.sums import Check, Sum, Verdict, sums_to_dict
 from topo.table import Brief, Shown, Table
 
 Step = Callable[[str], None]
 Routed = Callable[[Cluster], Sequence[Check]]
 """Routes a design and holds its tables against the needs."""
-FEW, MANY = 1, 16
-"""Descents to a worst cut: of any design, and of one that may be the winner."""
 SHOWN = 8
 """Designs that miss a need and are shown to a person."""
 TOLD = 1_000
@@ -52,6 +50,10 @@ DEARER = 1.25
 """Price of the last finalist, at most, by that of the winner."""
 MOST_UNDECIDED = 4
 """Designs of which nobody can tell whether they meet the needs, before the search asks for what is unknown."""
+IN_ROOM = ("rack power", "reach")
+"""Checks of the room."""
+MOST_IN_ROOM = 40
+"""Designs that the room alone refuses, before the search leaves it at that: no bound knows of rooms."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,18 @@ class Design(Brief):
     """What roles can send to all that compute, of those of which a bandwidth is asked."""
     checks: tuple[Check, ...]
     """Each need, and whether the design meets it."""
+    stages: tuple[Stage, ...] = ()
+    """What of it is bought when; nothing where the needs have no stages, or are missed without."""
+    moving: Sum = field(default_factory=Sum)
+    """For the cables that are moved between stages."""
 
     def _brief(self) -> str:
         return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
 
     @property
     def total(self) -> Sum:
-        """Cost and energy: what is least."""
-        return self.cost + self.energy
+        """Cost, energy and the moving of cables: what is least."""
+        return self.cost + self.energy + self.moving
 
     @property
     def price(self) -> float:
@@ -95,6 +101,13 @@ class Design(Brief):
         return Verdict.all_of(check.verdict for check in self.checks)
 
     @property
+    def refused_by_room(self) -> bool:
+        """Whether the room is all that it misses."""
+        return self.verdict is Verdict.EXCEEDED and all(
+            check.verdict is Verdict.HOLDS or check.what in IN_ROOM for check in self.checks
+        )
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Which needs it misses, and which nobody can tell; empty where it meets all."""
         return tuple(
@@ -105,7 +118,11 @@ class Design(Brief):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
-        figures = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("cost", "energy")}
+        figures = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if item.name not in ("cost", "energy", "moving", "stages")
+        }
         cuts = {name: figures[name].share for name in ("job_bisection", "bisection")}
         return {
             **figures,
@@ -114,8 +131,17 @@ class Design(Brief):
             "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
             "spec": self.spec.model_dump(mode="json", exclude_unset=True),
-            **sums_to_dict({"price": self.total, "cost": self.cost, "energy": self.energy, "power_w": self.power_w}),
+            **sums_to_dict(
+                {
+                    "price": self.total,
+                    "cost": self.cost,
+                    "energy": self.energy,
+                    "moving": self.moving,
+                    "power_w": self.power_w,
+                }
+            ),
             "checks": [check.to_dict() for check in self.checks],
+            "stages": [asdict(stage) for stage in self.stages],
             "verdict": str(self.verdict),
             "reasons": list(self.reasons),
         }
@@ -140,8 +166,6 @@ class Search(Shown):
     """Parts without a price; designs are compared in what is known."""
     others: tuple[Design, ...] = ()
     """The cheapest designs of other shapes that meet all needs, in the order of price; dearer than the winner."""
-    stages: tuple[Stage, ...] = ()
-    """What of the winner is bought when; nothing where the needs have no stages."""
     ended: str = ""
     """Why the search ended before the winner was proven; nothing where it was."""
 
@@ -170,18 +194,22 @@ class Search(Shown):
         work = f"{self.looked_at:,} excluded by bound, {len(self.tried) + len(self.refused):,} by trial{end}"
         if self.winner is None:
             return (
-                f"no design of these families meets the needs at less than {self.bound:,.0f} {unit}; {work}"
+                f"no design of these families meets the needs at less than {_money(self.bound)} {unit}; {work}"
                 if (self.bound < inf)
                 else f"no design of these families meets the needs; {work}"
             )
         if self.unpriced:
             return f"{self.winner.total} {unit}, the least in what is known of prices; {work}"
-        cost = f"{self.winner.price:,.0f} {unit}"
+        cost = f"{_money(self.winner.price)} {unit}"
         if self.winner.total.known and self.winner.total.known.low < self.winner.total.known.high:
             cost += f", the middle of {self.winner.total}"
         if self.needs.owning:
             cost += f", of which {self.winner.energy} are for the energy of {plural(self.needs.owning.years, 'year')}"
-        return f"{cost}; no design of these families costs less than {self.bound:,.0f}; {work}"
+        if self.winner.moving != Sum():
+            cost += (
+                f", of which {_money(self.winner.moving.middle or 0.0)} are for cables that are moved between stages"
+            )
+        return f"{cost}; no design of these families costs less than {_money(self.bound)}; {work}"
 
     def _brief(self) -> str:
         return self.certificate
@@ -201,13 +229,12 @@ class Search(Shown):
             "tried": [design.to_dict() for design in self.tried],
             "refused": list(self.refused),
             "others": [design.to_dict() for design in self.others],
-            "stages": [asdict(stage) for stage in self.stages],
         }
 
     @property
     def stage_table(self) -> Table:
         """What of the winner is bought when."""
-        return stages_table(self.stages, self.needs.currency)
+        return stages_table(self.winner.stages if self.winner else (), self.needs.currency)
 
     @property
     def table(self) -> Table:
@@ -295,6 +322,7 @@ def optimise(
         best = None  # not cheap, but unknown
     looked_at, ended, bound, winner = 0, "", inf, None
     held: list[Design] = []
+    dearer: dict[int, Design] = {}
     found: Search | None = None
     refused += _beyond(task)
     heap = [] if refused else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
@@ -322,12 +350,23 @@ def optimise(
             shape = node.shape()
             if any(_alike(shape, each.spec.network) for each in held):
                 continue
-            step(f"{node.name} ({bound:,.0f} {needs.currency})")
             try:
-                design = judge(node.name, shape, task)
+                if node.serial in dearer:
+                    design = dearer.pop(node.serial)
+                else:
+                    step(f"{node.name} ({bound:,.0f} {needs.currency})")
+                    design = judge(node.name, shape, task)
             except DesignError as error:
                 refused.append(f"{node.name} does not compile: {error}")
             else:
+                if design.verdict is Verdict.HOLDS and design.moving != Sum() and node.price < design.price - ROUNDING:
+                    # Its turn comes when its price does, that of cables to move included.
+                    later = replace(node, price=design.price, grow=nothing)
+                    dearer[later.serial] = design
+                    for following in (later, *node.grow()):
+                        if not task.exceeds_budget(following.switches):
+                            heapq.heappush(heap, following)
+                    continue
                 if design.verdict is Verdict.HOLDS and routed is not None:
                     cluster = Cluster(task.spec.model_copy(update={"network": design.spec.network}), task.catalog)
                     design = replace(design, checks=(*design.checks, *routed(cluster)))
@@ -340,8 +379,13 @@ def optimise(
                         break
                     continue
                 tried.append(design)
-                if not held and sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
+            if not held:
+                if sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
                     ended = "what is unknown decides"
+                    break
+                in_room = sum(each.refused_by_room for each in tried) + (len(refused) if needs.floor else 0)
+                if in_room >= MOST_IN_ROOM:
+                    ended = f"{MOST_IN_ROOM} designs do but for the room"
                     break
         else:
             looked_at += 1
@@ -357,10 +401,12 @@ def optimise(
     if found is None:
         unpriced = tuple(sorted(task.unpriced))
         found = Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
-    stages: tuple[Stage, ...] = ()
-    if needs.stages and found.winner is not None:
-        stages = split_in_stages(_compiled(found.winner.spec.network, task), task)
-    return replace(found, others=tuple(held[1:]), stages=stages)
+    return replace(found, others=tuple(held[1:]))
+
+
+def _money(amount: float) -> str:
+    """Write an amount; small ones, such as of units, with what is behind the point."""
+    return f"{amount:,.0f}" if amount >= 1_000 else f"{amount:,.2f}".removesuffix(".00")
 
 
 def _alike(one: ShapeModel, other: ShapeModel) -> bool:
@@ -385,11 +431,10 @@ def _landmark(task: Task, step: Step) -> Design | None:
     found = []
     for kind in task.kinds:
         for levels in (1, 2, 3):
-            keys = {"shape": "fat-tree", "switch": kind.name, "levels": levels, "split": kind.split}
+            tree = FatTree(switch=kind.name, levels=levels, split=kind.split)
             try:
-                spec = ClusterSpec.model_validate({**task.spec.model_dump(exclude={"network"}), "network": keys})
                 step(f"{levels} levels of {kind.name}")
-                design = judge(f"{levels} levels of {kind.name}", spec.network, task)
+                design = judge(f"{levels} levels of {kind.name}", tree, task)
             except DesignError:
                 continue
             if design.verdict is Verdict.HOLDS:
@@ -397,73 +442,58 @@ def _landmark(task: Task, step: Step) -> Design | None:
     return min(found, key=lambda design: design.price, default=None)
 
 
-def _compiled(shape: ShapeModel, task: Task) -> tuple[Fabric, ...]:
-    return Cluster(task.spec.model_copy(update={"network": shape}), task.catalog).fabrics
-
-
 def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     """Compile, price and measure one design, with the ports that growth will need.
+
+    What takes long is looked at only where all else holds: the room, then the stages.
 
     Raises
     ------
     DesignError
         When it cannot be built.
     """
-    needs, catalog = task.needs, task.catalog
-    fabrics = _compiled(shape, task)
-    bill = make_bill(fabrics, catalog)
-    job = needs.job
-    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, enough=job.bisection)
-    split = cut(tries=FEW, prove=False)
-    if split.share >= job.bisection and not split.exact:
-        split = cut(tries=MANY)
-    whole = bisection(fabrics, tries=FEW, enough=needs.bandwidth.compute.share, prove=split.share >= job.bisection)
+    needs = task.needs
+    cluster = Cluster(task.spec.model_copy(update={"network": shape}), task.catalog)
+    bill = make_bill(cluster.fabrics, task.catalog)
+    carried = measure_carried(cluster.fabrics, task)
     design = Design(
         name=name,
         spec=task.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
-        switches=sum(fabric.n_switches for fabric in fabrics),
+        switches=sum(fabric.n_switches for fabric in cluster.fabrics),
         cables=bill.count("cable"),
         cost=bill.of(*NETWORK).price(needs.currency).network,
         energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
         power_w=bill.power.network_w,
-        job_bisection=split,
-        bisection=whole,
-        serving_gbps={role: serving_gbps(fabrics, role) for role in needs.bandwidth.asked if role in SERVING},
-        checks=(),
+        job_bisection=carried.job_bisection,
+        bisection=carried.bisection,
+        serving_gbps=carried.serving_gbps,
+        checks=carried.checks,
     )
-    return replace(design, checks=(*_checks(design, fabrics, task), *_limits(design, bill.power, needs)))
+    design = replace(design, checks=(*design.checks, *_limits(design, bill.power, needs)))
+    if design.verdict is not Verdict.EXCEEDED:
+        design = replace(design, checks=(*design.checks, *_room(cluster, needs)))
+    if needs.stages and design.verdict is not Verdict.EXCEEDED:
+        stages = split_in_stages(cluster.fabrics, task, carried)
+        moved = sum(stage.moved for stage in stages)
+        checks = (Check(f"at {stage.share:.0%}", *stage.verdict) for stage in stages[:-1])
+        moving = Sum.of([((needs.moving or 0.0) * moved, "")]) if moved else Sum()
+        design = replace(design, stages=stages, moving=moving, checks=(*design.checks, *checks))
+    return design
 
 
-def _checks(design: Design, fabrics: Sequence[Fabric], task: Task) -> Iterator[Check]:
-    """Check what a design can carry, and what it loses, against the needs."""
-    needs = task.needs
-
-    def check(what: str, holds: bool, text: str) -> Check:
-        return Check(what, Verdict.HOLDS if holds else Verdict.EXCEEDED, text)
-
-    yield check(
-        "bisection of a job",
-        design.job_bisection.share >= needs.job.bisection - ROUNDING,
-        f"{needs.job} {'gets' if isinstance(needs.job.nodes, int) else 'get'} {design.job_bisection} of the rate"
-        f"{f' ({design.job_bisection.worst})' if design.job_bisection.worst else ''}, "
-        f"{needs.job.bisection:.0%} is needed",
+def _room(cluster: Cluster, needs: Needs) -> Iterator[Check]:
+    """Put a design into the room: what its racks draw, and how long its cables are."""
+    if cluster.layout is None:
+        return
+    power = cluster.layout.check_power()
+    if power is not None:
+        yield replace(power, what=IN_ROOM[0], text=f"{power.what}: {power.text}")
+    longest = max(
+        (float(each.route_m[each.cable >= 0].max(initial=0.0)) for each in cluster.cablings or ()), default=0.0
     )
-    for role, wanted in needs.bandwidth.asked.items():
-        found = design.bisection
-        if role is Role.COMPUTE:
-            holds = found.share >= wanted.share_of(found.gbps) - ROUNDING
-            has = str(Amount(gbps=found.share * found.gbps)) if wanted.gbps else str(found)
-            yield check("bandwidth of compute", holds, f"bisection of the whole is {has}, {wanted} is needed")
-            continue
-        gbps, needed = design.serving_gbps[role], wanted.of(task.full_gbps(role))
-        has, needs_it = (str(Amount(gbps=each)) for each in (gbps, needed))
-        name = role.name.lower()
-        yield check(
-            f"bandwidth of {name}", gbps >= needed * (1 - ROUNDING), f"{name} sends {has}, {needs_it} is needed"
-        )
-    if needs.survives_a_switch:
-        cut = find_parting_switch(Reach(fabrics))
-        yield check("survives a switch", not cut, f"the loss of {cut} cuts servers off from one another")
+    if needs.reach is not None:
+        verdict = Verdict.HOLDS if longest <= needs.reach else Verdict.EXCEEDED
+        yield Check(IN_ROOM[1], verdict, f"the longest cable goes {longest:.1f} m, {needs.reach:g} m are allowed")
 
 
 def _limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:

@@ -1,27 +1,30 @@
-"""Growth in stages: what of a network is bought when, so that no cable is laid twice."""
+"""Growth in stages: what of a network is bought when, with the least re-cabling."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.capacity import Bisection, bisection
+from costmodel.capacity import Bisection
+from costmodel.carried import Carried, measure_carried
 from costmodel.parts import columns
 from costmodel.task import Task
 from topo.fabric import Fabric, Kind
 from topo.hardware.speeds import SPEEDS
 from topo.room.cables import backplane
+from topo.sums import Verdict
 from topo.table import Table
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What stands when a part of the servers does. Nothing of it is moved later."""
+    """What stands when a part of the servers does."""
 
     share: float
     """Of the servers of each group, the first ones."""
@@ -32,13 +35,25 @@ class Stage:
     """Of all that stands, of what is known."""
     job_bisection: Bisection
     """Of the jobs among these servers."""
+    moved: int = 0
+    """Cables that are moved afterwards: they lie between switches that stand, for want of those that they will lead
+    to."""
+    lacks: str = ""
+    """Which needs it misses."""
+
+    @property
+    def verdict(self) -> tuple[Verdict, str]:
+        """Whether it meets the needs, and what it lacks, in words."""
+        return (Verdict.EXCEEDED if self.lacks else Verdict.HOLDS), f"at {self.share:.0%} of the servers {self.lacks}"
 
 
-def split_in_stages(fabrics: Sequence[Fabric], task: Task) -> tuple[Stage, ...]:
+def split_in_stages(fabrics: Sequence[Fabric], task: Task, whole: Carried) -> tuple[Stage, ...]:
     """Divide a network into the stages of its needs.
 
     A stage has the first servers of each group, the switches that they hang on, and those without servers that lead to
-    them, with all cables between. So it is a part of the next stage, and no cable is moved.
+    them, with all cables between. So it is a part of the next stage, and no cable is moved. Where such a part misses a
+    need, and `Needs.moving` allows it, cables for switches that do not stand yet join those that do, as few as will do;
+    they are moved to their places when the next stage is built.
 
     Parameters
     ----------
@@ -46,11 +61,13 @@ def split_in_stages(fabrics: Sequence[Fabric], task: Task) -> tuple[Stage, ...]:
         The whole network.
     task : Task
         The needs, with their prices.
+    whole : Carried
+        What all of it carries.
     """
-    return tuple(_stage(fabrics, task, share) for share in (*task.needs.stages, 1.0))
+    return (*(_stage(fabrics, task, share) for share in task.needs.stages), _stage(fabrics, task, 1.0, whole))
 
 
-def _stage(fabrics: Sequence[Fabric], task: Task, share: float) -> Stage:
+def _stage(fabrics: Sequence[Fabric], task: Task, share: float, known: Carried | None = None) -> Stage:
     named = sorted({host for fabric in fabrics for host in fabric.hosts})
     group = [host.rstrip("0123456789") for host in named]
     most = {name: ceil(round(count * share, 9)) for name, count in Counter(group).items()}
@@ -74,9 +91,64 @@ def _stage(fabrics: Sequence[Fabric], task: Task, share: float) -> Stage:
         hung.update(_items(fabric, fabric.links[there & ~inner]))
     boxes = [(model, -(-number // task.catalog.switch(model).chips)) for model, number in switches.items()]
     price = task.cost(boxes, links.items()) + task.cost([], hung.items(), ends=1)
-    job = task.needs.job
-    found = bisection(parts, job.sizes, with_storage=job.with_storage, alone=job.alone)
-    return Stage(share, len(kept), switches.total(), links.total() + hung.total(), price, found)
+    found, moved = known or measure_carried(parts, task, share), 0
+    if not (known or found.holds) and task.needs.moving is not None:
+        spare = [_spare(fabric, part) for fabric, part in zip(fabrics, parts, strict=True)]
+
+        def with_cables(count: int) -> Carried:
+            return measure_carried([_joined(*each, count) for each in zip(parts, spare, strict=True)], task, share)
+
+        all_of_them = max(map(len, spare), default=0)
+        if with_cables(all_of_them).holds:
+            count = bisect_left(range(all_of_them), True, key=lambda count: with_cables(count).holds)
+            found = with_cables(count)
+            for part, joints in zip(parts, spare, strict=True):
+                laid = _items(part, joints[:count])
+                price += task.cost([], Counter(laid).items())
+                moved += len(joints[:count])
+    lacks = "; ".join(check.text for check in found.checks if check.verdict is not Verdict.HOLDS)
+    cables = links.total() + hung.total() + moved
+    return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, lacks)
+
+
+def _spare(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:
+    """(C, 2) ports to join, in order, where cables lead to switches that do not stand yet.
+
+    Each cable joins two switches with the fewest links between them, and of those the two with the most ports left.
+    """
+    n = fabric.n_switches
+    ends = part.port_node[part.links]
+    stands = np.zeros(fabric.n_nodes, bool)
+    stands[ends.ravel()] = True
+    later = np.flatnonzero((part.peer < 0) & (fabric.peer >= 0) & stands[fabric.port_node])
+    later = later[(fabric.port_node[later] < n) & (fabric.port_node[fabric.peer[later]] < n)]
+    free = {
+        node: later[fabric.port_node[later] == node].tolist() for node in np.unique(fabric.port_node[later]).tolist()
+    }
+    node = np.array(list(free), np.int64)
+    left = np.array([len(ports) for ports in free.values()])
+    between = np.zeros((n, n))
+    inner = ends[(ends < n).all(axis=1)]
+    np.add.at(between, (inner[:, 0], inner[:, 1]), 1)
+    between = (between + between.T)[np.ix_(node, node)]
+    np.fill_diagonal(between, np.inf)
+    joined = []
+    while np.count_nonzero(left) > 1:
+        cost = between - (left[:, None] + left) / (1 + 2 * left.sum())
+        cost[left == 0], cost[:, left == 0] = np.inf, np.inf
+        a, b = np.unravel_index(np.argmin(cost), cost.shape)
+        between[a, b] += 1
+        between[b, a] += 1
+        left[a], left[b] = left[a] - 1, left[b] - 1
+        joined.append((free[int(node[a])].pop(), free[int(node[b])].pop()))
+    return np.array(joined, np.int32).reshape(-1, 2)
+
+
+def _joined(part: Fabric, ports: NDArray[np.int32], count: int) -> Fabric:
+    """Return a part with cables between the first pairs of ports."""
+    peer, (a, b) = part.peer.copy(), ports[:count].T
+    peer[a], peer[b] = b, a
+    return replace(part, peer=peer)
 
 
 def _standing(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
@@ -107,11 +179,11 @@ def _items(fabric: Fabric, links: NDArray[np.int32]) -> Iterator[str]:
 def stages_table(stages: Sequence[Stage], currency: str) -> Table:
     """Show what is bought at each stage."""
     rows = []
-    switches, cables, price = 0, 0, 0.0
+    switches, cables, price, moved = 0, 0, 0.0, 0
     for stage in stages:
-        more = (stage.switches - switches, stage.cables - cables, stage.price - price)
+        more = (stage.switches - switches, stage.cables - cables, moved, stage.price - price)
         rows.append((f"{stage.share:.0%}", stage.servers, *more, stage.price, str(stage.job_bisection)))
-        switches, cables, price = stage.switches, stage.cables, stage.price
-    names = ("part", "servers", "switches to buy", "cables to lay", "for", "in all", "job bisection")
+        switches, cables, price, moved = stage.switches, stage.cables, stage.price, stage.moved
+    names = ("part", "servers", "switches to buy", "cables to buy", "to move", "for", "in all", "job bisection")
     units = {"for": currency, "in all": currency}
-    return Table("stages, no cable moved", tuple(columns(names, rows, units, dict.fromkeys(units, ",.0f"))))
+    return Table("stages", tuple(columns(names, rows, units, dict.fromkeys(units, ",.0f"))))

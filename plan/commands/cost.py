@@ -216,7 +216,7 @@ def show(found: Search) -> None:
 
     show_table(found.table)
     click.echo(found.certificate)
-    if found.stages:
+    if found.winner and found.winner.stages:
         show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():
         if check.what == "tables":

@@ -291,6 +291,8 @@ def test_the_winner_is_a_spec_that_reads_back() -> None:
         ("switches: [QM8700]\ncurrency: dollars", "a currency like USD"),
         ("switches: [QM8700]\nfamilies: [mesh]", "slim-fly"),
         ("switches: [QM8700]\njbo: 3", "job"),
+        ("switches: [QM8700]\nreach: 3 m", "`floor`"),
+        ("switches: [QM8700]\nmoving: 3", "`stages`"),
         ("switches: [QM8700]\nowning: {years: 5, pue: 1.2, price_per_kwh: 1, currency: USD}", "the currency"),
         ("switches: [QM8700]\nowning: {years: 5, currency: USD}", "pue"),
     ],
