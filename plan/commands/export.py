@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json
+from plan.commands.options import FILE, as_json, print_json, role_options
+from plan.inputs import RoleFiles
 from plan.render.progress import progress
 from topo import HeddleError, did_you_mean, plural
 
@@ -18,12 +19,16 @@ from topo import HeddleError, did_you_mean, plural
 @click.argument("format", required=False)
 @click.option("-o", "--output", type=FILE, help="File to write, or folder where a format has several files.")
 @click.option("--list", "only_list", is_flag=True, help="List the formats.")
+@role_options
 @as_json
-def export(fabric: Path | None, format: str | None, output: Path | None, only_list: bool, as_json: bool) -> None:
+def export(
+    fabric: Path | None, format: str | None, output: Path | None, only_list: bool, hosts: RoleFiles, as_json: bool
+) -> None:
     """Write one of the formats that `plan build` writes, such as `slurm` or `netbox`.
 
     FABRIC is a spec; a folder that `plan build` or `plan route` wrote, whose files are taken as they are; or a real
-    fabric as ibnetdiscover prints it. A single file goes to standard output when -o is left out.
+    fabric in any form that `plan route` takes, whose hosts --roles, --cn-guids and --io-guids tell apart. A single file
+    goes to standard output when -o is left out.
     """
     from plan.export.registry import EXPORTS
 
@@ -46,7 +51,7 @@ def export(fabric: Path | None, format: str | None, output: Path | None, only_li
 
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
         step("reading")
-        files = EXPORTS[format].files_of(fabric, step)
+        files = EXPORTS[format].files_of(fabric, step, hosts)
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
         if output is not None and len(files) > 1:

@@ -17,7 +17,8 @@ from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.slurm import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
-from plan.inputs import read_plan, subnet_folders
+from plan.export.topograph import format_node_labels, format_topograph_model
+from plan.inputs import RoleFiles, give_roles, read_plan, subnet_folders
 from plan.pipeline import DESIGN, PASSES, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
 from plan.report.document import Report, page_of
 from plan.report.page import format_report
@@ -48,17 +49,22 @@ class Export:
     passes: tuple[Pass, ...]
     """What a plan needs for it."""
 
-    def files_of(self, path: Path, step: Step = lambda text: None) -> Files:
+    def files_of(self, path: Path, step: Step = lambda text: None, hosts: RoleFiles | None = None) -> Files:
         """Return the files for a spec, a real fabric, or a folder of ours, which are as it holds them if it does.
+
+        Files that say what hosts are for are of use for a real fabric.
 
         Raises
         ------
         HeddleError
             When the input cannot be read, or the format needs a spec.
         """
-        if path.is_dir() and (files := of_one_plan(self._written)(path)):
+        told = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
+        if path.is_dir() and not any(told or ()) and (files := of_one_plan(self._written)(path)):
             return files
         plan = read_plan(path)
+        if told and any(told):
+            plan = replace(plan, fabrics=tuple(give_roles(one, *told) for one in plan.fabrics))
         if plan.cluster is None and not set(self.passes) <= set(PROVEN):
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         done: dict[Pass, object] = {compile_fabrics: plan.fabrics, route_subnets: plan.routed}
@@ -142,6 +148,13 @@ def _slurm(plan: Plan) -> Files:
     }
 
 
+def _topograph(plan: Plan) -> Files:
+    return {
+        "exports/topograph.yaml": format_topograph_model(plan.fabrics),
+        "exports/node-labels.yaml": format_node_labels(plan.fabrics),
+    }
+
+
 def _ibdm(plan: Plan, subnet: int) -> Files:
     systems = ibnl_files(plan.fabrics[subnet])
     return {
@@ -184,6 +197,8 @@ EXPORTS = {
                PLACED),
         Export("slurm", "exports/topology.conf, exports/topology.yaml", "Slurm: which nodes are near each other",
                _slurm, (compile_fabrics,)),
+        Export("topograph", "exports/topograph.yaml, exports/node-labels.yaml",
+               "topograph and Kubernetes: a model of the tree, labels of nodes", _topograph, (compile_fabrics,)),
         Export("netbox", "exports/netbox/", "NetBox: device types, racks, devices and cables to import", _netbox,
                PLACED),
         Export("fabric", "fabric.json", "the fabric with all that is known of it, to be read back",

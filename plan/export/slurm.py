@@ -27,20 +27,20 @@ class Leaf:
 
 def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
     """Return the tree for the plug-in ``topology/tree``."""
-    leaves = _leaves(fabrics)
+    leaves = find_leaves(fabrics)
     lines = [f"# {fabrics[0].name}: leaves, one pseudo switch a zone, one root. TopologyPlugin=topology/tree"]
     lines += [f"SwitchName={leaf.name} Nodes={compress(leaf.nodes)}" for leaf in leaves]
-    for name, members in _zones(leaves):
+    for name, members in group_zones(leaves):
         lines.append(f"SwitchName={name} Switches={compress(members)}")
-    if len(_zones(leaves)) > 1:
-        lines.append(f"SwitchName={ROOT} Switches={compress(name for name, _ in _zones(leaves))}")
+    if len(group_zones(leaves)) > 1:
+        lines.append(f"SwitchName={ROOT} Switches={compress(name for name, _ in group_zones(leaves))}")
     return "\n".join(lines) + "\n"
 
 
 def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
     """Return the same tree, and the leaves as blocks, for Slurm 25.05 and later."""
-    leaves = _leaves(fabrics)
-    zones = _zones(leaves)
+    leaves = find_leaves(fabrics)
+    zones = group_zones(leaves)
     lines = ["---", "- topology: default", "  cluster_default: true", "  tree:", "    switches:"]
     if len(zones) > 1:
         lines += [f"      - switch: {ROOT}", f"        children: {yaml_text(compress(name for name, _ in zones))}"]
@@ -61,7 +61,7 @@ def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
+def find_leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
     """Group the compute nodes by the leaves that they hang on, in order of their first leaf."""
     switches: dict[str, list[str]] = {}
     zone: dict[str, int] = {}
@@ -83,7 +83,8 @@ def _leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
     return found
 
 
-def _zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
+def group_zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
+    """Return the zones by name, each with the names of its leaves."""
     members: dict[int, list[str]] = {}
     for leaf in leaves:
         members.setdefault(leaf.zone, []).append(leaf.name)

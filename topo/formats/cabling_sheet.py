@@ -175,7 +175,7 @@ def _places(sheet: _Sheet, line: str, number: int) -> Sequence[int]:
             if lacking := [name for name in wanted if name not in names]:
                 raise sheet.refuse(f"found no column {lacking[0]}; expected {', '.join(wanted)}", number)
             return [names.index(name) for name in wanted]
-    if names.count("name") < 2 or "port" not in names:
+    if names.count("name") < 2 or not {"port", "hca/port"} <= set(names):
         raise sheet.refuse(
             "found a header without Name and Port of both ends; expected Rack,U,Name,HCA/Port,...", number
         )

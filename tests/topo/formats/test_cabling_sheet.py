@@ -48,7 +48,7 @@ def sheet_text(data: bytes) -> str:
 @pytest.mark.parametrize("preset", ["lab-20", "fire-flyer-2"])
 def test_our_workbook_comes_back(preset: str) -> None:
     cluster = topo.preset(preset)
-    text = sheet_text(format_p2p_xlsx(cluster.fabrics, cluster.catalog))
+    text = sheet_text(format_p2p_xlsx(cluster.name, cluster.fabrics, cluster.catalog))
     found = parse_cabling_csv(text)
     assert cables(found.fabric, rates=False) == cables(cluster.fabric, rates=False)
 
@@ -83,6 +83,9 @@ def test_ports_of_cages_and_frames() -> None:
     [
         (parse_cabling_csv, "StartDevice,EndDevice,EndPort\n", 1, "no column startport"),
         (parse_cabling_csv, HEAD + "a,abra,b,cadabra,Data\n", 2, "none of which is the port of a switch"),
+        (parse_cabling_csv, "Rack,U,Name,HCA/Port,Rack,U,Name,Prt\n", 1, "header without Name and Port"),
+        (parse_cabling_csv, "Name,A-Node Name,Port,Name\n", 1, "no column a-port"),
+        (parse_cabling_csv, "Rack,Name,EndDevice HCA/Port,Name,Port\n", 1, "header without"),
         (parse_cabling_csv, HEAD + "a,Port 1,b\n", 2, "expected a device and a port"),
         (
             parse_cabling_csv,
