@@ -189,7 +189,7 @@ class RoutingFiles:
     lanes: Path | None = None
     """Options of OpenSM."""
     policy: Path | None = None
-    """Service levels of paths, as `routing.opensm.read_qos_policy` reads them."""
+    """Service levels of paths, as `routing.opensm.read_levels` reads them."""
     roles: Path | None = None
     """Rules that say what hosts are for, as `topo.read_role_rules` reads them."""
     subnet: str | None = None
@@ -230,7 +230,7 @@ def read_routed_argument(
         When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
     import routing
-    from routing.opensm import read_lanes, read_lfts, read_qos_policy
+    from routing.opensm import read_lanes, read_levels, read_lfts
 
     if given.subnet is not None and "*" in given.subnet:
         files = [file for file in (given.tables, given.lanes, given.policy) if file is not None]
@@ -259,7 +259,11 @@ def read_routed_argument(
     if lanes is not None:
         routed = replace(routed, lanes=read_lanes(lanes))
     if policy is not None:
-        routed = replace(routed, policy=read_qos_policy(policy))
+        levels = read_levels(policy, fabric, routed.tables)
+        if isinstance(levels, routing.RoutingTables):
+            routed = replace(routed, tables=levels)
+        else:
+            routed = replace(routed, policy=levels)
     return replace(routed, tables=replace(routed.tables, sl2vl=routed.lanes.sl2vl))
 
 

@@ -108,8 +108,12 @@ routing_options = bundle(
     "given",
     RoutingFiles,
     click.option("--tables", type=FILE, help="Forwarding tables, as `plan verify` takes them."),
-    click.option("--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights."),
-    click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path."),
+    click.option(
+        "--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights; or ibdiagnet's .slvl."
+    ),
+    click.option(
+        "--policy", type=FILE, help="qos-policy.conf, which says the level of each path; or ibdiagnet's .psl."
+    ),
     roles_option,
     subnet_option,
 )

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 @click.argument("lfts", type=FILE, required=False)
 @endpoints_option
 @click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
-@click.option("--lanes", type=FILE, help="opensm.conf, which says the lane of each service level.")
-@click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path.")
+@click.option(
+    "--lanes", type=FILE, help="opensm.conf, which says the lane of each service level; or ibdiagnet's .slvl."
+)
+@click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path; or ibdiagnet's .psl.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Which subnet, when FABRIC has several.")
 @bundle(
@@ -100,7 +102,7 @@ def verify(
             source = give_lids(source, lids)
         import routing
         from routing import apply_policy
-        from routing.opensm import read_lanes, read_lfts, read_qos_policy
+        from routing.opensm import read_lanes, read_levels, read_lfts
 
         step("reading the tables")
         read = read_lfts(lfts, source)
@@ -108,7 +110,8 @@ def verify(
         if policy is not None:
             # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
             with suppress(RoutingError) if of_folder else nullcontext():
-                tables = apply_policy(source, tables, read_qos_policy(policy))
+                levels = read_levels(policy, source, tables)
+                tables = levels if isinstance(levels, routing.RoutingTables) else apply_policy(source, tables, levels)
         if lanes is not None and (of_folder is None or tables.path_sl is not None):
             tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
         count, odd = 0, []

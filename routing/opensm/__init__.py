@@ -6,8 +6,9 @@
 ``read_lfts``  forwarding tables from a file
 ``parse_lfts``  forwarding tables from a text
 ``LftsRead``  tables that were read, and notes
-``read_lanes``  lane of each service level, from ``opensm.conf``
+``read_lanes``  lane of each service level, from ``opensm.conf`` or ibdiagnet's ``.slvl``
 ``read_qos_policy``  service level of each path, from ``qos-policy.conf``
+``read_levels``  the same, or from ibdiagnet's ``.psl``
 ``format_guid2lid``  LID of each port GUID
 ``read_guid2lid``  the same from a file
 ``IbdmchkReport``  what ibdmchk found

@@ -9,4 +9,4 @@ from .lfts import (
     parse_lfts as parse_lfts,
     read_lfts as read_lfts,
 )
-from .qos_policy import read_qos_policy as read_qos_policy
+from .qos_policy import read_levels as read_levels, read_qos_policy as read_qos_policy

@@ -12,8 +12,9 @@ from itertools import product
 from pathlib import Path
 
 from routing.lanes.classes import LanePlan
+from routing.opensm.ibdiagnet import SLVL, parse_slvl, sniffed
 from topo.errors import FormatError, did_you_mean
-from topo.formats.text import lines_of, read_lines
+from topo.formats.text import lines_of
 
 MAX_LINE = 1022
 
@@ -93,7 +94,7 @@ def qos_options(lanes: LanePlan) -> dict[str, str | int | bool]:
 
 
 def read_lanes(path: str | Path) -> LanePlan:
-    r"""Read a file as `parse_lanes` does.
+    r"""Read a file as `parse_lanes` does, or the lanes that ibdiagnet found (``.slvl``).
 
     Examples
     --------
@@ -104,7 +105,8 @@ def read_lanes(path: str | Path) -> LanePlan:
     >>> routing.opensm.read_lanes(path).sl2vl[:3]
     (0, 1, 0)
     """
-    return parse_lanes(read_lines(path), str(path))
+    is_slvl, lines = sniffed(path, SLVL)
+    return (parse_slvl if is_slvl else parse_lanes)(lines, str(path))
 
 
 def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
+from routing.opensm.ibdiagnet import PSL, parse_psl, sniffed
+from routing.tables import RoutingTables
 from topo.budget import POLICY_MEMBERS
 from topo.errors import FormatError
+from topo.fabric import Fabric
 from topo.formats.text import lines_of, read_lines
 
 GUIDS_A_LINE = 8
@@ -91,6 +94,24 @@ def read_qos_policy(path: str | Path) -> QosPolicy:
     ()
     """
     return parse_qos_policy(read_lines(path), str(path))
+
+
+def read_levels(path: str | Path, fabric: Fabric, tables: RoutingTables) -> QosPolicy | RoutingTables:
+    """Read a policy, or tables with the service levels of paths that ibdiagnet found (``.psl``).
+
+    Examples
+    --------
+    >>> import tempfile, routing, topo
+    >>> from pathlib import Path
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> path = Path(tempfile.mkdtemp(), "ibdiagnet.psl")
+    >>> guid = int(routed.fabric.node_guid[4])
+    >>> _ = path.write_text(f"0x{guid:016x} 3 1")
+    >>> int(routing.opensm.read_levels(path, routed.fabric, routed.tables).path_sl.max())
+    1
+    """
+    is_psl, lines = sniffed(path, PSL)
+    return parse_psl(lines, fabric, tables, str(path)) if is_psl else parse_qos_policy(lines, str(path))
 
 
 def parse_qos_policy(text: str | Iterable[str], path: str = "") -> QosPolicy:

@@ -93,6 +93,7 @@ export @spec.yaml slurm
 optimise @needs.yaml --json
 """
 """Command lines, words of which are spoilt; where they write is added afterwards."""
+SLVL = "".join(f"0x10 {port} 2 0x01 0x00 0x00 0x00 0x00 0x00 0x00 0x00\n" for port in (0, 1, 3))
 P2P = """Rack,U,Name,HCA/Port,Rack,U,Name,Port
 A,1,gpu0,1,B,2,leaf0,sw1p1
 A,3,gpu1,2,B,2,leaf1,7/2
@@ -256,6 +257,7 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "p2p": P2P, "topo": TOPO}  # fmt: skip
+    psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]
     return [
@@ -298,6 +300,8 @@ def build(folder: Path) -> list[Target]:
                 ("verify dump", "x.ibnetdiscover", dumps, "verify FILE @lfts", 2),
                 ("verify lids", "guid2lid", [files["guid2lid"]], f"verify {ROUTED} @lfts --lids FILE", 1),
                 ("verify lanes", "opensm.conf", conf, f"verify {ROUTED} @lfts --lanes FILE --policy {POLICY}", 1),
+                ("verify slvl", "slvl", [SLVL.encode()], f"verify {ROUTED} @lfts --lanes FILE", 1),
+                ("verify psl", "psl", [psl], f"verify {ROUTED} @lfts --lanes {CONF} --policy FILE", 1),
                 ("verify policy", "qos-policy.conf", policy, f"verify {ROUTED} @lfts --lanes {CONF} --policy FILE", 1),
                 ("verify folder", "plan/fabric.json", [as_json], "verify @plan", 1),
                 ("verify expect", "x", tables, f"verify {ROUTED} @lfts --expect FILE", 1),
