@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
 
 
+PLACEMENTS = (
+    "zone", "random", "compact", "balanced",
+    "slurm-tree", "slurm-block", "kueue-best-fit", "kueue-least-free", "kueue-balanced",
+)  # fmt: skip
+"""Those of `simulate.QueueSpec.placement`: spelled out, since help does not load the simulation."""
+
 SAVING = 0.05
 """The most of the time that saving now and then may take."""
 
@@ -43,7 +49,7 @@ SAVING = 0.05
     help="How long, of simulated time; it ends before when all jobs have ended.",
 )
 @click.option(
-    "--anywhere", is_flag=True, help="Draw nodes from all that are free, instead of the queue's rule on zones."
+    "--placement", type=click.Choice(PLACEMENTS), help="Which nodes a job gets, instead of the queue's policy."
 )
 @click.option("--state", type=FILE, help="File to go on from, if it is there, and to leave off in.")
 @click.option(
@@ -60,7 +66,7 @@ def operate(
     fabric: Path,
     queue: str,
     hours: float,
-    anywhere: bool,
+    placement: str | None,
     state: Path | None,
     save_every: float,
     given: RoutingFiles,
@@ -81,8 +87,8 @@ def operate(
         if state is not None and not state.is_dir():
             check_writable(state)
         jobs = read_queue(find_preset("queues", queue, "--queue"), seed)
-        if anywhere:
-            jobs = jobs.under(cross_zone_jobs=None)
+        if placement is not None:
+            jobs = jobs.under(placement=placement)
         routed = read_routed_argument(fabric, given, step)
         saved = read_saved_run(state) if state is not None and state.exists() else None
         network = Network.of(routed)

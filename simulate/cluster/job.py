@@ -48,6 +48,8 @@ class JobRecord:
     trained_steps: int = 0
     failures: int = 0
     checkpoints: int = 0
+    leaves: int = 0
+    """Leaves on which its nodes stood last."""
     spanned_zones: bool = False
     """Whether it ever ran in several zones."""
 
@@ -109,6 +111,7 @@ class JobProcess:
             self.asked_s = None
             if self.record.begin_s is None:
                 self.record.begin_s = self.env.now
+            self.record.leaves = self.scheduler.count_leaves(self.ends)
             self.record.spanned_zones |= self.scheduler.spans_zones(self.ends)
             saved = _Saved(saved.steps)  # what an earlier attempt is still saving does not count
             try:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from simulate.cluster.policies import Placement
 from topo.budget import QUEUE_JOBS
 from topo.errors import plural, refusal
 from topo.formats.yaml import Document, given_document, read_yaml
@@ -89,8 +90,10 @@ class QueueSpec(SpecModel):
 
     jobs: Annotated[tuple[QueuedJob, ...], Field(max_length=1000, strict=False)]
     """The jobs, in the order in which they stand when they come at one time."""
-    cross_zone_jobs: Annotated[int, Field(ge=0)] | None = 1
-    """Jobs that may span zones at a time; `null` draws nodes from all that are free, wherever they are."""
+    placement: Placement = "zone"
+    """Which nodes a job gets: the rule of Fire-Flyer 2 on zones, or the policy of another scheduler."""
+    cross_zone_jobs: Annotated[int, Field(ge=0)] = 1
+    """Jobs that may span zones at a time, with the placement `zone`."""
     ordered: bool = True
     """Whether a job's nodes follow each other zone after zone and leaf after leaf; else in any order."""
     failures_a_node_day: Annotated[float, Field(ge=0, le=1000, strict=False)] = FAILURES_A_NODE_DAY
@@ -103,6 +106,13 @@ class QueueSpec(SpecModel):
     """Servers over which a node's reads and writes of a round are spread."""
     storage_sl: Annotated[int, Field(ge=0, le=15)] | None = None
     """Service level of storage; that of the path when left out."""
+
+    @field_validator("cross_zone_jobs")
+    @classmethod
+    def _rules(cls, jobs: int, info: ValidationInfo) -> int:
+        if (placement := info.data.get("placement", "zone")) != "zone":
+            raise mismatch(f"nothing here with `placement: {placement}`, which has no rule on zones")
+        return jobs
 
     @field_validator("jobs")
     @classmethod

@@ -63,7 +63,13 @@ class ClusterRun(Shown):
             raise HeddleError(f"{fabric.name} has no compute nodes")
         for_nodes, for_failures, *for_jobs = np.random.default_rng(queue.seed).spawn(2 + len(queue.jobs))
         self.scheduler = Scheduler(
-            self.env, fabric, ends, for_nodes, cross_zone_jobs=rules.cross_zone_jobs, ordered=rules.ordered
+            self.env,
+            fabric,
+            ends,
+            for_nodes,
+            placement=rules.placement,
+            cross_zone_jobs=rules.cross_zone_jobs,
+            ordered=rules.ordered,
         )
         most = self.scheduler.most_nodes
         findings = [
@@ -141,6 +147,7 @@ class ClusterRun(Shown):
             (
                 Column("job", [f"{job.name} (over zones)" if job.spanned_zones else job.name for job in jobs]),
                 Column("nodes", [job.nodes for job in jobs]),
+                Column("leaves", [job.leaves or None for job in jobs]),
                 Column("waited", [job.waited_s / 3600 for job in jobs], "h", ".2f"),
                 Column("began", [began for began, _ in hours], "h", ".2f"),
                 Column("ended", [ended for _, ended in hours], "h", ".2f"),

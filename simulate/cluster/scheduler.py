@@ -1,4 +1,4 @@
-"""The scheduler: which nodes a job gets, within a zone where there is room, or anywhere."""
+"""The scheduler: which nodes a job gets, and when."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from simulate.cluster.policies import Placement, place
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.errors import HeddleError
 from topo.fabric import Fabric
@@ -22,14 +23,16 @@ class Scheduler:
     """Grants nodes in the order of requests, but lets a later request pass an earlier one that does not fit yet.
 
     With the rule of Fire-Flyer (An et al., SC'24, arXiv 2408.14158, section III-B) a job runs within one zone, and only
-    a number of them at a time may span zones. Without it, nodes are drawn from all that are free.
+    a number of them at a time may span zones. Other policies are those of `simulate.cluster.policies`.
 
     Parameters
     ----------
     ends
         End ports of the nodes that there are.
+    placement
+        The policy.
     cross_zone_jobs
-        How many jobs may span zones at a time; None for no rule at all.
+        How many jobs may span zones at a time, with the policy ``"zone"``.
     ordered
         Whether a job is given its nodes zone after zone and leaf after leaf, so that neighbours in its ring are
         neighbours in the fabric; else in any order.
@@ -42,13 +45,18 @@ class Scheduler:
         ends: ArrayLike,
         rng: np.random.Generator,
         *,
-        cross_zone_jobs: int | None = 1,
+        placement: Placement = "zone",
+        cross_zone_jobs: int = 1,
         ordered: bool = True,
     ) -> None:
         self.env = env
         self.ends = np.asarray(ends, np.int32)
         self.zone = zone_of(fabric, self.ends)
         self.leaf = leaf_of(fabric, self.ends)
+        self._leaves, self._leaf_number = np.unique(self.leaf, return_inverse=True)
+        self._leaf_zone = np.zeros(len(self._leaves), np.int64)
+        self._leaf_zone[self._leaf_number] = self.zone
+        self.placement: Placement = placement
         self.cross_zone_jobs = cross_zone_jobs
         self.ordered = ordered
         self._rng = rng
@@ -67,13 +75,13 @@ class Scheduler:
     @property
     def keeps_zones(self) -> bool:
         """Whether there is a rule on zones."""
-        return self.cross_zone_jobs is not None
+        return self.placement == "zone"
 
     @property
     def most_nodes(self) -> int:
         """The most that a job can have: of one zone where none may span zones, else of all."""
         in_zone = np.unique(self.zone, return_counts=True)[1]
-        return int(in_zone.max()) if self.cross_zone_jobs == 0 else len(self.ends)
+        return int(in_zone.max()) if self.keeps_zones and self.cross_zone_jobs == 0 else len(self.ends)
 
     def request(self, nodes: int) -> simpy.Event:
         """Request nodes; the event succeeds with their end ports.
@@ -115,6 +123,10 @@ class Scheduler:
         """Return whether nodes stand in several zones."""
         return len(np.unique(self.zone[self._numbers(ends)])) > 1
 
+    def count_leaves(self, ends: ArrayLike) -> int:
+        """Return how many leaves nodes stand on."""
+        return len(np.unique(self.leaf[self._numbers(ends)]))
+
     def _account(self) -> None:
         """Count what was granted until now, before that changes."""
         self._granted_s, self._since_s = self.granted_s(self.env.now), self.env.now
@@ -142,9 +154,16 @@ class Scheduler:
         able = np.flatnonzero(self._free & self._up)
         if len(able) < nodes:
             return None
-        if self.cross_zone_jobs is None:
+        if self.placement == "random":
             drawn = np.sort(self._rng.choice(able, nodes, replace=False))
             return drawn[np.lexsort((self.leaf[drawn], self.zone[drawn]))]
+        if self.placement != "zone":
+            free = np.bincount(self._leaf_number[able], minlength=len(self._leaves))
+            take = place(self.placement, free, self._leaf_zone, nodes)
+            on_leaf = able[np.argsort(self._leaf_number[able], kind="stable")]
+            rank = np.arange(len(able)) - np.repeat(np.cumsum(free) - free, free)
+            taken = on_leaf[rank < np.repeat(take, free)]
+            return taken[np.lexsort((self.leaf[taken], self.zone[taken]))]
         zones, room = np.unique(self.zone[able], return_counts=True)
         if room.max() >= nodes:
             # The fullest zone that has room keeps the other one open for larger jobs.

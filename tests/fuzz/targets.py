@@ -81,7 +81,7 @@ verify @plan --path gpu0 gpu1 --over leaf0:1 --without spine0
 verify @plan --path 1 0x0a7228ccd7584d00 --without leaf0:30 --json
 simulate @plan --workload @jobs.yaml --latency-ns 500 --hop-latency-ns 100 --host-gbps 100 --alone --seed 3
 simulate @fabric.ibnetdiscover --flows @other.csv --tables @lfts --lanes @opensm.conf --policy @qos-policy.conf
-operate @plan --queue @queue.yaml --hours 0.01 --anywhere --roles @roles
+operate @plan --queue @queue.yaml --hours 0.01 --placement random --roles @roles
 ranks @plan --nodes gpu[0-3] --for ring --for tree --gigabytes 0.5
 explain @plan @pairs.csv --roles @roles --next 3
 diff @fabric.ibnetdiscover @spec.yaml

@@ -300,7 +300,7 @@ def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
     mine = ("--hours", "0.03", "--state", state)
     assert "another plan" in refused(capsys, LAB, "-q", other, *mine)
     assert "another plan" in refused(capsys, LAB, "-q", queue, "--seed", "1", *mine)
-    assert "another plan" in refused(capsys, LAB, "-q", queue, "--anywhere", *mine)
+    assert "another plan" in refused(capsys, LAB, "-q", queue, "--placement", "random", *mine)
     assert "another fabric, or of other tables" in refused(capsys, spec, "-q", queue, *mine)
     for spoilt in (saved[:-1], saved[:1000], b"", saved[:5000] + bytes([saved[5000] ^ 1]) + saved[5001:]):
         state.write_bytes(spoilt)

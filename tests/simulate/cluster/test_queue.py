@@ -18,7 +18,7 @@ def planned(text: str, seed: int = 0) -> Queue:
 def test_says_what_it_says() -> None:
     plan = planned(
         """
-cross_zone_jobs: null
+placement: random
 round: 1 min
 storage_sl: 2
 jobs:
@@ -30,7 +30,7 @@ jobs:
     )
     big, *small = plan.jobs
     rules = plan.rules
-    assert (rules.cross_zone_jobs, rules.round, rules.storage_sl, plan.seed) == (None, 60.0, 2, 7)
+    assert (rules.placement, rules.round, rules.storage_sl, plan.seed) == ("random", 60.0, 2, 7)
     assert rules.failures_a_node_day == FAILURES_A_NODE_DAY
     assert (big.nodes, big.steps, big.compute_s, big.gradients) == (8, 1000, pytest.approx(0.06), 2e6)
     assert (big.stages, big.activations, big.expert_nodes, big.tokens) == (2, 3e6, 4, 4e6)

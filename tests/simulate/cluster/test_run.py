@@ -96,8 +96,8 @@ def test_a_job_over_zones_has_its_pipelines_within_them() -> None:
     ("rules", "crossings"),
     [
         ({}, range(1)),  # the rule: within a zone
-        ({"cross_zone_jobs": None}, range(1, 2)),  # from anywhere, zone after zone
-        ({"cross_zone_jobs": None, "ordered": False}, range(2, 7)),  # from anywhere, as they come
+        ({"placement": "random"}, range(1, 2)),  # from anywhere, zone after zone
+        ({"placement": "random", "ordered": False}, range(2, 7)),  # from anywhere, as they come
     ],
 )
 def test_what_a_ring_over_zones_costs(rules: dict[str, object], crossings: range) -> None:

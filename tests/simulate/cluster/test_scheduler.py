@@ -1,5 +1,7 @@
 """Who gets which nodes: in one zone where there is room, in their turn, and never twice."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import simpy
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import zoned
+from simulate.cluster.policies import Placement
 from simulate.cluster.scheduler import Scheduler
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.errors import HeddleError
@@ -17,9 +20,12 @@ ENDS = np.arange(FABRIC.n_switches, FABRIC.n_end_ports)
 ENDS = ENDS[FABRIC.role[FABRIC.end_node[ENDS]] == Role.COMPUTE]
 
 
-def scheduler(cross_zone_jobs: int | None = 1, seed: int = 0) -> Scheduler:
+def scheduler(
+    cross_zone_jobs: int = 1, seed: int = 0, placement: Placement = "zone", ordered: bool = True
+) -> Scheduler:
     rng = np.random.default_rng(seed)
-    return Scheduler(simpy.Environment(), FABRIC, ENDS, rng, cross_zone_jobs=cross_zone_jobs)
+    rules = {"placement": placement, "cross_zone_jobs": cross_zone_jobs, "ordered": ordered}
+    return Scheduler(simpy.Environment(), FABRIC, ENDS, rng, **rules)
 
 
 def zones(ends: np.ndarray) -> set[int]:
@@ -53,14 +59,14 @@ def test_so_many_jobs_span_zones_as_the_rule_allows(limit: int) -> None:
     assert chief.spans_zones(wide.value) == (limit == 1)
 
 
-def test_without_a_rule_nodes_come_from_anywhere() -> None:
-    chief = scheduler(cross_zone_jobs=None)
+def test_random_nodes_come_from_anywhere() -> None:
+    chief = scheduler(placement="random")
     assert not chief.keeps_zones
     first, second = chief.request(12).value, chief.request(12).value
     assert len(zones(first)) == len(zones(second)) == 2
     assert sorted([*first, *second]) == sorted(ENDS.tolist())
-    assert scheduler(None, seed=1).request(12).value.tolist() != first.tolist()
-    assert scheduler(None).request(12).value.tolist() == first.tolist()
+    assert scheduler(seed=1, placement="random").request(12).value.tolist() != first.tolist()
+    assert scheduler(placement="random").request(12).value.tolist() == first.tolist()
 
 
 def test_a_node_that_is_down_is_given_to_nobody() -> None:
@@ -79,10 +85,15 @@ def test_refuses_what_will_never_be() -> None:
             scheduler(limit).request(nodes)
 
 
-@given(st.lists(st.integers(1, 24), min_size=1, max_size=20), st.sampled_from([None, 0, 1, 2]), st.randoms())
-def test_no_node_is_given_twice(sizes: list[int], limit: int | None, random: object) -> None:
-    chief = scheduler(limit)
-    sizes = [min(size, 12) if limit == 0 else size for size in sizes]
+@given(
+    st.lists(st.integers(1, 24), min_size=1, max_size=20),
+    st.integers(0, 2),
+    st.sampled_from(get_args(Placement)),
+    st.randoms(),
+)
+def test_no_node_is_given_twice(sizes: list[int], limit: int, placement: Placement, random: object) -> None:
+    chief = scheduler(limit, placement=placement)
+    sizes = [min(size, chief.most_nodes) for size in sizes]
     grants = [chief.request(size) for size in sizes]
     open_jobs: list[int] = []
     ended: set[int] = set()
@@ -90,7 +101,7 @@ def test_no_node_is_given_twice(sizes: list[int], limit: int | None, random: obj
         open_jobs = [at for at, grant in enumerate(grants) if grant.triggered and at not in ended]
         held = [end for at in open_jobs for end in grants[at].value.tolist()]
         assert len(held) == len(set(held))
-        if limit is not None:
+        if placement == "zone":
             assert sum(chief.spans_zones(grants[at].value) for at in open_jobs) <= limit
         done = random.choice(open_jobs)  # type: ignore[attr-defined]
         ended.add(done)
@@ -99,16 +110,20 @@ def test_no_node_is_given_twice(sizes: list[int], limit: int | None, random: obj
 
 
 def test_neighbours_in_a_job_are_neighbours_in_the_fabric_unless_it_is_not_ordered() -> None:
-    def crossings(ordered: bool, cross_zone_jobs: int | None) -> int:
-        rng = np.random.default_rng(5)
-        chief = Scheduler(simpy.Environment(), FABRIC, ENDS, rng, cross_zone_jobs=cross_zone_jobs, ordered=ordered)
-        ends = chief.request(16).value
+    def crossings(ordered: bool, placement: Placement) -> int:
+        ends = scheduler(seed=5, placement=placement, ordered=ordered).request(16).value
         assert len(set(ends.tolist())) == 16
         leaf, zone = leaf_of(FABRIC, ends), zone_of(FABRIC, ends)
         if ordered:
             assert np.count_nonzero(np.diff(leaf)) == len(np.unique(leaf)) - 1
         return int(np.count_nonzero(np.diff(zone)))
 
-    assert crossings(True, None) == crossings(True, 1) == 1
-    assert crossings(False, None) > 2
-    assert crossings(False, 1) > 2
+    assert [crossings(True, placement) for placement in get_args(Placement)] == [1] * len(get_args(Placement))
+    assert crossings(False, "random") > 2
+    assert crossings(False, "zone") > 2
+
+
+@pytest.mark.parametrize("placement", get_args(Placement))
+def test_a_job_that_fits_a_leaf_gets_one_but_at_random(placement: Placement) -> None:
+    chief = scheduler(placement=placement)
+    assert (chief.count_leaves(chief.request(3).value) == 1) == (placement != "random")
