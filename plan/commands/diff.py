@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +32,7 @@ def diff(
     PLAN is a spec, a folder of `plan build`, a sheet of planned cabling (NDT, P2P, .topo) or an earlier dump; FABRIC is
     what is there, in any form that `plan route` takes. Nodes are matched by GUID or description, or else by what their
     ports lead to; each difference says how sure that is. The order is that of a walk from rack to rack where PLAN is a
-    spec with a floor plan, else that of names.
+    spec with a floor plan, or a folder that was built from one, else that of names.
 
     Exit status 1 when anything is different.
     """
@@ -84,9 +87,11 @@ def diff(
 
 
 def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
-    """Return the place in a walk, and rack and unit, of each node of a subnet of a spec; None without a floor plan."""
+    """Return the place in a walk, and rack and unit, of each node of a plan; None where it has no floor plan."""
     from plan.inputs import SPEC_SUFFIXES, read_cluster
 
+    if path.is_dir():
+        return _walk_of_folder(path / "cables.csv", fabric)
     cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
     layout = cluster.layout if cluster else None
     if cluster is None or layout is None:
@@ -97,3 +102,38 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
         (racks[device], f"{layout.rack_name(racks[device])} U{units[device]}")
         for device in layout.node_device[subnet].tolist()
     ]
+
+
+def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
+    """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
+
+    Raises
+    ------
+    FormatError
+        When there is such a file and it is another than `plan build` writes.
+    """
+    from topo import FormatError, budgets, plain_text, read_text
+
+    if not path.is_file():
+        return None
+    place: dict[str, tuple[str, str]] = {}
+    try:
+        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
+            place |= {row[f"{end}_port_guid"]: (plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
+    except (KeyError, TypeError, csv.Error) as error:
+        raise FormatError(f"found {error}; expected the list of cables of `plan build`", str(path)) from None
+    if not any(rack for rack, _ in place.values()):
+        return None
+
+    def order(rack: str) -> tuple[int, int, str]:
+        match = re.fullmatch(r"R([0-9]{1,9})-([0-9]{1,9})", rack)
+        row, column = (int(match[1]), int(match[2])) if match else (1 << 30, 0)
+        return row, column if row % 2 else -column, rack
+
+    rank = {rack: number for number, rack in enumerate(sorted({rack for rack, _ in place.values()}, key=order))}
+    found = []
+    for node, first in enumerate(fabric.port_offset[:-1].tolist()):
+        guids = fabric.port_guid[first : int(fabric.port_offset[node + 1])].tolist()
+        rack, unit = next((place[name] for guid in guids if (name := f"0x{guid:016x}") in place), ("", ""))
+        found.append((rank.get(rack, len(rank)), f"{rack} U{unit}" if rack else ""))
+    return found

@@ -13,8 +13,8 @@ import routing
 import topo
 from helpers.relabel import relabelled, with_guids
 from plan.cli import plan
+from plan.commands.diff import walk_of
 
-SPEC = topo.config_root() / "fire-flyer-2.yaml"
 LAB = topo.preset("lab-20").fabric
 
 
@@ -58,15 +58,31 @@ def test_for_programs(dump: Path) -> None:
 
 @pytest.mark.slow
 def test_a_walk_through_the_racks(tmp_path: Path) -> None:
-    fabric = topo.read(SPEC).fabric
-    found = fabric.without(fabric.inner[::400])
-    (tmp_path / "found").write_text(topo.format_ibnetdiscover(found))
-    status, said = run("diff", SPEC, tmp_path / "found", "--json")
-    racks = [one["rack"] for one in json.loads(said)["differences"]]
-    assert status == 1
-    assert len(racks) > 3
-    if topo.read(SPEC).layout is not None:
-        assert all(re.fullmatch(r"R\d\d-\d\d U\d+", rack) for rack in racks)
+    """The same from a spec and from what is built of it."""
+    network = {"shape": "fat-tree", "switch": "QM8700"}
+    nodes = {"gpu": {"model": "pcie-a100", "count": 90}}
+    spec = tmp_path / "spec.yaml"
+    floor = {"rows": 2, "racks_per_row": 8, "rack_power": "30 kW"}
+    spec.write_text(json.dumps({"name": "x", "nodes": nodes, "network": network, "floor": floor}))
+    fabric = topo.read(spec).fabric
+    (tmp_path / "found").write_text(topo.format_ibnetdiscover(fabric.without(fabric.inner[::7])))
+    assert run("build", spec, "-o", tmp_path / "out")[0] == 0
+    walks = []
+    for planned in (spec, tmp_path / "out"):
+        status, said = run("diff", planned, tmp_path / "found", "--json")
+        assert status == 1
+        walks.append([(one["rack"], one["where"]) for one in json.loads(said)["differences"]])
+    assert walks[0] == walks[1]
+    racks = list(dict.fromkeys(rack.partition(" ")[0] for rack, _ in walks[0]))
+    assert len(racks) > 1
+    assert all(re.fullmatch(r"R\d\d-\d\d", rack) for rack in racks)
+    layout = topo.read(spec).layout
+    assert layout is not None
+    names = [layout.rack_name(rack) for rack in range(layout.n_racks)]
+    assert racks == sorted(racks, key=names.index)
+    (tmp_path / "out" / "cables.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(topo.FormatError, match="expected the list of cables"):
+        walk_of(tmp_path / "out", fabric)
 
 
 @pytest.mark.slow
