@@ -15,7 +15,7 @@ Anything else that escapes is a bug of ours: the command prints a traceback and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -23,6 +23,8 @@ from itertools import takewhile
 
 MOST_FAULTS = 20
 """Faults of a design that are spelled out; the rest are counted."""
+MOST_FINDINGS = 100
+"""Findings in a file, likewise."""
 
 
 class HeddleError(Exception):
@@ -54,7 +56,13 @@ class SpecError(HeddleError):
 
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
-        super().__init__("\n".join(str(finding) for finding in findings))
+        super().__init__(_spelled(findings, MOST_FINDINGS, "findings"))
+
+
+def _spelled(items: Sequence[object], most: int, noun: str) -> str:
+    """Return one line for each of the first items, and how many more there are."""
+    more = len(items) - most
+    return "\n".join([*map(str, items[:most]), *([f"{more:,} more {noun}"] if more > 0 else [])])
 
 
 def refusal(where: object, found: str, expected: str, hint: str = "") -> SpecError:
@@ -108,9 +116,7 @@ class DesignError(HeddleError):
 
     def __init__(self, text: str = "", *at: str | int, faults: Iterable[Fault] = ()) -> None:
         self.faults = tuple(faults) or (Fault(text, at),)
-        more = len(self.faults) - MOST_FAULTS
-        told = [str(fault) for fault in self.faults[:MOST_FAULTS]] + ([f"{more} more faults"] if more > 0 else [])
-        super().__init__("\n".join(told))
+        super().__init__(_spelled(self.faults, MOST_FAULTS, "faults"))
 
 
 class Faults:

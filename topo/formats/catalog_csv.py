@@ -81,6 +81,8 @@ def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
 
 def _wrong_header(header: list[str], where: str, columns: Sequence[str]) -> list[Finding]:
     known = ["model", *columns, *CITATION]
+    if len(header) > 2 * len(known):
+        return [Finding(where, f"{len(header):,} columns", f"at most {len(known)}: {', '.join(known)}")]
     findings = [
         Finding(where, f"the column `{name[:60]}`", "one of " + ", ".join(known), did_you_mean(name, known))
         for name in header

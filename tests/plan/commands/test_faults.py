@@ -47,25 +47,55 @@ NEW = {COMMANDS["optimise"]}
 
 SERVER = """
 import os, signal, sys
-import plan.cli
+import plan.cli, plan.files, plan.folder, plan.workshop
+from plan.signals import watching
 
-def do(words, stop):
+answers = os.fdopen(os.dup(1), "w")
+sys.stdin = os.fdopen(os.dup(0))
+warm, older, newer = (words.split() for words in sys.argv[1:])
+
+def answer(what):
+    print(what, file=answers, flush=True)
+
+def say():
+    os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(1, 2)
+
+def copied(line):
     if child := os.fork():
-        print(child, flush=True)
+        answer(child)
         status = os.waitpid(child, 0)[1]
-        print(os.waitstatus_to_exitcode(status), flush=True)
-        return
-    sys.stdout = open("said", "w")
-    os.dup2(sys.stdout.fileno(), 2)
-    if stop:
+        answer(os.waitstatus_to_exitcode(status))
+        return False
+    say()
+    if line == "stop\\n":
         os.kill(os.getpid(), signal.SIGSTOP)
-    plan.cli.main(words)
+    return True
 
-plan.cli.run([word for word in sys.argv[1].split()])
-print("warm", flush=True)
+watch = watching()
+
+def waiting(parent):
+    sys.stdout.flush()
+    answer("ready")
+    for line in sys.stdin:
+        if copied(line):
+            plan.files.open_workshop = plan.folder.open_workshop = plan.workshop.open_workshop
+            watch.__enter__()
+            return plan.workshop.open_workshop(parent)
+    os._exit(0)
+
+say()
+plan.cli.run(warm)
+answer("warm")
 for line in sys.stdin:
-    stop, *words = line.split()
-    do(words, stop == "stop")
+    if line == "newer\\n":
+        break
+    if copied(line):
+        plan.cli.main(older)
+plan.files.open_workshop = plan.folder.open_workshop = waiting
+status = plan.cli.run(newer)
+watch.__exit__(None, None, None)
+sys.exit(status)
 """
 
 
@@ -77,24 +107,29 @@ class Command:
     words: str
     process: subprocess.Popen[str]
 
-    def run(self, turn: int, *tracer: str) -> int:
-        """Do it for the older (0) or newer (1) result, perhaps traced; return its status."""
-        words = self.words.replace("SPEC", f"spec{3 + turn}.yaml").replace("NEEDS", f"needs{3 + turn}.yaml")
-        words = words.replace("HOURS", str(0.002 + 0.001 * turn))
-        assert self.process.stdin and self.process.stdout
-        print("stop" if tracer else "go", words, file=self.process.stdin, flush=True)
-        child = int(self.process.stdout.readline())
-        if tracer:
-            status = Path("/proc", str(child), "status")
-            while "State:\tT" not in status.read_text():
+    def tell(self, line: str) -> None:
+        assert self.process.stdin
+        print(line, file=self.process.stdin, flush=True)
+
+    def told(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def run(self, *tracer: str) -> int:
+        """Do what it is ready for, perhaps traced; return its status."""
+        self.tell("stop" if tracer else "go")
+        child = int(self.told())
+        if not tracer:
+            return int(self.told())
+        status = Path("/proc", str(child), "status")
+        while "State:\tT" not in status.read_text():
+            sleep(0.005)
+        with subprocess.Popen([*tracer, "-p", str(child)], stderr=subprocess.DEVNULL) as attached:
+            while "TracerPid:\t0\n" in status.read_text():
+                assert attached.poll() is None
                 sleep(0.005)
-            with subprocess.Popen([*tracer, "-p", str(child)], stderr=subprocess.DEVNULL) as attached:
-                while "TracerPid:\t0\n" in status.read_text():
-                    assert attached.poll() is None
-                    sleep(0.005)
-                os.kill(child, signal.SIGCONT)
-                return int(self.process.stdout.readline())
-        return int(self.process.stdout.readline())
+            os.kill(child, signal.SIGCONT)
+            return int(self.told())
 
     def result(self) -> dict[str, bytes]:
         """Return what is there, by path."""
@@ -103,9 +138,12 @@ class Command:
             return {"": out.read_bytes()}
         return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
-    def clear(self) -> None:
-        """Take the result away."""
-        subprocess.run(["rm", "-rf", self.words.split()[-1]], cwd=self.folder, check=True)
+    def put(self, what: str) -> None:
+        """Put in place what was kept under a name, or nothing."""
+        out = self.words.split()[-1]
+        subprocess.run(["rm", "-rf", out], cwd=self.folder, check=True)
+        if what:
+            subprocess.run(["cp", "-a", what, out], cwd=self.folder, check=True)
 
 
 @pytest.fixture(
@@ -121,16 +159,24 @@ def command(
         (folder / f"spec{count}.yaml").write_text(SPEC.replace("COUNT", str(count)))
         (folder / f"needs{count}.yaml").write_text(NEEDS.replace("COUNT", str(count)))
     words = COMMANDS[request.param]
-    warm = words.replace("SPEC", "spec4.yaml").replace("NEEDS", "needs4.yaml").replace("HOURS", "0.002")
-    environment = os.environ | {"PYTHONPATH": str(repository)}
+
+    def of(count: int) -> str:
+        hours = 0.001 * (count - 1)
+        return (
+            words.replace("SPEC", f"spec{count}.yaml")
+            .replace("NEEDS", f"needs{count}.yaml")
+            .replace("HOURS", f"{hours}")
+        )
+
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER, warm.replace(" out", " warm")],
-        cwd=folder, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-c", SERVER, of(4).replace(" out", " warm"), of(3), of(4)],
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(repository)}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
-        assert process.stdout and process.stdin
-        while process.stdout.readline() not in ("warm\n", ""):
-            pass
-        yield Command(folder, words, process)
+        command = Command(folder, words, process)
+        assert command.told() == "warm"
+        yield command
+        assert process.stdin
         process.stdin.close()
 
 
@@ -140,31 +186,32 @@ def test_an_end_at_a_system_call(command: Command) -> None:
     """At one call for each way to end; at all of them every night."""
     older: dict[str, bytes] = {}
     if command.words not in NEW:
-        assert command.run(0) == 0
+        assert command.run() == 0
         older = command.result()
-    if "HOURS" not in command.words:
-        command.clear()
-    assert command.run(1, *traced(command.folder / "log")) == 0
+        subprocess.run(["cp", "-a", command.words.split()[-1], "kept"], cwd=command.folder, check=True)
+    kept = "kept" if older else ""
+    command.tell("newer")
+    assert command.told() == "ready"
+    log = command.folder / "log"
+    assert command.run(*traced(log)) == 0
     newer = command.result()
     assert newer and older != newer and bool(older) == (command.words not in NEW)
-    calls = find_calls(command.folder / "log")
+    calls = find_calls(log)
     assert len(calls) > 10
     every = settings().max_examples > settings.get_profile("ci").max_examples
-    beside = {path.name for path in command.folder.iterdir()} | {"said"}
+    beside = {path.name for path in command.folder.iterdir()}
     for number_of_end, (end, (what, statuses)) in enumerate(ENDS.items()):
         chosen = calls if every else [calls[(date.today().toordinal() * 7 + number_of_end * 13) % len(calls)]]
         for name, number in chosen:
-            command.clear()
-            assert not older or command.run(0) == 0
-            inject = ["-e", f"inject={name}:{what}:when={number}"]
-            status = command.run(1, *traced(command.folder / "log", *inject))
+            command.put(kept)
+            status = command.run(*traced(log, "-e", f"inject={name}:{what}:when={number}"))
             said = (command.folder / "said").read_text()
             place = (name, number, end, said)
             assert status in {*statuses, 0} and "Traceback" not in said, place
-            assert status != 0 or command.result() == newer, place  # runs are saved by the clock: it made fewer calls
-            assert command.result() in ((older,) if status == 2 and "output:" not in said else (older, newer)), place
-            if {path.name for path in command.folder.iterdir()} != beside:  # the next command clears what a fault left
-                if command.words in NEW:
-                    command.clear()
-                assert command.run(1) == 0, place
+            assert status != 0 or command.result() == newer, place  # the next call was the first after the end
+            assert command.result() in (older, newer), place
+            assert status != 2 or "output:" in said or command.result() == older, place
+            if {path.name for path in command.folder.iterdir()} - {"out"} != beside - {"out"}:
+                command.put("")  # the next command clears what a fault left
+                assert command.run() == 0, place
                 assert {path.name for path in command.folder.iterdir()} == beside, place
