@@ -10,6 +10,7 @@ import pytest
 
 import topo
 from helpers.miswirings import miswire
+from helpers.random_fabrics import draw
 from helpers.relabel import relabelled, with_guids
 from helpers.twins import twin
 from topo.differences import KINDS, SURE
@@ -107,23 +108,51 @@ def test_what_is_said_of_each() -> None:
     assert one.do.startswith("1xHDR instead of 4xHDR")
 
 
-def test_an_absent_switch_takes_what_is_behind_it_along(tmp_path: Path) -> None:
-    text = topo.format_ibnetdiscover(LAB)
-    leaf = next(node for node in range(LAB.n_switches) if LAB.label(node) == "leaf1")
-    behind = [int(LAB.peer_node[p]) for p in range(*LAB.port_offset[leaf : leaf + 2]) if LAB.peer_node[p] >= 0]
-    hosts = [node for node in behind if node >= LAB.n_switches]
-    gone = {f"{int(LAB.node_guid[node]):016x}" for node in [leaf, *hosts]}
-    records = [
-        record
-        for record in text.split("\n\n")
-        if not any(f'"{letter}-{guid}"\t\t#' in record for guid in gone for letter in "SH")
-    ]
-    lines = "\n\n".join(records).split("\n")
-    lines = [line for line in lines if not (line.startswith("[") and any(guid in line for guid in gone))]
-    (tmp_path / "dump").write_text("\n".join(lines))
-    (one,) = topo.find_differences(LAB, topo.read_fabric(tmp_path / "dump")).found
-    assert (one.kind, one.where) == ("absent", "leaf1")
-    assert f"nor {len(hosts)} adapters behind it" in one.found
+def switched_off(plan: Fabric, switch: int, folder: Path, rng: np.random.Generator, *, named: bool) -> Fabric:
+    """The fabric as a dump of it without a switch: whatever hangs behind it alone is not seen either."""
+    left = plan.without(np.arange(*plan.port_offset[switch : switch + 2]))
+    cables, planned = (np.bincount(one.port_node[one.peer >= 0], minlength=one.n_nodes) for one in (left, plan))
+    gone = np.flatnonzero((cables == 0) & (planned > 0))
+    other = found_as_it_is(left, rng, named=named)
+    opened = [f'-{int(other.node_guid[node]):016x}"\t\t#' for node in {switch, *gone.tolist()}]
+    records = topo.format_ibnetdiscover(other).split("\n\n")
+    (folder / "dump").write_text(
+        "\n\n".join(one for one in records if not any(words in one for words in opened)) + "\n"
+    )
+    return topo.read_fabric(folder / "dump")
+
+
+def found_as_it_is(fabric: Fabric, rng: np.random.Generator, *, named: bool) -> Fabric:
+    """A fabric with GUIDs of its own, in its order."""
+    other = with_guids(fabric, rng)
+    other = replace(other, node_guid=other.node_guid + 2**40, port_guid=other.port_guid + 2**40)
+    return other if named else replace(other, names=("Mellanox Technologies",) * other.n_nodes)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    "plan", ["lab-20", *(pytest.param(name, marks=pytest.mark.slow) for name in ("torus", "fire-flyer-2"))]
+)
+def test_an_absent_switch_takes_what_is_behind_it_along(plan: str, named: bool, tmp_path: Path) -> None:
+    fabric, rng = topo.preset(plan).fabric, np.random.default_rng(9)
+    for switch in rng.choice(fabric.n_switches, 2, replace=False).tolist():
+        told = topo.find_differences(fabric, switched_off(fabric, switch, tmp_path, rng, named=named))
+        (one,) = told.found
+        assert (one.kind, one.nodes[0]) == ("absent", switch)
+        behind = np.diff(fabric.port_offset)[fabric.n_switches :] == 1
+        hosts = fabric.peer_node[fabric.port_offset[fabric.n_switches : -1]][behind] == switch
+        assert f"nor {hosts.sum()} adapter" in one.found or not hosts.any()
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 60))])
+def test_random_fabrics_without_a_cable(seed: int) -> None:
+    """Of whatever shape, and however broken: of the fabric nothing is told, of a lost cable that it is lost."""
+    plan, rng = draw(seed), np.random.default_rng(seed)
+    for named in (True, False):
+        assert topo.find_differences(plan, found_as(plan, rng, named=named)).found == ()
+        if len(plan.inner):
+            lost = found_as(plan.without(rng.choice(plan.inner, 1)), rng, named=named)
+            assert [one.kind for one in topo.find_differences(plan, lost).found] == ["missing"]
 
 
 def test_the_walk_is_by_rack() -> None:

@@ -86,6 +86,27 @@ def test_a_switch_of_four_planes_is_four_switches() -> None:
     assert sorted(fabric.port_number[fabric.inner].tolist()) == [3] * 4 + [14] * 4
 
 
+def test_a_database_of_four_planes_with_labels() -> None:
+    """Tables that are not read do not matter, nor does an adapter with a port on each plane."""
+    chips = [(name, plane, 16 * plane + at) for plane in (1, 2, 3, 4) for name, at in (("leaf", 0), ("spine", 9))]
+    nodes = "".join(f'"MF0;{name}:Q3400_RA/U{plane}",145,2,0x{guid:x},0x10\n' for name, plane, guid in chips)
+    links = "".join(f"0x{16 * n:x},1,0x100,{n}\n0x{16 * n:x},3,0x{16 * n + 9:x},14\n" for n in (1, 2, 3, 4))
+    ports = "".join(f"0x{16 * plane:x},{port},1,4096,{plane}\n" for plane in (1, 2, 3, 4) for port in (0, 1, 3))
+    labels = "0x10,0x10,1,1,sw1p1,1,0\n0x10,0x10,1,3,sw2p1,1,0\n"
+    text = (
+        f"START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID,SystemImageGUID\n{nodes}"
+        f'"gpu00 mlx5_0",4,1,0x100,0x100\nEND_NODES\n'
+        f"START_PORTS\nNodeGuid,PortNum,LinkWidthActv,LinkSpeedActv,LID\n{ports}END_PORTS\n"
+        "START_PORT_HIERARCHY_INFO\nNodeGUID,PortGUID,TypeOfLabel,PortNum,ExtendedLabel,Plane,IsFNM\n"
+        f"{labels}END_PORT_HIERARCHY_INFO\nSTART_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n{links}END_LINKS\n"
+    )
+    fabric = parse_db_csv(text).fabric
+    assert (fabric.n_switches, len(fabric.inner_links)) == (8, 4)
+    leaves = fabric.peer_node[fabric.first_adapter_port :]
+    assert sorted(fabric.names[leaf] for leaf in leaves) == [f"MF0;leaf:Q3400_RA/U{plane}" for plane in (1, 2, 3, 4)]
+    assert set(fabric.rate_gbps[fabric.peer[fabric.first_adapter_port :]].tolist()) == {200.0}
+
+
 NODES = 'START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID\n"a",2,2,0x1\n"b",1,1,0x2\nEND_NODES\n'
 LINKS = "START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0x1,1,0x2,1\nEND_LINKS\n"
 
