@@ -170,6 +170,7 @@ def test_words_of_kinds() -> None:
     assert all(words.startswith(("a ", "the ", "another", "cables")) for words in KINDS.values())
 
 
+@pytest.mark.slow
 def test_the_published_plan_and_its_seeded_faults(originals: Path, tmp_path: Path) -> None:
     """3,195 of 3,195 cables between switches, the four faults that were made, and the hosts that no sheet has."""
     folder = originals / "azure_sat11_2021"

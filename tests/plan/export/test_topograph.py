@@ -20,7 +20,7 @@ def load(text: str) -> list:
     return list(YAML(typ="safe", pure=True).load_all(text))
 
 
-@pytest.mark.parametrize("preset", ["lab-20", "fire-flyer-2"])
+@pytest.mark.parametrize("preset", ["lab-20", pytest.param("fire-flyer-2", marks=pytest.mark.slow)])
 def test_every_compute_node_has_one_place(preset: str) -> None:
     fabrics = topo.preset(preset).fabrics
     (model,) = load(format_topograph_model(fabrics))

@@ -45,7 +45,7 @@ def sheet_text(data: bytes) -> str:
     return "\n".join(",".join("" if cell is None else str(cell) for cell in row) for row in rows)
 
 
-@pytest.mark.parametrize("preset", ["lab-20", "fire-flyer-2"])
+@pytest.mark.parametrize("preset", ["lab-20", pytest.param("fire-flyer-2", marks=pytest.mark.nightly)])
 def test_our_workbook_comes_back(preset: str) -> None:
     cluster = topo.preset(preset)
     text = sheet_text(format_p2p_xlsx(cluster.name, cluster.fabrics, cluster.catalog))
@@ -105,6 +105,7 @@ def test_what_is_broken_is_refused_with_its_line(parse, text: str, line: int, me
     assert caught.value.line == line
 
 
+@pytest.mark.slow
 def test_the_published_sheets(originals: Path) -> None:
     folder = originals / "azure_sat11_2021"
     planned = topo.read_fabric(folder / "planned_switch_to_switch.ndt")
