@@ -17,7 +17,7 @@ from topo.fabric import Role
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import Price, PricePoint, Source
-from topo.hardware.speeds import parse_link_speed
+from topo.hardware.speeds import is_link_speed
 from topo.room.racks import FloorPlan
 from topo.schema.base import GroupKey, Name, SpecModel, SwitchName, mismatch, spelled
 from topo.schema.cluster import Budget, NodeGroup, Owning
@@ -234,7 +234,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
             did_you_mean(name, known),
         )
         for name in needs.quotes
-        if name not in known and not _is_speed(name)
+        if name not in known and not is_link_speed(name)
     ]
     if needs.owning is not None and needs.owning.currency != needs.currency:
         where, found = document.where("owning", "currency"), needs.owning.currency
@@ -248,6 +248,9 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
             faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
     total = count[Role.COMPUTE]
     sizes = {} if isinstance(needs.job.nodes, int) else needs.job.sizes
+    if isinstance(needs.job.nodes, int) and total < needs.job.nodes:
+        where, found = document.where("job", "nodes"), f"a job of {needs.job.nodes:,} nodes"
+        faults.append(Finding(where, found, f"at most {total:,}, the compute nodes"))
     for size, share in sizes.items():
         if round(total * share) < size:
             found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
@@ -273,10 +276,3 @@ def quoted(needs: Needs, catalog: Catalog) -> Catalog:
         for name, p in needs.quotes.items()
     }
     return replace(catalog, prices=MappingProxyType({**catalog.prices, **prices}))
-
-
-def _is_speed(name: str) -> bool:
-    try:
-        return str(parse_link_speed(name)) == name
-    except ValueError:
-        return False

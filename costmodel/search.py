@@ -109,12 +109,10 @@ class Design(Brief):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Which needs it misses, and which nobody can tell; empty where it meets all."""
-        return tuple(
-            f"cannot tell: {check.text}" if check.verdict is Verdict.CANNOT_TELL else check.text
-            for check in self.checks
-            if check.verdict is not Verdict.HOLDS
-        )
+        """Which needs it misses, or else which nobody can tell; empty where it meets all."""
+        missed = tuple(check.text for check in self.checks if check.verdict is Verdict.EXCEEDED)
+        unknown = (check.text for check in self.checks if check.verdict is Verdict.CANNOT_TELL)
+        return missed or tuple(f"cannot tell: {text}" for text in unknown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
@@ -253,8 +251,10 @@ class Search(Shown):
             for d in (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1])
         )
         units = {"price": self.needs.currency, "power": "W"}
+        others = ", and others" * bool(self.others) + ", and some that miss a need" * bool(self.tried)
         return Table(
-            f"{self.needs.name}: the cheapest design, and others that miss a need", tuple(columns(names, rows, units))
+            f"{self.needs.name}: {'the cheapest design' if self.winner else 'no design'}{others}",
+            tuple(columns(names, rows, units)),
         )
 
 
@@ -431,10 +431,11 @@ def _landmark(task: Task, step: Step) -> Design | None:
     found = []
     for kind in task.kinds:
         for levels in (1, 2, 3):
-            tree = FatTree(switch=kind.name, levels=levels, split=kind.split)
+            tree = FatTree(shape="fat-tree", switch=kind.name, levels=levels, split=kind.split)
             try:
-                step(f"{levels} levels of {kind.name}")
-                design = judge(f"{levels} levels of {kind.name}", tree, task)
+                name = f"one {kind.name}" if levels == 1 else f"a full tree of {levels} levels of {kind.name}"
+                step(name)
+                design = judge(name, tree, task)
             except DesignError:
                 continue
             if design.verdict is Verdict.HOLDS:

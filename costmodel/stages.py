@@ -184,6 +184,6 @@ def stages_table(stages: Sequence[Stage], currency: str) -> Table:
         more = (stage.switches - switches, stage.cables - cables, moved, stage.price - price)
         rows.append((f"{stage.share:.0%}", stage.servers, *more, stage.price, str(stage.job_bisection)))
         switches, cables, price, moved = stage.switches, stage.cables, stage.price, stage.moved
-    names = ("part", "servers", "switches to buy", "cables to buy", "to move", "for", "in all", "job bisection")
-    units = {"for": currency, "in all": currency}
+    names = ("part", "servers", "switches to buy", "cables to buy", "to move", "price", "price of all", "job bisection")
+    units = {"price": currency, "price of all": currency}
     return Table("stages", tuple(columns(names, rows, units, dict.fromkeys(units, ",.0f"))))

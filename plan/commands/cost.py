@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 from collections.abc import Iterable
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,8 +164,10 @@ def optimise(
     from plan.render.tables import show_table
 
     charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
-    for file in (*([output] if output is not None else []), *charts):
-        if file.exists():
+    asked = costmodel.read_needs(needs)
+    tables = output.with_name(f"{output.stem}-catalog") if output is not None and asked.quotes else None
+    for file in (output, tables, *charts):
+        if file is not None and file.exists():
             raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
 
@@ -169,7 +175,6 @@ def optimise(
             routed = partial(hold_tables, asked.tables) if asked.tables is not None else None
             return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed, finalists=finalists)
 
-        asked = costmodel.read_needs(needs)
         found = search(asked, max(finalists, 1))
         best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
         step("routing the finalists")
@@ -181,11 +186,18 @@ def optimise(
         print_json(found.to_dict() | more | ({"finalists": finalists_dict(played)} if played else {}))
     else:
         show(found)
-        tables = [finalists_table(played)] if played else []
-        for table in (*tables, *((beside.table, beside.curve_table) if beside else ())):
+        more_tables = [finalists_table(played)] if played else []
+        for table in (*more_tables, *((beside.table, beside.curve_table) if beside else ())):
             show_table(table)
     if winner is not None and output is not None:
-        write_file(output, format_spec(winner.spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
+        catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
+        catalog = tables.name if tables is not None else catalog
+        spec = winner.spec.model_copy(update={"catalog": catalog} if catalog else {})
+        write_file(output, format_spec(spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
+        if tables is not None:
+            tables.mkdir()
+            for name, text in own_tables(asked).items():
+                write_file(tables / name, text, new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
     if beside is not None and charts:
         write_file(charts[0], beside.drawing.svg, new=True)
@@ -210,6 +222,24 @@ def hold_tables(least: float, cluster: Cluster) -> list[Check]:
     return checks
 
 
+def own_tables(needs: Needs) -> dict[str, str]:
+    """Return the tables of a catalog with the prices that needs quote, beside those that they had before."""
+    own = [] if needs.catalog is None else [Path(needs.catalog)]
+    files = [file for path in own for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
+    found = {file.name: file.read_text(encoding="utf-8") for file in files}
+    table = io.StringIO()
+    columns = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
+    rows = csv.DictWriter(table, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    rows.writeheader()
+    for row in csv.DictReader(io.StringIO(found.get("prices.csv", ""))):
+        if row["model"] not in needs.quotes:
+            rows.writerow(row)
+    cited = {"source": f"quoted in the needs of {needs.name}", "date": str(date.today()), "confidence": "own"}
+    for name, price in needs.quotes.items():
+        rows.writerow({"model": name, "currency": needs.currency, "low": price, "high": price, **cited})
+    return found | {"prices.csv": table.getvalue()}
+
+
 def show(found: Search) -> None:
     """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
     from plan.render.tables import show_table
@@ -222,6 +252,11 @@ def show(found: Search) -> None:
         if check.what == "tables":
             click.echo(check.text)
     for part in found.unpriced:
-        click.echo(f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared")
+        if part.startswith("typical power of "):
+            click.echo(f"no {part}: give it in a catalog of your own; what is known is compared")
+        else:
+            click.echo(
+                f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared"
+            )
     for reason in found.refused[:4]:
         click.echo(reason)

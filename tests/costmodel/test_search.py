@@ -1,4 +1,5 @@
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import islice, product
 from pathlib import Path
 from types import MappingProxyType
@@ -330,6 +331,19 @@ def test_a_mix_of_one_size_is_that_size_and_smaller_jobs_cost_no_more() -> None:
     assert small is not None
     assert (one.name, one.price) == (mixed.name, mixed.price)
     assert small.price <= one.price
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 4])
+def test_no_rival_by_hand_that_is_cheaper_delivers_what_is_needed_when_it_is_routed_and_played(seed: int) -> None:
+    file = config_root().parent / "benchmarks" / "rivals_optimise.py"
+    spec = spec_from_file_location("rivals_optimise", file)
+    assert spec
+    assert spec.loader
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    line, wrong = script.compare(seed, 3)
+    assert not wrong, line
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from topo.hardware.models import (
     Source,
     SwitchModel,
 )
+from topo.hardware.speeds import is_link_speed
 from topo.schema.base import spelled
 from topo.table import Brief
 
@@ -182,7 +183,7 @@ class _Loading:
         for table, kind in KINDS.items():
             self.add_models(table, read(table, _reader(kind)[1]))
         self.add_figures(read("figures", FIGURE_COLUMNS))
-        self.add_prices(read("prices", _reader(PriceRow)[1]))
+        self.add_prices(read("prices", _reader(PriceRow)[1]))  # of cables by their speed too: their lengths are unknown
 
     def add_models(self, table: str, rows: Sequence[Row]) -> None:
         seen: set[str] = set()
@@ -215,7 +216,8 @@ class _Loading:
 
     def add_prices(self, rows: Sequence[Row]) -> None:
         fresh: dict[str, dict[str, list[PricePoint]]] = {}
-        for row in self.known(rows):
+        by_speed = [row for row in rows if row.model not in self.cells and is_link_speed(row.model)]
+        for row in (*by_speed, *self.known(row for row in rows if row not in by_speed)):
             where = row.source.where
             cells = {column: (text, row.source) for column, text in row.cells.items()}
             price = self.validate(PriceRow, row.model, cells, where)
@@ -226,7 +228,7 @@ class _Loading:
                 fresh.setdefault(row.model, {}).setdefault(price.currency, []).append(point)
         self.prices |= fresh
 
-    def known(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def known(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows of models that there are; refuse the others."""
         for row in rows:
             if row.model in self.cells:

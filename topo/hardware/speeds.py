@@ -68,6 +68,20 @@ def parse_link_speed(text: str) -> LinkSpeed:
     return LinkSpeed(int(width or 4), generation)
 
 
+def is_link_speed(text: str) -> bool:
+    """Whether a text is a link speed as bills write it, such as ``4xHDR``.
+
+    Examples
+    --------
+    >>> is_link_speed("4xHDR"), is_link_speed("HDR")
+    (True, False)
+    """
+    try:
+        return str(parse_link_speed(text)) == text
+    except ValueError:
+        return False
+
+
 def slower(a: LinkSpeed, b: LinkSpeed) -> LinkSpeed:
     """Speed that two ports agree on: the slower generation at the smaller width."""
     return LinkSpeed(min(a.width, b.width), min(a, b, key=lambda speed: float(LANE_GBPS[speed.index])).generation)

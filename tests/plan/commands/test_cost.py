@@ -69,6 +69,28 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
 
 
 @pytest.mark.slow
+def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "nodes.csv").write_text(
+        "model,role,gpus,gpu,adapters,adapter_model,source,date,confidence\n"
+        "mine,compute,4,RTX,1,MCX653105A-HDAT,a quote,2026,own\n",
+        encoding="utf-8",
+    )
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    text = NEEDS.replace("pcie-a100", "mine") + "currency: EUR\nquotes: {QM8700: 20000, 4xHDR: 100}\n"
+    needs.write_text(text + "catalog: own\n", encoding="utf-8")
+    assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["winner"]
+    assert run(["cost", str(winner), "--currency", "EUR", "--json"]) == 0
+    network = json.loads(capsys.readouterr().out)["cost"]["network"]
+    assert network == found["price"] == 20_000 * found["switches"] + 100 * found["cables"]
+    assert run(["check", str(winner)]) == 0
+
+
+@pytest.mark.slow
 def test_finalists_are_routed_and_what_bandwidth_costs_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
