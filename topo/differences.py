@@ -91,7 +91,7 @@ class Differences(Shown):
 
     @property
     def marks(self) -> NDArray[np.int64]:
-        """(P,) how many differences each port of the plan has, as `topo.draw` takes a load."""
+        """(P,) how many differences each port of the plan has, as `topo.draw` takes a load with ``marked``."""
         marks = np.zeros(self.match.plan.n_ports, np.int64)
         for one in self.found:
             marks[list(one.ports)] += 1

@@ -53,7 +53,7 @@ def diff(
             from plan.render.crew import format_crew_page
 
             step("writing")
-            drawing = draw(wanted, differences.marks, title=differences.table.title, unit="differences")
+            drawing = draw(wanted, differences.marks, title=differences.table.title, unit="differences", marked=True)
             page = format_crew_page(differences)
             write_folder(
                 output, {"differences.csv": differences.table.to_csv(), "differences.html": page,

@@ -54,6 +54,7 @@ def draw(
     *,
     title: str | None = None,
     unit: str = "pairs",
+    marked: bool = False,
 ) -> Drawing:
     """Draw a fabric, or all subnets of a cluster, those that are alike once.
 
@@ -67,6 +68,8 @@ def draw(
         What the title says; the name of the cluster or fabric when left out.
     unit : str
         What the load counts: pairs of end ports, or bytes.
+    marked : bool
+        Whether links with any load are marked, however much it is, as those that are not as planned.
 
     Returns
     -------
@@ -96,13 +99,13 @@ def draw(
             words = f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}"
             parts.append(text(MARGIN, y + 12, words, "z"))
             y += HEADLINE
-        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit))
+        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit, marked=marked))
         parts.append(element("g", {"transform": f"translate({MARGIN:g} {y:.1f})"}, "\n", inside, "\n"))
         y += scene.height + MARGIN
         width, fans = max(width, scene.width), fans or bool(scene.fans)
     roles = {Role(role) for fabric in fabrics for role in np.unique(fabric.role[fabric.n_switches :]).tolist()}
     loaded = any(load is not None for load in given)
-    legend, tall = format_legend(MARGIN, y, width, roles, speeds, loaded=loaded, fans=fans)
+    legend, tall = format_legend(MARGIN, y, width, roles, speeds, loaded=loaded, marked=marked, fans=fans)
     wide, high = width + 2 * MARGIN, y + tall + MARGIN
     about = _sum_up(fabrics)
     head = [

@@ -23,10 +23,18 @@ class Shades:
         Rates of links between switches in the whole drawing in Gb/s, fastest first.
     unit : str
         What the load counts.
+    marked : bool
+        Whether any load at all is the most that there can be.
     """
 
     def __init__(
-        self, fabric: Fabric, load: NDArray[np.int64] | None, speeds: Sequence[float], unit: str = "pairs"
+        self,
+        fabric: Fabric,
+        load: NDArray[np.int64] | None,
+        speeds: Sequence[float],
+        unit: str = "pairs",
+        *,
+        marked: bool = False,
     ) -> None:
         self.load = load
         self.unit = unit
@@ -39,7 +47,9 @@ class Shades:
         between &= fabric.peer_node < fabric.n_switches
         busy = np.zeros(fabric.n_ports)
         busy[between] = load[between] / fabric.rate_gbps[between] * fabric.rate_gbps[between].max(initial=1.0)
-        used = busy[between & (load > 0)]
+        if marked:
+            busy[busy > 0] = np.inf
+        used = busy[np.isfinite(busy) & (busy > 0)]
         self.mean = float(used.mean()) if len(used) else 1.0
         self._busy = busy[fabric.links].max(axis=1) / self.mean
 

@@ -209,7 +209,15 @@ def _hosts_title(ports: Sequence[HostPort]) -> str:
 
 
 def format_legend(
-    x: float, y: float, width: float, roles: Collection[Role], speeds: Sequence[float], *, loaded: bool, fans: bool
+    x: float,
+    y: float,
+    width: float,
+    roles: Collection[Role],
+    speeds: Sequence[float],
+    *,
+    loaded: bool,
+    marked: bool,
+    fans: bool,
 ) -> tuple[str, float]:
     """Return what colours and lines mean as SVG, wrapped to a width, and how high it is.
 
@@ -221,19 +229,24 @@ def format_legend(
         Rates of links between switches in Gb/s, fastest first.
     loaded : bool
         Whether colours of links tell their load, not their speed.
+    marked : bool
+        Whether they tell that there is any.
     fans : bool
         Whether links are bundled.
     """
     groups: list[list[tuple[str, str, str]]] = [  # shape, colour, words
         [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
     ]
-    if loaded:
+    if marked:
+        groups.append([("line", palette.LOADS[-1][1], "not as planned"), ("line", palette.UNUSED, "as planned")])
+    elif loaded:
         head = ("", "", "load of a link, its busier direction, beside the mean of its subnet:")
         groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
     elif len(speeds) > 1:
         groups.append([("line", shade, f"{rate:g} Gb/s") for rate, shade in zip(speeds, palette.SPEEDS, strict=False)])
     if fans:
-        more = f" in the colour of their mean; links above {HOT:g} times the mean on top" if loaded else ""
+        mean = f" in the colour of their mean; links above {HOT:g} times the mean on top"
+        more = ", those not as planned on top" if marked else mean if loaded else ""
         groups.append([("area", palette.PLAIN, f"many links, one end for each switch{more}")])
     parts, left, top = [], x, y
     for group in groups:

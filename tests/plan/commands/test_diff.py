@@ -45,7 +45,10 @@ def test_the_list(dump: Path, tmp_path: Path) -> None:
     page = (tmp_path / "list" / "differences.html").read_text()
     assert "<td>leaf0:21 - spine0:1</td>" in page
     assert not re.search(r"<script|https?://", page)
-    assert "1 differences" in (tmp_path / "list" / "differences.svg").read_text()
+    drawing = (tmp_path / "list" / "differences.svg").read_text()
+    assert "1 differences" in drawing
+    assert drawing.count(f'stroke="{topo.palette.LOADS[-1][1]}"') >= 2  # the link, and the legend
+    assert "not as planned" in drawing
 
 
 def test_for_programs(dump: Path) -> None:
