@@ -82,7 +82,7 @@ def _numbers(text: str) -> list[str]:
     for item in text.split(","):
         match = RANGE.fullmatch(item.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or last < first or last - first >= GUIDS.limit:
+        if match is None or last < first or last - first + len(found) >= GUIDS.limit:
             raise HeddleError(f"found [{text[:40]}] in a hostlist; expected numbers and ranges such as [08-10,12]")
         found += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
     return found

@@ -114,7 +114,7 @@ def read_nodes(text: str) -> list[str]:
     if "/" in text or (len(text) < 256 and Path(text).is_file()):
         check_name(Path(text))
         lines = [line.partition("#")[0] for line in read_text(Path(text), budgets()["nodes-bytes"]).splitlines()]
-    names = [name for line in lines for name in expand(line)]
+    names = expand(",".join(filter(None, (line.strip().removesuffix(",") for line in lines))))
     if len(names) < 2:
         raise HeddleError(f"found {plural(len(names), 'name')}; expected two nodes at least")
     return names

@@ -30,7 +30,18 @@ def test_expansion(text: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n[1-", "n]1[", "n[3-1]", "n[a-b]", "n[]", "n[1-999999999]", "n[0-999]m[0-999]p[0-999]", "a,,b"]
+    "text",
+    [
+        "n[1-",
+        "n]1[",
+        "n[3-1]",
+        "n[a-b]",
+        "n[]",
+        "n[1-999999999]",
+        "n[0-999]m[0-999]p[0-999]",
+        "a,,b",
+        f"n[{'0-99999,' * 11}1]",
+    ],
 )
 def test_what_is_no_hostlist_is_refused(text: str) -> None:
     with pytest.raises(HeddleError, match="hostlist"):

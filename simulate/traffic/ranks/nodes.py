@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -57,6 +58,8 @@ class JobNodes(Brief):
         ('mlx5_0', 'mlx5_1')
         """
         names = tuple(names)
+        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
+            raise HeddleError(f"found {_short(twice)} twice among the nodes of the job; expected each once")
         number = {name: host for host, name in enumerate(fabric.hosts)}
         rails = rails_of_hosts(fabric)
         found: list[NDArray[np.int32]] = []
@@ -71,9 +74,6 @@ class JobNodes(Brief):
             else:
                 fits = (fabric.role[node] == Role.COMPUTE).tolist()
             found.append(ends[np.array(fits, bool)])
-        twice = compress({name for name in names if names.count(name) > 1}) if len({*names}) < len(names) else ""
-        if twice:
-            raise HeddleError(f"found {twice} twice among the nodes of the job; expected each once")
         by_count: dict[int, list[str]] = {}
         for name, ends in zip(names, found, strict=True):
             by_count.setdefault(len(ends), []).append(name)
