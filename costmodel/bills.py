@@ -50,9 +50,14 @@ class Bill(Shown):
 
     @cached_property
     def currency(self) -> str:
-        """What it is priced in unless asked otherwise: ``units`` if all switches have a price in them, else ``USD``."""
+        """What it is priced in unless asked otherwise: the first in which all switches have a price, or ``USD``.
+
+        First are the units of the paper, then USD, then other currencies.
+        """
         switches = {line.item for line in self.lines if line.kind == "switch"}
-        return UNITS if all(self.catalog.price(model, UNITS) for model in switches) else "USD"
+        others = sorted({name for model in switches for name in self.catalog.prices.get(model, ())})
+        known = (name for name in (UNITS, "USD", *others) if all(self.catalog.price(each, name) for each in switches))
+        return next(known, "USD")
 
     def price(self, currency: str | None = None) -> Cost:
         """Look up the price of every line.

@@ -431,7 +431,8 @@ def _landmark(task: Task, step: Step) -> Design | None:
     found = []
     for kind in task.kinds:
         for levels in (1, 2, 3):
-            tree = FatTree(shape="fat-tree", switch=kind.name, levels=levels, split=kind.split)
+            tree = FatTree(shape="fat-tree", switch=kind.name, levels=levels)
+            tree = tree.model_copy(update={"split": True}) if kind.split else tree
             try:
                 name = f"one {kind.name}" if levels == 1 else f"a full tree of {levels} levels of {kind.name}"
                 step(name)

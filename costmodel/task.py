@@ -70,9 +70,8 @@ class Task:
     def __init__(self, needs: Needs, catalog: Catalog) -> None:
         self.needs, self.catalog = needs, quoted(needs, catalog)
         nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
-        self.spec = ClusterSpec(
-            name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]), floor=needs.floor
-        )
+        spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
+        self.spec = spec if needs.floor is None else spec.model_copy(update={"floor": needs.floor})
         """With the servers that growth brings, and any network."""
         self.groups = resolve_groups(self.spec, self.catalog)
         self.spare = 2 if needs.survives_a_switch else 1

@@ -84,9 +84,10 @@ def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
     needs.write_text(text + "catalog: own\n", encoding="utf-8")
     assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["winner"]
-    assert run(["cost", str(winner), "--currency", "EUR", "--json"]) == 0
-    network = json.loads(capsys.readouterr().out)["cost"]["network"]
-    assert network == found["price"] == 20_000 * found["switches"] + 100 * found["cables"]
+    assert run(["cost", str(winner), "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost["unit"] == "EUR"
+    assert cost["network"] == found["price"] == 20_000 * found["switches"] + 100 * found["cables"]
     assert run(["check", str(winner)]) == 0
 
 
