@@ -24,7 +24,7 @@ from routing.repairs.basis import prepare_repair
 from routing.repairs.repair import repair
 from routing.routed import Routed
 from topo.cluster import preset
-from topo.errors import HeddleError
+from topo.errors import HeddleError, ToolError
 
 T = TypeVar("T")
 ENGINES = ("minhop", "updn", "ftree", "dfsssp")
@@ -67,7 +67,10 @@ def time_repairs(engine: str, peer: bool) -> None:
     if peer:
         with TemporaryDirectory() as folder, simulated(left, Path(folder), timeout_s=900.0) as subnet:
             for rival in ("ftree", "updn", "minhop"):
-                print(f"OpenSM, {rival}: {subnet.opensm(rival, timeout_s=3600.0).seconds:.2f} s")
+                try:
+                    print(f"OpenSM, {rival}: {subnet.opensm(rival, timeout_s=3600.0).seconds:.2f} s", flush=True)
+                except ToolError as error:
+                    print(error)
 
 
 def quality_under_faults(out: Path, draws: int, peer: bool) -> None:
