@@ -111,7 +111,9 @@ def check_folder(folder: Path) -> None:
     HeddleError
         When it does, or is a file.
     """
-    if folder.exists() and not (folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))):
+    if (folder.is_symlink() or folder.exists()) and not (
+        folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
+    ):
         raise HeddleError(f"{folder}: found something that is no sweep; name a new folder, or that of a sweep, with -o")
     above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):

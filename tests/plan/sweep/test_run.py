@@ -133,8 +133,10 @@ def test_refusals(text: str, message: str, tmp_path: Path, capsys: Captured) -> 
 def test_a_folder_of_others_stays(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    assert run(["sweep", str(sweep(tmp_path, GRID)), "-o", str(tmp_path / "out")]) == 2
-    assert "no sweep" in capsys.readouterr().err
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    for place in ("out", "nowhere"):
+        assert run(["sweep", str(sweep(tmp_path, GRID)), "-o", str(tmp_path / place)]) == 2
+        assert "no sweep" in capsys.readouterr().err
 
 
 @pytest.mark.slow
