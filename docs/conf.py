@@ -19,6 +19,8 @@ suppress_warnings = [
 ]
 html_theme = "furo"
 html_title = f"Heddle {version}"
+html_static_path = ["static"]
+html_css_files = ["pictures.css"]
 html_copy_source = False
 man_pages = [("reference/commands", "plan", "plan, route, prove and price the network of an AI cluster", author, 1)]
 autodoc_typehints = "none"  # numpydoc sections say the types

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 from docutils import nodes
-from docutils.parsers.rst import Directive
+from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 
@@ -163,8 +163,34 @@ class Face(Written):
             yield from (f".. auto{kind}:: {face.__name__}.{name}", "")
 
 
+class Picture(Directive):
+    """A drawing as it stands in the page: of a preset, with the loads of its tables or of an allreduce."""
+
+    required_arguments = 1
+    option_spec = {"loads": directives.flag, "workload": directives.unchanged}  # noqa: RUF012  as Docutils has it
+
+    def run(self) -> list[nodes.Node]:
+        """Return the picture, which only pages for a browser show."""
+        import routing
+        import simulate
+        import topo
+
+        cluster = topo.preset(self.arguments[0])
+        if "workload" in self.options:
+            routed = routing.route(cluster.fabric)
+            hosts = cluster.fabric.ends(role="compute")
+            found = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", self.options["workload"])).draw()
+        elif "loads" in self.options:
+            found = topo.draw(cluster, [routing.prove(routing.route(fabric)).load for fabric in cluster.subnets])
+        else:
+            found = topo.draw(cluster)
+        svg = re.sub(r"<\?xml.*?(?=<svg)", "", found.svg, flags=re.DOTALL)
+        return [nodes.raw("", f'<div class="picture">{svg}</div>', format="html")]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
-    for name, directive in {"commands": Commands, "keys": Keys, "outputs": Outputs, "face": Face}.items():
+    given = {"commands": Commands, "keys": Keys, "outputs": Outputs, "face": Face, "picture": Picture}
+    for name, directive in given.items():
         app.add_directive(name, directive)
     return {"parallel_read_safe": True}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @fabric_argument
-@click.option("-o", "--output", type=FILE, help="File to write; NAME.svg when left out.")
+@click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg when left out.")
 @click.option(
     "--tables",
     type=FILE,
@@ -35,17 +35,18 @@ if TYPE_CHECKING:
 )
 @as_json
 def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
-    """Draw a cluster as SVG: switches, links, and how busy they are.
+    """Draw a cluster: switches, links, and how busy they are.
 
     FABRIC is a spec, a real fabric as ibnetdiscover or OpenSM lists it, or a folder that `plan build` or `plan
-    route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. Hover over anything
-    to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
+    route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. In an SVG, hover over
+    anything to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
     simulation.
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
     from plan.files import check_suffix, check_writable, write_file
     from plan.inputs import read_plan
+    from plan.render.pictures import MAGIC, as_kind
     from routing import prove
     from topo import count
     from topo import draw as draw_fabrics
@@ -55,8 +56,9 @@ def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Pat
         plan = read_plan(fabric)
         fabrics = plan.fabrics
         output = output or Path(f"{plan.name}.svg")
-        check_suffix(output, ".svg")
-        check_writable(output, kind="SVG", magic=b"<svg")
+        suffix = output.suffix.lower() if output.suffix.lower() in MAGIC else ".svg"
+        check_suffix(output, suffix)
+        check_writable(output, kind=suffix[1:].upper(), magic=MAGIC[suffix])
         loads = None
         if simulation is not None:
             step("reading the simulation")
@@ -67,14 +69,15 @@ def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Pat
             loads = [prove(subnet).load for subnet in routed]
         step("drawing")
         drawing = draw_fabrics(fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs").svg
-    write_file(output, drawing)
+        picture = as_kind(drawing, suffix)
+    write_file(output, picture)
     if as_json:
         print_json(
             {"file": str(output), "subnets": [fabric.name for fabric in fabrics], "counts": count(fabrics).to_dict(),
-             "bytes": len(drawing.encode())}
+             "bytes": len(picture.encode() if isinstance(picture, str) else picture)}
         )  # fmt: skip
     else:
-        click.echo(f"wrote {output}; open it in a browser", err=True)
+        click.echo(f"wrote {output}; open it in a browser" if suffix == ".svg" else f"wrote {output}", err=True)
 
 
 def read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:

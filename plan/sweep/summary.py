@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import topo
 from topo import Column, HeddleError, Table
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def pictures(
     from matplotlib.figure import Figure
 
     found: dict[str, bytes] = {}
-    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "none"}):
+    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
         if len(shares) and len(shares.columns) > 1:
             figure = Figure((2 + len(shares.columns), 1.5 + 0.25 * len(shares)), layout="constrained")
             axes = figure.add_subplot()
@@ -113,8 +114,8 @@ def pictures(
             points = np.array([[_number(document, name) for name in names] for document in documents])
             figure = Figure((6, 4), layout="constrained")
             axes = figure.add_subplot()
-            axes.plot(*points.T, ".", color="0.7", label="points")
-            axes.plot(*points[best].T, "o", color="C0", label="no other is better in all")
+            axes.plot(*points.T, ".", color=topo.palette.UNUSED, label="points")
+            axes.plot(*points[best].T, "o", color=topo.palette.SERIES[0], label="no other is better in all")
             axes.set(xlabel=f"{names[0]} ({better[names[0]]} is better)", ylabel=f"{names[1]} ({better[names[1]]})")
             axes.legend()
             found["pareto.svg"] = _svg(figure)

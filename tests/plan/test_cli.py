@@ -189,9 +189,10 @@ def test_a_shell_completes_commands_options_and_kinds(shell: str, capsys: pytest
         (["pulp", "highspy"], "optimise", ["compare", "lab.yaml", "lab.yaml"]),
         (["pulp", "highspy"], "optimise", ["optimise", str(config_root() / "needs" / "fire-flyer-2.yaml")]),
         (["matplotlib", "pulp", "highspy"], "", ["build", "lab.yaml", "-o", "out"]),
-        (["matplotlib", "pulp", "highspy"], "", ["draw", "lab.yaml"]),
+        (["cairosvg", "matplotlib", "pulp", "highspy"], "", ["draw", "lab.yaml"]),
+        (["cairosvg"], "pictures", ["draw", "lab.yaml", "-o", "lab.png"]),
     ],
-    ids=["compare", "optimise", "build", "draw"],
+    ids=["compare", "optimise", "build", "draw", "png"],
 )
 def test_what_is_not_installed_is_told_by_those_who_need_it(
     gone: list[str], extra: str, arguments: list[str], tmp_path: Path, repository: Path

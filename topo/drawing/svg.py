@@ -51,6 +51,9 @@ HOT, MOST_HOT = 1.5, 120
 LEGEND_LINE, LEGEND_GAP, MARK = 18.0, 14.0, {"dot": 14.0, "line": 22.0, "area": 22.0, "": 0.0}
 """Of the legend: height of a line, room between words, width of each mark."""
 
+WIDER = 1.17
+"""How much wider than Helvetica the fonts are that some systems have in its place, such as DejaVu Sans."""
+
 UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
 
@@ -91,13 +94,30 @@ def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
     parts += [
         text(area.x + 7, area.y + 15, area.text, "l o" if area.faint else "z o") for area in scene.areas if area.text
     ]
-    for fan in scene.fans:
-        parts.append(text(*fan.at, fan.label, "b"))
-        if shades.load is not None:
-            parts.append(text(fan.at[0], fan.at[1] + LINE, shades.words(fan.links), "b"))
-    parts += [text(stroke.at[0], stroke.at[1] + 4, stroke.label, "b") for stroke in scene.strokes if stroke.label]
+    parts += _labels(scene, shades)
     parts += [text(caption.x, caption.y + 4, caption.text, "l") for caption in scene.captions]
     return "\n".join(parts)
+
+
+def _labels(scene: Scene, shades: Shades) -> list[str]:
+    """Return the labels of fans and strokes; one that would lie on another is left to the tooltip."""
+    loaded = shades.load is not None
+    rise = LINE / 2 if loaded else 0.0  # two lines stand where one would
+    labels = [(fan.at[0], fan.at[1] - rise, fan.label) for fan in scene.fans]
+    labels += [(fan.at[0], fan.at[1] + LINE - rise, shades.words(fan.links)) for fan in scene.fans if loaded]
+    labels += [(stroke.at[0], stroke.at[1] + 4, stroke.label) for stroke in scene.strokes if stroke.label]
+    taken = [
+        (area.x + 7, area.y + 3, area.x + 7 + WIDER * text_width(area.text, 12), area.y + 18) for area in scene.areas
+    ]
+    shown = []
+    for x, y, words in labels:
+        half = WIDER * text_width(words, 10) / 2
+        left, top, right, bottom = x - half, y - 9, x + half, y + 3
+        if any(left < box[2] and box[0] < right and top < box[3] and box[1] < bottom for box in taken):
+            continue
+        taken.append((left, top, right, bottom))
+        shown.append(text(x, y, words, "b"))
+    return shown
 
 
 def _area(area: Area) -> str:
@@ -250,7 +270,7 @@ def format_legend(
         groups.append([("area", palette.PLAIN, f"many links, one end for each switch{more}")])
     parts, left, top = [], x, y
     for group in groups:
-        rooms = [MARK[shape] + text_width(words, 11) + LEGEND_GAP for shape, _, words in group]
+        rooms = [MARK[shape] + WIDER * text_width(words, 11) + LEGEND_GAP for shape, _, words in group]
         if left > x and left + sum(rooms) > x + width:
             left, top = x, top + LEGEND_LINE
         for (shape, shade, words), room in zip(group, rooms, strict=True):
