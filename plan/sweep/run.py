@@ -7,7 +7,6 @@ on a Dask cluster, which has to see no file of the sweep but its base. What a cr
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plan.files import write_file
 from plan.sweep.point import Task, compute
 from topo import HeddleError, ToolError
 
@@ -56,12 +56,19 @@ def read_point(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def write_point(folder: Path, name: str, content: bytes) -> None:
-    """Keep a point: aside first, then renamed."""
+    """Keep a point.
+
+    Raises
+    ------
+    HeddleError
+        When it cannot be kept, for want of room on the device for example.
+    """
     path = point_file(folder, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(f".{os.getpid()}")
-    aside.write_bytes(content)
-    aside.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HeddleError(f"{path.parent}: nothing can be written there ({error.strerror})") from None
+    write_file(path, content)
 
 
 def run_sweep(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -128,6 +129,16 @@ def test_refusals(text: str, message: str, tmp_path: Path, capsys: Captured) -> 
     assert run(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_point_that_cannot_be_kept_ends_the_sweep_at_once(tmp_path: Path, capsys: Captured) -> None:
+    """It is no lost cluster, whose points would be computed again and again."""
+    out = tmp_path / "out"
+    assert run(["sweep", str(sweep(tmp_path, GRID)), "-o", str(out)]) == 0
+    shutil.rmtree(out / POINTS)
+    (out / POINTS).touch()
+    assert run(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(out)]) == 2
+    assert "nothing can be written there" in capsys.readouterr().err
 
 
 def test_a_folder_of_others_stays(tmp_path: Path, capsys: Captured) -> None:
