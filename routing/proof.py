@@ -124,6 +124,8 @@ class Proof(Shown):
     """(P,) delivered pairs over each channel."""
     load_by_role: dict[Role, NDArray[np.int64]]
     """(P,) the same by role of the destination."""
+    leads_to: NDArray[np.int32]
+    """(P,) destinations of the delivered pairs over each channel that a switch sends on."""
     classes: tuple[ChannelClass, ...] = field(repr=False)
     """Load by level and role."""
 
@@ -300,6 +302,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         depends=walk.depends[list(virtual_lanes)],
         load=total,
         load_by_role=load_by_role,
+        leads_to=walk.leads_to,
         classes=_classes(fabric, total, load_by_role),
     )
 

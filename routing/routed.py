@@ -38,8 +38,11 @@ class Candidate:
     """Most switches of a path beyond the shortest."""
     max_load: int = 0
     """Pairs over the fullest link."""
+    shared_load: int = 0
+    """Pairs over the fullest of the links that lead to several hosts: on a link to one, no flows meet that do not meet
+    at that host."""
     role_load: float = 0.0
-    """Pairs over the link that is fullest with traffic to one role, in the geometric mean over roles."""
+    """Of those links, pairs over the one that is fullest with traffic to one role, in the geometric mean over roles."""
     ebb: float = 0.0
     permutation: float = 0.0
     """Bandwidth of random permutations."""

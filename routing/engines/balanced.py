@@ -38,6 +38,7 @@ from routing.kernels.traffic import Dests, Net
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables, stagger
 from routing.order.joined import order_joined_zones, zones_of
+from routing.order.structure import structure_order, with_switches_in
 from routing.order.turn_order import grow_channel_order, two_sided_order
 from routing.proof import prove
 from routing.routed import Candidate, Routed
@@ -97,6 +98,31 @@ class Work(NamedTuple):
     effort: int
 
 
+class Start(NamedTuple):
+    """What all candidates begin with."""
+
+    fabric: Fabric
+    order: ChannelOrder
+    dests: Destinations
+    level: NDArray[np.int64]
+    own: NDArray[np.int32]
+    """(C,) index of each channel among its sender's."""
+    hosts: NDArray[np.int64]
+    """(S,) host ports."""
+    climbs: NDArray[np.int64]
+    """(S,) levels for the closed form."""
+    tree: bool
+    """Whether the closed form connects all over shortest paths."""
+    closed: NDArray[np.uint8]
+    """(T, S) what it takes there."""
+    joined: ChannelOrder | None = None
+    """An order for zones that are joined."""
+    crossing: NDArray[np.uint8] | None = None
+    """(T, S) what the closed form takes under it."""
+    kept: NDArray[np.int32] | None = None
+    """(S,) zones, where no flows of shifts meet within one then."""
+
+
 class Made(NamedTuple):
     """A candidate."""
 
@@ -131,26 +157,31 @@ def route(
     RoutingTables
         Complete for every LID that cables connect, on one lane unless more are allowed and worth it.
     """
-    level = switch_levels(fabric)
     lids, lft = empty_tables(fabric, lid)
-    dests = destinations_of(fabric, lids, level)
-    order = order_channels(fabric, level)
-    if not len(order.sender):
-        return finish_tables(dests, lft, lids, "balanced")
-    net, weighted, placed = _place(fabric, order, dests, level, rng or np.random.default_rng(0), lft.shape[::-1])
+    start, turned = _start(fabric, lids, lft.shape[::-1]), np.arange(fabric.n_switches)
+    if not len(start.order.sender):
+        return finish_tables(start.dests, lft, lids, "balanced")
+    if not (
+        start.tree or start.kept is not None
+    ):  # no order of switches is worth anything: take one that is the same for all
+        turned = structure_order(fabric)
+        renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
+        start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
+    net, weighted, placed = _place(start, rng or np.random.default_rng(0))
 
     def finish(next_hop: NDArray[np.uint8]) -> RoutingTables:
-        return finish_tables(dests, _port_numbers(net.order, next_hop), lids, "balanced")
+        ports = finish_tables(start.dests, _port_numbers(net.order, next_hop), lids, "balanced").lft
+        return RoutingTables(lids, ports[np.argsort(turned)], engine="balanced")
 
     made = [Made(next_hop, finish(next_hop)) for next_hop in placed]
     best = _best(fabric, made)
-    parted = _part(fabric, net, weighted, best)
+    parted = _part(fabric, net, weighted, turned, best)
     if parted is not None:
         best = _best(fabric, [best, Made(parted, finish(parted))])
     return _on_lanes(fabric, best.tables, lanes) if lanes > 1 else best.tables
 
 
-def _part(fabric: Fabric, net: Net, dests: Dests, made: Made) -> NDArray[np.uint8] | None:
+def _part(fabric: Fabric, net: Net, dests: Dests, turned: NDArray[np.int64], made: Made) -> NDArray[np.uint8] | None:
     """Return channels taken on which fewer flows of shifts meet; None where there is no time for that."""
     ranks = tree_order(fabric, select_endpoints(fabric, made.tables, "hca"))
     channels_each = -(-len(net.order.sender) // fabric.n_switches)
@@ -159,7 +190,7 @@ def _part(fabric: Fabric, net: Net, dests: Dests, made: Made) -> NDArray[np.uint
         return None
     rank = np.full(made.tables.lft.shape[1], -1)
     rank[made.tables.lid[ranks]] = np.arange(len(ranks))
-    begin = np.searchsorted(fabric.end_switch[ranks], np.arange(fabric.n_switches + 1))
+    begin = np.searchsorted(fabric.end_switch[ranks], [turned, turned + 1])
     next_hop = made.next_hop.copy()
     part_shifts(
         net, dests, frozen(rank[dests.lid].astype(np.int32)), frozen(begin.astype(np.int32)), rounds, SHARE, next_hop
@@ -184,8 +215,10 @@ def _best(fabric: Fabric, made: Sequence[Made]) -> Made:
         return made[0]
     judged = [one if one.row else one._replace(row=judge(fabric, one.tables)) for one in made]
     rows = [one.row for one in judged if one.row]
-    fullest, least = (1 + SPARE_LOAD) * rows[0].max_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
-    fit = [row for row in rows if row.max_load <= fullest and row.ebb >= least]
+    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
+    fit = [
+        row for row in rows if row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load
+    ]
     return judged[rows.index(max(fit, key=lambda row: round(mark(row, fit), 3)))]
 
 
@@ -203,41 +236,44 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
     return replace(others, engine=tables.engine)
 
 
-def _place(
-    fabric: Fabric,
-    order: ChannelOrder,
-    dests: Destinations,
-    level: NDArray[np.int64],
-    rng: np.random.Generator,
-    shape: tuple[int, ...],
-) -> tuple[Net, Dests, list[NDArray[np.uint8]]]:
-    """Return channels in order, destinations and, for each candidate, (T, S) which channel each switch takes."""
-    size = len(dests.lid) * len(order.sender)
-    hosts, nodes = _count(fabric, Kind.HCA), _count(fabric, Kind.AGGREGATION)
+def _start(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
+    """Return what all candidates begin with; the closed form is (T, S)."""
+    level, n = switch_levels(fabric), fabric.n_switches
+    dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
-    start = np.full(shape, NO_PATH, np.uint8)
-    tree = (np.abs(level[order.sender] - level[order.receiver]) == 1).all() and (
-        closed_form(order, dests, level, own, start, climb_limit(fabric, level)) == NOWHERE
-    )
+    hosts, empty = _count(fabric, Kind.HCA), np.full(shape, NO_PATH, np.uint8)
+    tree, closed = False, empty.copy()
+    if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
+        tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
     # What crosses from zone to zone is no choice of a climb within one.
-    climbs = np.where(fabric.role[: fabric.n_switches] == Role.JOINT, 0, level)
-    zones = zones_of(fabric, order, level)
-    joined = None
-    if zones is not None:
-        dests = stagger(dests, zones.border, zones.gate, zones.width)
-        plain = np.full(shape, NO_PATH, np.uint8)
-        closed_form(order, dests, climbs, own, plain)
-        joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
-    work = _work(fabric, order, dests, hosts, nodes, tree)
+    climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
+    if zones is None:
+        return Start(fabric, order, dests, level, own, hosts, climbs, tree, closed)
+    dests, plain, crossing = stagger(dests, zones.border, zones.gate, zones.width), empty.copy(), empty
+    closed_form(order, dests, climbs, own, plain)
+    joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
+    closed_form(joined, dests, climbs, own, crossing, turns=zones.turns)
+    kept = zones.zone if _alone(joined, dests, zones.zone, crossing) else None
+    return Start(fabric, order, dests, level, own, hosts, climbs, tree, closed, joined, crossing, kept)
+
+
+def _place(start: Start, rng: np.random.Generator) -> tuple[Net, Dests, list[NDArray[np.uint8]]]:
+    """Return channels in order, destinations and, for each candidate, (T, S) which channel each switch takes."""
+    fabric, order, dests, tree, joined = start.fabric, start.order, start.dests, start.tree, start.joined
+    size = len(dests.lid) * len(order.sender)
+    work = _work(fabric, order, dests, start.hosts, _count(fabric, Kind.AGGREGATION), tree)
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
     free, cut = work.net.kept, _cut_off(order, dests)
     results: list[tuple[int, float, int, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]] = []
-    for one in chain([joined] if joined else [], _orders(fabric, order, level, hosts, tree, rng)):
-        begin = start
-        if not (tree and one is order):
-            begin = np.full(shape, NO_PATH, np.uint8)
-            closed_form(one, dests, climbs, own, begin, turns=zones.turns if zones and one is joined else None)
-        kept = zones.zone if zones and one is joined and _alone(one, dests, zones.zone, begin) else free
+    for one in chain([joined] if joined else [], _orders(start, rng)):
+        kept = free
+        if one is joined and start.crossing is not None:
+            begin, kept = start.crossing, free if start.kept is None else start.kept
+        elif tree:
+            begin = start.closed
+        else:
+            begin = np.full(start.closed.shape, NO_PATH, np.uint8)
+            closed_form(one, dests, start.climbs, start.own, begin)
         quality, next_hop = _improve(work, one, kept, begin, rounds, SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
         favour = JOINED_FAVOUR if one is joined else 1.0  # whose bisection and shifts are better
@@ -249,6 +285,7 @@ def _place(
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(work, order, kept, begin, times, share)[1])
+        made += [begin] if tree else []
     return work.net._replace(order=order, kept=kept), work.dests, made
 
 
@@ -336,23 +373,17 @@ def _alone(order: ChannelOrder, dests: Destinations, zone: NDArray[np.int32], ne
     return True
 
 
-def _orders(
-    fabric: Fabric,
-    order: ChannelOrder,
-    level: NDArray[np.int64],
-    hosts: NDArray[np.int64],
-    tree: bool,
-    rng: np.random.Generator,
-) -> Iterator[ChannelOrder]:
+def _orders(start: Start, rng: np.random.Generator) -> Iterator[ChannelOrder]:
     """Yield the orders of channels that are worth a try: the one by levels, and where there is no tree, others."""
+    order, level, hosts = start.order, start.level, start.hosts
     yield order
-    if tree:
+    if start.tree:
         return
     # Leaves without hosts that are linked to others join zones: whoever crosses them has climbed and then descends.
     flat = level[order.sender] == level[order.receiver]
     joining = np.isin(np.arange(len(level)), order.sender[flat]) & (hosts == 0)
     if joining.any():
-        yield order_channels(fabric, np.where(joining, level.max() + 1, level))
+        yield order_channels(start.fabric, np.where(joining, level.max() + 1, level))
     if (sides := two_sided_order(order)) is not None:
         yield sides
     effort = len(order.sender) ** 2 * int(np.diff(order.indptr).max())

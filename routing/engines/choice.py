@@ -56,9 +56,14 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def _telling(rows: Sequence[Candidate]) -> list[Figure]:
-    """Return the figures, without the load by role where all hosts have one."""
-    several = any(row.role_load != row.max_load for row in rows)
-    return [figure for figure in FIGURES if several or figure.field != "role_load"]
+    """Return the figures, without those of links that are others' again in all rows: the rarest kinds of links."""
+    again = {"shared_load": "max_load", "role_load": "shared_load"}
+    return [
+        figure
+        for figure in FIGURES
+        if figure.field not in again
+        or any(round(getattr(row, figure.field)) != getattr(row, again[figure.field]) for row in rows)
+    ]
 
 
 def choose(
@@ -151,11 +156,11 @@ def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candi
     others = [row for row in safe if row is not best]
     words = "alone delivers every pair without credit loops"
     if others:
-        ahead = [figure.name for figure in FIGURES if all(figure.share(row, best) < 1 - EQUAL for row in others)]
+        ahead = [figure.name for figure in _telling(safe) if all(figure.share(row, best) < 1 - EQUAL for row in others)]
         names = ", ".join(f"`{row.engine}`" for row in others)
         words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better on the whole"
     behind, unsafe = [], set()
-    for figure in FIGURES:
+    for figure in _telling(complete):
         leader = min(complete, key=lambda row: figure.share(best, row))
         if figure.share(best, leader) < 1 - EQUAL:
             behind.append(f"{figure.name} ({figure.text(best)}, `{leader.engine}` {figure.text(leader)})")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from routing.proof import prove, role_name
-from routing.quality import Quality, measure
+from routing.proof import prove
+from routing.quality import measure
 from routing.routed import Candidate, Routed
 from routing.tables import RoutingTables
 from topo.fabric import Fabric, Kind
@@ -41,8 +41,9 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("fullest link", "max_load", -1, 2.0, ",.0f"),
-    Figure("by role", "role_load", -1, 1.0, ",.0f"),
+    Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
+    Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
+    Figure("load by role", "role_load", -1, 1.0, ",.0f"),
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
     Figure("shifts", "shift", 1, 1.0, ".3f"),
@@ -69,6 +70,7 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
+    shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
     return Candidate(
         engine=tables.engine,
         missing=missing,
@@ -77,20 +79,13 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
         max_hops=proof.max_hops,
         stretch=proof.stretch,
         max_load=quality.max_load,
-        role_load=_role_load(quality),
+        shared_load=int(proof.load[shared].max(initial=0)),
+        role_load=float(np.exp(np.mean([np.log(load[shared].max(initial=1)) for load in proof.load_by_role.values()]))),
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,
         shift=quality.shift.bandwidth,
         worst_shift=quality.shift.max_load_worst,
     )
-
-
-def _role_load(quality: Quality) -> float:
-    fullest: dict[str, int] = {}
-    for part in quality.classes:
-        if part.role is not None:
-            fullest[role_name(part.role)] = max(part.max, fullest.get(role_name(part.role), 0))
-    return float(np.exp(np.mean([np.log(max(load, 1)) for load in fullest.values()]))) if fullest else 0.0
 
 
 def mark(row: Candidate, others: Sequence[Candidate]) -> float:

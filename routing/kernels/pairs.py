@@ -54,6 +54,8 @@ class PairWalk(NamedTuple):
 
     load: NDArray[np.int64]
     """(roles, P) delivered pairs over each channel that a switch sends on."""
+    leads_to: Int32s
+    """(P,) destinations of those pairs."""
     delivered: NDArray[np.int64]
     """(roles, S) destinations that each switch with sources reaches."""
     own: NDArray[np.bool_]
@@ -120,6 +122,7 @@ def walk_pairs(
         n_words = max(n_words, (tables.port_offset[switch + 1] - tables.port_offset[switch] >> 6) + 1)
     walk = PairWalk(
         np.zeros((n_roles, n_ports), np.int64),
+        np.zeros(n_ports, np.int32),
         np.zeros((n_roles, n_switches), np.int64),
         np.zeros(n_dests, np.bool_),
         np.zeros((n_lanes, n_ports, n_words), np.uint64),
@@ -276,6 +279,7 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
         if flow[node] == 0 or port < 0:
             continue
         load[port] += flow[node]
+        walk.leads_to[port] += 1
         if hops[node] == 1:
             continue
         following = peer_node[port]
@@ -302,8 +306,8 @@ def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends:
     """
     n_switches = len(tables.lft)
     unused = PairWalk(
-        np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_), np.zeros((1, 1, 1), np.uint64),
-        np.zeros(1, np.int64), np.full((n_switches, N_FAULTS), -1, np.int32),
+        np.zeros((1, 1), np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_),
+        np.zeros((1, 1, 1), np.uint64), np.zeros(1, np.int64), np.full((n_switches, N_FAULTS), -1, np.int32),
         np.full((n_switches, N_FAULTS), -1, np.int32), np.zeros(3, np.int64),
     )  # fmt: skip
     spare = np.zeros((6, n_switches), np.int32)

@@ -26,7 +26,7 @@ class Meetings(NamedTuple):
     rank: Int32s
     """(D,) rank of each destination, -1 for those that have none."""
     begin: Int32s
-    """(S + 1,) the ranks at switch s are ``begin[s]`` to ``begin[s + 1] - 1``."""
+    """(2, S) the ranks at switch s are ``begin[0, s]`` to ``begin[1, s] - 1``."""
     share: float
     """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
     flows: NDArray[np.uint16]
@@ -56,8 +56,8 @@ def part_shifts(
     net, dests
     rank : (D,) int32
         Rank of each destination, -1 for those that have none.
-    begin : (S + 1,) int32
-        The ranks at switch s are ``begin[s]`` to ``begin[s + 1] - 1``.
+    begin : (2, S) int32
+        The ranks at switch s are ``begin[0, s]`` to ``begin[1, s] - 1``.
     rounds : int
         How often, at most.
     share : float
@@ -71,7 +71,7 @@ def part_shifts(
         rank,
         begin,
         share,
-        np.zeros((n_channels, begin[-1]), np.uint16),
+        np.zeros((n_channels, begin.max()), np.uint16),
         np.zeros((roles + 1, n_channels)),
         np.full(roles + 1, np.inf),
         np.zeros(n_channels),
@@ -104,7 +104,7 @@ def _visit(
     m.behind[:2] = -1
     for i in range(1, tree.size[0]):
         switch = tree.nearest[i]
-        ranks = m.begin[switch + 1] - m.begin[switch]
+        ranks = m.begin[1, switch] - m.begin[0, switch]
         if ranks > 0:
             _append(m, switch, switch, switch)
             if count:
@@ -178,7 +178,7 @@ def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int
     while channel >= 0:
         leaf, total = m.behind[0, switch], 0
         while leaf >= 0:
-            first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
+            first, last = m.rank[dest] - m.begin[1, leaf] + 1, m.rank[dest] - m.begin[0, leaf]
             for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
                 m.flows[channel, shift] = np.int64(m.flows[channel, shift]) + sign
             for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
@@ -202,7 +202,7 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
     while channel >= 0 and total < limit:
         leaf, met = m.behind[0, switch], 0
         while leaf >= 0:
-            first, last = m.rank[dest] - m.begin[leaf + 1] + 1, m.rank[dest] - m.begin[leaf]
+            first, last = m.rank[dest] - m.begin[1, leaf] + 1, m.rank[dest] - m.begin[0, leaf]
             for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
                 met += m.flows[channel, shift]
             for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):

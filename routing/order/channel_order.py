@@ -74,7 +74,11 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
     n = fabric.n_switches
     ports = fabric.inner
     sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
-    ports = ports[np.lexsort((ports, receiver, _planes(level, sender, receiver)[receiver], sender))]
+    ports = ports[
+        np.lexsort(
+            (np.minimum(ports, fabric.peer[ports]), receiver, _planes(level, sender, receiver)[receiver], sender)
+        )
+    ]
     sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
     indptr = np.searchsorted(sender, np.arange(n + 1)).astype(np.int32)
     height = np.empty(n, np.int64)  # position by level

@@ -15,6 +15,7 @@ from routing.engines.choice import _reason
 from routing.engines.judge import FIGURES, mark
 from routing.proof import prove
 from routing.routed import Candidate, Routed
+from topo.cluster import parse
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 
@@ -88,11 +89,25 @@ def test_lanes_let_shorter_paths_in() -> None:
     assert routing.measure(two).max_load <= routing.measure(one).max_load
 
 
+def test_a_table_without_contention_does_not_lose_to_one_whose_links_to_single_hosts_are_less_full() -> None:
+    nodes = "nodes: {gpu: {model: dgx-h100, count: 16}}"
+    rails = parse(
+        f"name: rails\n{nodes}\nnetwork: {{shape: rail, unit_nodes: 16, tree: {{switch: QM9700}}}}\n"
+    ).fabrics[0]
+    for engine in ("auto", "balanced"):
+        routed = routing.route(rails, engine)
+        assert routing.measure(routed).shift.max_load_worst == 1
+        proof = routing.prove(routed)
+        shared = rails.inner[proof.leads_to[rails.inner] > 1]
+        assert proof.load[shared].max() == 64  # 16 hosts of a leaf to 4 of the 112 others over each of 32 cables
+        assert proof.max_load == 112  # all others to one host
+
+
 def test_the_reason_names_rivals_and_their_loops() -> None:
     figures = {"role_load": 10.0, "ebb": 0.5, "permutation": 0.5, "shift": 0.5, "worst_shift": 4}
-    ours = Candidate("ours", max_load=10, **figures)
-    rival = Candidate("rival", max_load=12, **figures)
-    wild = Candidate("wild", max_load=5, credit_loops=7, **figures)
+    ours = Candidate("ours", max_load=10, shared_load=10, **figures)
+    rival = Candidate("rival", max_load=12, shared_load=12, **figures)
+    wild = Candidate("wild", max_load=5, shared_load=5, credit_loops=7, **figures)
     assert mark(ours, [ours, rival]) == 1 > mark(rival, [ours, rival])
     assert _reason(ours, [ours], [ours]) == "alone delivers every pair without credit loops"
     assert _reason(ours, [ours, rival], [ours, rival, wild]) == (

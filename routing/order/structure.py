@@ -1,0 +1,95 @@
+"""Switches in an order that their wiring gives, whatever their names, GUIDs and numbers are.
+
+An engine that takes one destination, root or channel after the other makes other tables when these come in another
+order. Where the order of a fabric is worth nothing, since no closed form follows it, that is chance. Here switches get
+colours, first by level and by what hangs on them, then by the colours of their neighbours, again and again (Weisfeiler
+and Leman, 1968). If some still look alike, one of them is told apart, and so on: as good as always those are symmetric,
+so that it does not matter which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, frozen
+
+Colours = NDArray[np.uint64]
+
+BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
+BY_PORT = ("width", "speed", "port_guid", "length_m")
+
+EFFORT = 10_000_000
+"""Switches that are told apart times channels, at most: half a second."""
+
+
+def structure_order(fabric: Fabric) -> NDArray[np.int64]:
+    """Return (S,) the switches in the order of their colours."""
+    n, inner = fabric.n_switches, fabric.inner
+    sender, receiver = fabric.port_node[inner], fabric.peer_node[inner]
+    by_sender = np.argsort(sender, kind="stable")
+    rate = np.unique(fabric.rate_gbps, return_inverse=True)[1].astype(np.uint64)
+    cable, receiver = _mixed(rate[inner][by_sender]), receiver[by_sender]
+    first = np.flatnonzero(np.diff(sender[by_sender], prepend=-1))
+    linked = sender[by_sender][first]
+    ends = np.flatnonzero((fabric.end_switch >= 0) & (np.arange(fabric.n_end_ports) >= n))
+    hung = _mixed(fabric.role[fabric.end_node[ends]] + _mixed(rate[fabric.port_of(ends)]))
+    colour = fabric.level[:n].astype(np.uint64)
+    np.add.at(colour, fabric.end_switch[ends], hung)
+
+    def refined(colour: Colours) -> Colours:
+        """Return colours that tell apart all that neighbours can."""
+        count, before = len(np.unique(colour)), 0
+        while before < count < n:
+            around = np.add.reduceat(_mixed(colour[receiver] ^ cable), first)
+            colour = colour.copy()
+            colour[linked] = _mixed(colour[linked] + _mixed(around))
+            count, before = len(np.unique(colour)), count
+        return colour
+
+    if not len(inner):
+        return np.argsort(colour, kind="stable")
+    colour = refined(colour)
+    for turn in range(min(n, EFFORT // len(inner))):
+        _, alike, count = np.unique(colour, return_inverse=True, return_counts=True)
+        if count.max() == 1:
+            break
+        one = np.flatnonzero(alike == np.argmax(count > 1))[:1]
+        colour[one] = _mixed(colour[one] + np.uint64(turn + 1))
+        colour = refined(colour)
+    return np.argsort(colour, kind="stable")
+
+
+def _mixed(x: NDArray[np.unsignedinteger]) -> Colours:
+    """Return numbers that look random: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def with_switches_in(fabric: Fabric, order: NDArray[np.int64]) -> Fabric:
+    """Return the fabric with its switches in another order, and zones numbered as they come in it; without its LIDs."""
+    n, offset = fabric.n_switches, fabric.port_offset
+    node = np.concatenate([order, np.arange(n, fabric.n_nodes)])
+    ports = [np.arange(offset[switch], offset[switch + 1]) for switch in order.tolist()]
+    port = np.concatenate([*ports, np.arange(offset[n], fabric.n_ports)])
+    now = np.empty(fabric.n_ports + 1, np.int32)
+    now[port], now[-1] = np.arange(fabric.n_ports), -1
+    found, first = np.unique(fabric.zone[order], return_index=True)
+    number = np.full(int(fabric.zone.max(initial=-1)) + 2, -1, np.int16)  # zone -1 is the last one
+    number[found[found >= 0]] = np.argsort(np.argsort(first[found >= 0]))
+    changed: dict[str, Any] = {name: frozen(getattr(fabric, name)[node]) for name in BY_NODE}
+    changed |= {name: frozen(getattr(fabric, name)[port]) for name in BY_PORT if len(getattr(fabric, name))}
+    return replace(
+        fabric,
+        **changed,
+        zone=frozen(number[fabric.zone[node]]),
+        names=tuple(fabric.names[i] for i in node.tolist()),
+        port_offset=frozen(np.concatenate([[0], np.cumsum(np.diff(offset)[node])]).astype(np.int32)),
+        peer=frozen(now[fabric.peer[port]]),
+        discovered_lid=frozen(np.zeros(0, np.uint16)),
+    )
