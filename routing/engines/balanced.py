@@ -333,6 +333,9 @@ def _work(
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
         reliefs.insert(0, (*as_hosts, anywhere, 0, worth))
+        # In the end paths to aggregation nodes alone: they turn at few leaves, and hosts are as well off as before.
+        to_nodes = weighted._replace(weight=frozen(np.where(weighted.weight == AGGREGATION, 1.0, 0.0)))
+        reliefs.append((net._replace(sources=frozen((hosts + nodes).astype(float))), to_nodes, anywhere, 0, 1.0))
     return Work(net, weighted, reliefs, 1 + size // MOST_EFFORT, RELIEF_EFFORT // len(order.sender))
 
 

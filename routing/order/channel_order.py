@@ -177,7 +177,7 @@ def _turning_tree(
     scores = []
     for root in roots.tolist():
         reach = hops_from(root, indptr, receiver)[terminals]
-        scores.append((int(reach.sum()), int(hosts[root]), root))
+        scores.append((int(reach.sum()), int(hosts[root]), int(indptr[root] - indptr[root + 1]), root))
     distance = hops_from(min(scores)[-1], indptr, receiver)
     members = set(terminals.tolist())
     layers: list[list[tuple[int, int]]] = []
