@@ -167,17 +167,19 @@ def route(
         turned = structure_order(fabric)
         renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
         start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
+
+    def finish(next_hop: NDArray[np.uint8]) -> Made:
+        ports = finish_tables(start.dests, _port_numbers(start.order, next_hop), lids, "balanced").lft
+        return Made(next_hop, RoutingTables(lids, ports[np.argsort(turned)], engine="balanced"))
+
+    made = [_judged(fabric, finish(start.closed))] if start.tree else []
+    if made and _perfect(start, made[0]):
+        return made[0].tables
     net, weighted, placed = _place(start, rng or np.random.default_rng(0))
-
-    def finish(next_hop: NDArray[np.uint8]) -> RoutingTables:
-        ports = finish_tables(start.dests, _port_numbers(net.order, next_hop), lids, "balanced").lft
-        return RoutingTables(lids, ports[np.argsort(turned)], engine="balanced")
-
-    made = [Made(next_hop, finish(next_hop)) for next_hop in placed]
-    best = _best(fabric, made)
+    best = _best(fabric, [*map(finish, placed), *made])
     parted = _part(fabric, net, weighted, turned, best)
     if parted is not None:
-        best = _best(fabric, [best, Made(parted, finish(parted))])
+        best = _best(fabric, [best, finish(parted)])
     return _on_lanes(fabric, best.tables, lanes) if lanes > 1 else best.tables
 
 
@@ -209,11 +211,23 @@ def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[n
     return lft
 
 
+def _perfect(start: Start, closed: Made) -> bool:
+    """Whether the closed form leaves nothing to do: in no shift do flows meet, on cables of one rate."""
+    one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()
+    nodes = _count(start.fabric, Kind.AGGREGATION).any()
+    return bool(one_rate and not nodes and closed.row and closed.row.worst_shift <= 1)
+
+
+def _judged(fabric: Fabric, made: Made) -> Made:
+    """Return a candidate with what its tables are worth."""
+    return made if made.row else made._replace(row=judge(fabric, made.tables))
+
+
 def _best(fabric: Fabric, made: Sequence[Made]) -> Made:
     """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
     if len(made) == 1:
         return made[0]
-    judged = [one if one.row else one._replace(row=judge(fabric, one.tables)) for one in made]
+    judged = [_judged(fabric, one) for one in made]
     rows = [one.row for one in judged if one.row]
     fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
     fit = [
@@ -285,7 +299,6 @@ def _place(start: Start, rng: np.random.Generator) -> tuple[Net, Dests, list[NDA
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(work, order, kept, begin, times, share)[1])
-        made += [begin] if tree else []
     return work.net._replace(order=order, kept=kept), work.dests, made
 
 
