@@ -172,8 +172,10 @@ def route(
         ports = finish_tables(start.dests, _port_numbers(start.order, next_hop), lids, "balanced").lft
         return Made(next_hop, RoutingTables(lids, ports[np.argsort(turned)], engine="balanced"))
 
-    made = [_judged(fabric, finish(start.closed))] if start.tree else []
-    if made and _perfect(start, made[0]):
+    one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
+    made = [_judged(fabric, finish(start.closed))] if start.tree and one_rate else []
+    nodes = _count(fabric, Kind.AGGREGATION).any()
+    if made and not nodes and made[0].row and made[0].row.worst_shift <= 1:  # nothing is left to do
         return made[0].tables
     net, weighted, placed = _place(start, rng or np.random.default_rng(0))
     best = _best(fabric, [*map(finish, placed), *made])
@@ -209,13 +211,6 @@ def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[n
         number[: len(mine)] = mine
         lft[switch] = number[next_hop[:, switch]]
     return lft
-
-
-def _perfect(start: Start, closed: Made) -> bool:
-    """Whether the closed form leaves nothing to do: in no shift do flows meet, on cables of one rate."""
-    one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()
-    nodes = _count(start.fabric, Kind.AGGREGATION).any()
-    return bool(one_rate and not nodes and closed.row and closed.row.worst_shift <= 1)
 
 
 def _judged(fabric: Fabric, made: Made) -> Made:

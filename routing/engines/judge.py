@@ -71,6 +71,7 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
     shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
+    by_role = [load[shared].max(initial=1) for load in proof.load_by_role.values()]
     return Candidate(
         engine=tables.engine,
         missing=missing,
@@ -80,7 +81,7 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
         stretch=proof.stretch,
         max_load=quality.max_load,
         shared_load=int(proof.load[shared].max(initial=0)),
-        role_load=float(np.exp(np.mean([np.log(load[shared].max(initial=1)) for load in proof.load_by_role.values()]))),
+        role_load=float(np.exp(np.mean(np.log(by_role)))) if by_role else 0.0,
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,
         shift=quality.shift.bandwidth,
