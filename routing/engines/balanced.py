@@ -78,6 +78,10 @@ SHIFT_WEIGHTS = (0.1, 0.3)
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations. What the second
 comes to is tried, too, and what comes of the closed form if nothing is rerouted: the best of all is kept."""
 
+PERFECT_SIZE = 20_000_000
+"""Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
+and links that lead to one host each are not evened out any more."""
+
 SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 0.25, 6, 110_000_000
 """Share of shifts in the traffic for which flows are parted in the end; how often each is looked at, and what bounds
 that: ranks squared times channels of a switch (1 s)."""
@@ -168,20 +172,22 @@ def route(
         renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
         start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
 
-    def finish(next_hop: NDArray[np.uint8]) -> Made:
-        ports = finish_tables(start.dests, _port_numbers(start.order, next_hop), lids, "balanced").lft
+    def finish(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Made:
+        ports = finish_tables(start.dests, _port_numbers(order, next_hop), lids, "balanced").lft
         return Made(next_hop, RoutingTables(lids, ports[np.argsort(turned)], engine="balanced"))
 
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
-    made = [_judged(fabric, finish(start.closed))] if start.tree and one_rate else []
+    whole = start.tree and one_rate and start.joined is None
+    made = [_judged(fabric, finish(start.order, start.closed))] if whole else []
+    large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
     nodes = _count(fabric, Kind.AGGREGATION).any()
-    if made and not nodes and made[0].row and made[0].row.worst_shift <= 1:  # nothing is left to do
+    if large and made and not nodes and made[0].row and made[0].row.worst_shift <= 1:  # what matters is done
         return made[0].tables
     net, weighted, placed = _place(start, rng or np.random.default_rng(0))
-    best = _best(fabric, [*map(finish, placed), *made])
+    best = _best(fabric, [*(finish(net.order, one) for one in placed), *made])
     parted = _part(fabric, net, weighted, turned, best)
     if parted is not None:
-        best = _best(fabric, [best, finish(parted)])
+        best = _best(fabric, [best, finish(net.order, parted)])
     return _on_lanes(fabric, best.tables, lanes) if lanes > 1 else best.tables
 
 
