@@ -6,6 +6,7 @@ import shlex
 
 import click
 
+from plan.commands.options import as_json, print_json
 from plan.render.terminal import printable
 
 SCRIPT = """\
@@ -47,7 +48,8 @@ cp -p {logs}/opensm-subnet.lst {logs}/opensm-lfts.dump . 2> /dev/null || true
 @click.option("--folder", default="fabric", show_default=True, help="Where the records are to go.")
 @click.option("--cache", default="/var/cache/opensm", show_default=True, help="OpenSM's cache.")
 @click.option("--logs", default="/var/log", show_default=True, help="Folder of OpenSM's dumps.")
-def collect(device: str | None, port: int | None, folder: str, cache: str, logs: str) -> None:
+@as_json
+def collect(device: str | None, port: int | None, folder: str, cache: str, logs: str, as_json: bool) -> None:
     """Print a shell script that records the state of a subnet: cabling, tables, speeds, errors.
 
     Nothing is run, here or anywhere: the script is for the one who has the rights to. Each command only reads.
@@ -60,4 +62,7 @@ def collect(device: str | None, port: int | None, folder: str, cache: str, logs:
         ibdiagnet="".join(f" {option} {value}" for _, option, value in given),
         **{name: shlex.quote(path) for name, path in places.items()},
     )
-    click.echo(printable(text), nl=False)
+    if as_json:
+        print_json({"script": text})
+    else:
+        click.echo(printable(text), nl=False)
