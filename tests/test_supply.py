@@ -35,8 +35,12 @@ def test_the_lock_file_has_what_the_project_asks_for_with_hashes(project, reposi
     locked = pins(repository)
     assert not [name for name, (_, hashes) in locked.items() if hashes < 1]
     extras = project["project"]["optional-dependencies"]
-    for line in [*project["project"]["dependencies"], *extras["dev"], *project["build-system"]["requires"]]:
+    todo = [*project["project"]["dependencies"], *extras["dev"], *project["build-system"]["requires"]]
+    for line in todo:
         asked = Requirement(line)
+        if asked.name == project["project"]["name"]:  # an extra that names others
+            todo += [line for extra in sorted(asked.extras) for line in extras[extra]]
+            continue
         assert canonicalize_name(asked.name) in locked, line
         for version in locked[canonicalize_name(asked.name)][0]:
             assert version in asked.specifier, (line, version)
