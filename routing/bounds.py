@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.special import gammaln
@@ -223,6 +222,8 @@ def _lengths(net: Net, cut: Ints, ceiling: float) -> Floats:
 
 def _program(net: Net) -> Floats:
     """Return the best lengths: the dual values of the channels in the least fullest channel of flows by target."""
+    from scipy.optimize import linprog  # it takes a tenth of a second, and few ask
+
     n, arcs, targets = len(net.hosts), len(net.sender), net.targets
     ones = np.ones(arcs)
     leaves = csr_array((ones, (net.sender, np.arange(arcs))), shape=(n, arcs))

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from routing.kernels.channels import dependency_graph
 from routing.kernels.disjoint import LidNet, add_trees, compare_trees, count_shared, order_by_key
@@ -165,6 +164,8 @@ def _with_partners(net: LidNet, by_lid: NDArray[np.uint8], role: NDArray[np.uint
     Each destination is the partner of one other for each LID, so that all paths like a partner's are balanced as those
     to the lowest LIDs are.
     """
+    from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask
+
     partner = net.partner.copy()
     alike = net.home.astype(np.int64) * 256 + role
     bounds = np.flatnonzero(np.diff(alike, prepend=-1, append=-1)).tolist()

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -204,6 +203,8 @@ class Reach:
     @cached_property
     def cuts(self) -> list[set[int]]:
         """Subnet by subnet, the switches without which others fall apart (articulation points)."""
+        import networkx as nx  # it takes a tenth of a second, and few ask
+
         return [set(nx.articulation_points(nx.Graph(pairs.T.tolist()))) for pairs, _ in self._joined]
 
     @cached_property

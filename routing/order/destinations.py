@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -125,6 +124,8 @@ def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int
     border = np.where(count < width, border[dests.switch[hosts][begin]], -1)
     if (border < 0).all():
         return dests
+    from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask
+
     best: tuple[int, int, int] | None = None
     for skip in range(max(width - int(np.bincount(leaf[lead]).max()), 0) + 1):
         tried = dests.turn[hosts] + skip * leaf
