@@ -35,8 +35,8 @@ WIDTH = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 """Lanes by PortInfo:LinkWidthActive (InfiniBand Architecture Specification, volume 1)."""
 SPEED = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR",
          1 << 16: "FDR10"}  # fmt: skip
-"""Generations by the bits of LinkSpeedActive: below 256 those of PortInfo, then LinkSpeedExtActive shifted by 8, then
-FDR10, as published tables pair them with the ports that they describe."""
+"""Generations by the bits of LinkSpeedActive: below 256 those of PortInfo, then LinkSpeedExtActive shifted by 8, as
+published tables pair them with the ports that they describe. XDR and FDR10 are inferred: no table has one."""
 
 Row = Mapping[str, str]
 
