@@ -90,6 +90,9 @@ def test_no_cut_is_missed_and_none_is_made_up(given_task, split):
             return [max(0.0, lack) / links(k) if links(k) else 0.0 for k, lack in cuts if k < n]
 
         out, mesh = asked(lambda k: min(k, n - k)), asked(lambda k: k * (n - k))
+        if cuts[-1][1] > 0:  # adapters give or take less than is needed, whatever the cut
+            assert least([demand], 1.0, of) == np.inf
+            continue
         for kind, worst in (("out", out), ("mesh", mesh)):
             found = least([demand], 1.0, of, cut=kind)
             assert min((abs(found - each) for each in [0.0, *worst]), default=0) < 1e-6

@@ -1,6 +1,7 @@
 """Faults of a design on the command line: all at once, each at its line and column."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_all_faults_of_a_design_come_at_once_with_line_and_column(tmp_path, caps
     spec = tmp_path / "bad.yaml"
     spec.write_text(BAD)
     assert run(["check", str(spec)]) == 1
-    lines = capsys.readouterr().err.splitlines()
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(str(spec))]
     assert [line.partition(": ")[0] for line in lines] == [f"{spec}:7:15", f"{spec}:11:5", f"{spec}:3:8"]
     assert "take units of at most 20" in lines[0]
     assert "do not divide over 3 spines" in lines[1]
@@ -45,7 +46,7 @@ def test_each_model_that_fits_no_rack_is_named_once(tmp_path, capsys):
     spec.write_text("name: high\nnodes: {gpu: {model: dgx-a100, count: 9}, s: {model: storage-3fs, count: 9}}\n"
                     "network: {shape: fat-tree, switch: QM8700}\nfloor: {rack_units: 1}\n")  # fmt: skip
     assert run(["check", str(spec)]) == 1
-    first, second = capsys.readouterr().err.splitlines()
+    first, second = [line for line in capsys.readouterr().err.splitlines() if line.startswith(str(spec))]
     assert first.startswith(f"{spec}:4:8: gpu")
     assert second.startswith(f"{spec}:4:8: s")
 
@@ -58,8 +59,11 @@ def test_messages_about_a_preset_name_the_preset():
         _ = crowded.fabrics
 
 
-@pytest.mark.parametrize("command", [["draw", "SPEC"], ["export", "SPEC", "bom-csv"], ["export", "SPEC", "dot"]])
-@pytest.mark.parametrize("name", ["x.png", "x.pdf", "x.xlsx"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [(["draw", "SPEC"], "x.xlsx"), *product((["export", "SPEC", "bom-csv"], ["export", "SPEC", "dot"]),
+                                            ("x.png", "x.pdf", "x.xlsx"))],
+)  # fmt: skip
 def test_a_file_is_what_its_name_says_or_refused(command, name, tmp_path, capsys, repository):
     spec = str(repository / "configs" / "lab-20.yaml")
     given = [spec if word == "SPEC" else word for word in command]

@@ -145,9 +145,9 @@ def test_a_credit_loop_over_two_zones(fabric, whole, tmp_path, capsys) -> None:
 
 
 def second_departures(fabric: Fabric, tables: RoutingTables):
-    """Tables in which one leaf of zone 1 sends to a host of its zone over another spine."""
-    for leaf in (leaf_of_zone(fabric, 1, turn) for turn in range(8)):
-        ends = np.flatnonzero((fabric.zone[fabric.end_node] == 1) & (fabric.end_switch != leaf))
+    """Tables in which one leaf sends to a host of its zone over another spine."""
+    for zone, leaf in ((zone, leaf_of_zone(fabric, zone, turn)) for turn in range(8) for zone in (0, 1)):
+        ends = np.flatnonzero((fabric.zone[fabric.end_node] == zone) & (fabric.end_switch != leaf))
         for dest in ends[ends >= fabric.n_switches].tolist():
             for spine in np.unique(fabric.peer_node[fabric.port_offset[leaf] : fabric.port_offset[leaf + 1]]).tolist():
                 if 0 <= spine < fabric.n_switches and fabric.role[spine] == Role.SPINE:

@@ -83,8 +83,9 @@ LAW = {
     **{name: partial(twin, name) for name in ("ndr-pod", "two-zones")},
 }
 
-NOT_YET = {"dragonfly", "torus"}
-"""Where the fullest link differs by more than 3 % from labels to labels: whole, with switches that all look alike."""
+NOT_YET = {"dragonfly", "torus", "random fabric 9"}
+"""Where the fullest link differs by more than 3 % from labels to labels: two whole ones, with switches that all look
+alike, and a random graph, by 4 %."""
 
 
 def figures(fabric: Fabric, ranks: np.ndarray) -> tuple[int, int, dict[str, float]]:

@@ -65,4 +65,4 @@ def test_where_one_lane_is_as_good_nothing_is_offered() -> None:
         assert "shortest" not in {row.engine for row in routed.candidates}
     several_lids = routing.route(ring(6).fabric, lmc=1)
     assert "with --lanes" not in several_lids.why, "paths to several LIDs are planned on one lane"
-    assert "with --lanes 2" in routing.route(ring(6).fabric).why
+    assert "with --lanes 2" in routing.route(ring(7).fabric).why

@@ -115,7 +115,8 @@ def test_a_link_changes_only_entries_that_have_to(seed: int) -> None:
         if done.how == "kept order":
             changed += sum(was_cut(done, *entry) for entry in done.changed.tolist())
             least += had_to_change(basis, done)
-    assert changed <= 1.01 * least + 1
+    # A switch behind may keep a path that is longer than the shortest, which `had_to_change` does not know.
+    assert changed <= 1.02 * least + 3
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -137,7 +138,7 @@ def repaired_basis(basis: RepairBasis) -> RepairBasis:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dfsssp", "shortest"])
 def test_tables_on_several_lanes_need_no_more(engine: str) -> None:
-    fabric = draw(5)
+    fabric = draw(9)
     routed = route(fabric, engine)
     assert prove(routed).lanes > 1
     basis = prepare_repair(routed)
