@@ -16,6 +16,10 @@ from topo.table import Brief
 NO_PATH = 255
 """Entry of a forwarding table for a LID that the switch drops."""
 
+LFT_BLOCK = 64
+"""Entries of a forwarding table that a subnet manager writes at a time (InfiniBand Architecture Specification,
+volume 1, 14.2.5.6)."""
+
 MAX_DATA_VLS = 15
 """Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
 

@@ -19,17 +19,13 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.order.turn_order import regrow_channel_order
 from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
 from routing.routed import Routed
-from routing.tables import NO_PATH, RoutingTables
+from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
 if TYPE_CHECKING:
     from routing.repairs.updates import Updates
-
-BLOCK = 64
-"""Entries of a forwarding table that a subnet manager writes at a time (InfiniBand Architecture Specification,
-volume 1, 14.2.5.6)."""
 
 ROUND_EFFORT = 200_000
 """Entries towards affected destinations up to which these are chosen a second time, knowing those that come after."""
@@ -72,7 +68,7 @@ class Repair(Shown):
     def table(self) -> Table:
         """What changes."""
         changed = self.changed
-        blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // BLOCK)
+        blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
             "entries": int(np.count_nonzero(self.before.tables.lft != NO_PATH)),

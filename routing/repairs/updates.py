@@ -26,9 +26,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.channels import topological_order
-from routing.repairs.repair import BLOCK
 from routing.routed import Routed
-from routing.tables import NO_PATH, lid_owners
+from routing.tables import LFT_BLOCK, NO_PATH, lid_owners
 from topo.errors import RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
@@ -66,8 +65,10 @@ class Updates(Shown):
     def writes(self) -> NDArray[np.int64]:
         """(w, 4) stage, switch, number of the block of 64 LIDs, and entries that change in it, in order."""
         stage, switch, lid = self.entries.astype(np.int64).T
-        blocks = (MAX_UNICAST_LID + 1) // BLOCK
-        keys, count = np.unique((stage * self.fabric.n_switches + switch) * blocks + lid // BLOCK, return_counts=True)
+        blocks = (MAX_UNICAST_LID + 1) // LFT_BLOCK
+        keys, count = np.unique(
+            (stage * self.fabric.n_switches + switch) * blocks + lid // LFT_BLOCK, return_counts=True
+        )
         of_stage, block = np.divmod(keys, blocks)
         return np.stack([*np.divmod(of_stage, self.fabric.n_switches), block, count], axis=1)
 
@@ -97,7 +98,7 @@ class Updates(Shown):
                 Column("switch", [self.fabric.label(one) for one in switch.tolist()]),
                 Column("guid", [f"0x{guid:016x}" for guid in self.fabric.node_guid[switch].tolist()]),
                 Column("block", block.tolist()),
-                Column("first LID", (block * BLOCK).tolist()),
+                Column("first LID", (block * LFT_BLOCK).tolist()),
                 Column("entries that change", count.tolist()),
             ),
         )

@@ -12,10 +12,10 @@ from helpers.random_fabrics import draw
 from routing.engines.base import route
 from routing.proof import prove
 from routing.repairs.basis import prepare_repair
-from routing.repairs.repair import BLOCK, repair
+from routing.repairs.repair import repair
 from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
-from routing.tables import lid_owners
+from routing.tables import LFT_BLOCK, lid_owners
 
 MOST = 9
 """Blocks of a stage whose subsets are all looked at; of more, as many random ones."""
@@ -24,7 +24,7 @@ MOST = 9
 def blocks_of(updates: Updates, stage: int) -> list[np.ndarray]:
     """The entries of each block of a stage: (n, 2) switch and LID."""
     mine = updates.entries[updates.entries[:, 0] == stage, 1:]
-    keys = mine[:, 0].astype(np.int64) * 1024 + mine[:, 1] // BLOCK
+    keys = mine[:, 0].astype(np.int64) * 1024 + mine[:, 1] // LFT_BLOCK
     return [mine[keys == key] for key in np.unique(keys)]
 
 
