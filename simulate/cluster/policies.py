@@ -107,6 +107,10 @@ def place(policy: Placement, free: Counts, zone: NDArray[np.integer], nodes: int
     array
         (L,) nodes taken of each leaf; their sum is `nodes`.
     """
+    if free.max() >= nodes:  # every policy gives a job that one leaf holds the tightest such leaf
+        take = np.zeros_like(free)
+        take[_tightest(free, nodes)] = nodes
+        return take
     if policy == "compact":
         return best_fit(free, nodes)
     if policy == "balanced":
@@ -122,11 +126,7 @@ _SPLITS: dict[str, Split] = {"kueue-best-fit": best_fit, "kueue-least-free": lea
 
 
 def _by_level(split: Split, free: Counts, zone: NDArray[np.integer], nodes: int) -> Counts:
-    """Kueue: the lowest level at which one domain holds the job, the tightest there; below, each level is split."""
-    take = np.zeros_like(free)
-    if free.max() >= nodes:
-        take[_tightest(free, nodes)] = nodes
-        return take
+    """Kueue: the tightest zone that holds the job, else all; the nodes are split among zones, then among leaves."""
     zones, of_leaf = np.unique(zone, return_inverse=True)
     room = np.bincount(of_leaf, free, len(zones)).astype(np.int64)
     shares = np.zeros_like(room)
@@ -134,6 +134,7 @@ def _by_level(split: Split, free: Counts, zone: NDArray[np.integer], nodes: int)
         shares[_tightest(room, nodes)] = nodes
     else:
         shares = split(room, nodes)
+    take = np.zeros_like(free)
     for at in np.flatnonzero(shares).tolist():
         leaves = np.flatnonzero(of_leaf == at)
         take[leaves] = split(free[leaves], int(shares[at]))
@@ -141,14 +142,10 @@ def _by_level(split: Split, free: Counts, zone: NDArray[np.integer], nodes: int)
 
 
 def _tree(free: Counts, zone: NDArray[np.integer], nodes: int) -> Counts:
-    """Slurm's topology/tree: the lowest switch that holds the job; its leaves by best fit, near ones first."""
+    """Slurm's topology/tree: the tightest zone that holds a job, else all; leaves by best fit, near ones first."""
     zones, of_leaf = np.unique(zone, return_inverse=True)
     room = np.bincount(of_leaf, free, len(zones))
-    inside = np.ones(len(free), bool)
-    if free.max() >= nodes:
-        inside[:] = np.arange(len(free)) == _tightest(free, nodes)
-    elif room.max() >= nodes:
-        inside = of_leaf == _tightest(room, nodes)
+    inside = of_leaf == _tightest(room, nodes) if room.max() >= nodes else np.ones(len(free), bool)
     take = np.zeros_like(free)
     while nodes:
         left = np.where(inside & (take == 0), free, 0)

@@ -154,15 +154,14 @@ class Scheduler:
         able = np.flatnonzero(self._free & self._up)
         if len(able) < nodes:
             return None
-        if self.placement == "random":
-            drawn = np.sort(self._rng.choice(able, nodes, replace=False))
-            return drawn[np.lexsort((self.leaf[drawn], self.zone[drawn]))]
         if self.placement != "zone":
-            free = np.bincount(self._leaf_number[able], minlength=len(self._leaves))
-            take = place(self.placement, free, self._leaf_zone, nodes)
-            on_leaf = able[np.argsort(self._leaf_number[able], kind="stable")]
-            rank = np.arange(len(able)) - np.repeat(np.cumsum(free) - free, free)
-            taken = on_leaf[rank < np.repeat(take, free)]
+            if self.placement == "random":
+                taken = np.sort(self._rng.choice(able, nodes, replace=False))
+            else:
+                free = np.bincount(self._leaf_number[able], minlength=len(self._leaves))
+                take = place(self.placement, free, self._leaf_zone, nodes)
+                of_leaf = np.split(able[np.argsort(self._leaf_number[able], kind="stable")], np.cumsum(free)[:-1])
+                taken = np.concatenate([here[:n] for here, n in zip(of_leaf, take.tolist(), strict=True)])
             return taken[np.lexsort((self.leaf[taken], self.zone[taken]))]
         zones, room = np.unique(self.zone[able], return_counts=True)
         if room.max() >= nodes:
