@@ -109,7 +109,7 @@ def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
             np.add.at(taken, (lid[(lid > 0) & (adapter | (number == 0))] + number) % len(taken), 1)
         if (lid[adapter] % (1 << lmc)).any() or taken.max() > 1:
             raise RoutingError(
-                f"{fabric.name} has LMC {fabric.lmc}, but not all of its ports: some LIDs are no multiple of "
+                f"{fabric.name} has LMC {fabric.lmc}, but not all of its ports: some LIDs are not a multiple of "
                 f"{1 << lmc}, or two ports share one; set one LMC in opensm.conf, let OpenSM assign LIDs, and record "
                 "the fabric again, or route with --lmc 0"
             )

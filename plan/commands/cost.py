@@ -95,7 +95,9 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     clusters = [read_cluster(spec) for spec in specs]
     published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
     if len(clusters) < 2 and not published:
-        raise HeddleError(f"{specs[0]}: found one spec, which is none of the paper's; expected another to compare with")
+        raise HeddleError(
+            f"{specs[0]}: found one spec, and none of the paper's clusters; expected another spec to compare with"
+        )
     check_currency(currency, clusters)
     beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
     alone = costmodel.alternatives(clusters[0]) if beside is None else None
@@ -123,25 +125,25 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     "--gap",
     type=Number(0, 1, max_open=True),
     default=0.0,
-    help="Share of its price by which the result may be dearer than the cheapest: 0.05 ends the search at 5 %.",
+    help="How far above the cheapest price the result may be: 0.05 ends the search at 5 %.",
 )
 @click.option(
     "--time",
     "limit_s",
     type=Number(0),
     default=float("inf"),
-    help="Seconds after which the best so far is taken.",
+    help="Seconds after which the search ends with the best design so far.",
 )
 @click.option(
     "--trade-offs",
     is_flag=True,
-    help="Search again without each requirement, and for less bandwidth; drawn with -o.",
+    help="Search again without each requirement and with less bandwidth; -o draws the prices.",
 )
 @click.option(
     "--finalists",
     type=click.IntRange(0, 8),
     default=0,
-    help="Designs of different shapes to route, and to play the jobs on.",
+    help="How many designs of different shapes to route and to play the jobs on.",
 )
 @as_json
 def optimise(

@@ -46,12 +46,12 @@ SAVING = 0.05
     type=Number(1e-9, 1e6),
     default=24.0,
     show_default=True,
-    help="How long, of simulated time; it ends before when all jobs have ended.",
+    help="Simulated time; the run ends earlier when all jobs have ended.",
 )
 @click.option(
     "--placement", type=click.Choice(PLACEMENTS), help="Which nodes a job gets, instead of the queue's policy."
 )
-@click.option("--state", type=FILE, help="File to go on from, if it is there, and to leave off in.")
+@click.option("--state", type=FILE, help="File to resume from, if it exists, and to save to.")
 @click.option(
     "--save-every",
     type=Number(min=0),

@@ -73,7 +73,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 subnet_option = click.option(
     "--subnet", help="Which subnet, when FABRIC has several; several as one network by a pattern such as '*-plane*'."
 )
-roles_option = click.option("--roles", type=FILE, help="Lines such as `storage st*`: what hosts are for.")
+roles_option = click.option("--roles", type=FILE, help="File with lines such as `storage st*`: what hosts are for.")
 endpoints_option = click.option(
     "--endpoints",
     type=click.Choice(["hca", "adapters", "all"]),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--now", type=FILE, help="The fabric as it is now, read anew: what it lacks has failed.")
 @click.option("--loaded", type=FILE, help="Tables that the switches hold now; those of FABRIC when left out.")
-@click.option("--full", is_flag=True, help="Route all anew, and say what that gains; OUT then holds those tables.")
+@click.option("--full", is_flag=True, help="Route all anew and say what that gains; OUT then holds those tables.")
 @click.option(
     "-o", "--output", type=FILE, help="Folder to write, as `plan route` writes it, with the order of updates."
 )

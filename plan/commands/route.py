@@ -34,7 +34,7 @@ from topo import HeddleError, did_you_mean, plural
     click.option(
         "--lanes",
         type=click.IntRange(1, 8),
-        help="Data lanes that paths may need to be free of credit loops; as many as the engine takes when left out.",
+        help="Data lanes that paths may use to be free of credit loops; by default as many as the engine needs.",
     ),
     click.option(
         "--lmc",
@@ -57,7 +57,7 @@ from topo import HeddleError, did_you_mean, plural
 @click.option(
     "--failures",
     type=click.IntRange(min=1),
-    help="Let so many links between switches fail at random, route what is left, and say what it still holds.",
+    help="Let this many links between switches fail at random, route what is left, and say what still holds.",
 )
 @subnet_option
 @seed_option("Seed of random traffic and failures.")

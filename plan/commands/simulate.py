@@ -36,10 +36,10 @@ TIMING = (
     click.option(
         "--hop-latency-ns",
         type=NANOSECONDS,
-        help="Of each link on its path, besides; by default 0 for fluid flows, and for packets what the catalog says "
-        "of switches and the floor plan of cables.",
+        help="Latency of each link on a path; by default 0 for fluid flows, and for packets that of switches in the "
+        "catalog and of cables in the floor plan.",
     ),
-    click.option("--host-gbps", type=Number(1e-3, 1e6), help="Most that a port of a host can send."),
+    click.option("--host-gbps", type=Number(1e-3, 1e6), help="Highest rate at which a port of a host can send."),
 )
 
 
@@ -58,16 +58,24 @@ PACKETS = (
         type=click.Choice(["fluid", "packets"]),
         default="fluid",
         show_default=True,
-        help="What moves the bytes: fair rates, or packets that wait for buffers and credits.",
+        help="How bytes move: at fair rates, or in packets that wait for buffers and credits.",
     ),
     click.option(
         "--inputs",
         type=click.Choice(["fifo", "voq"]),
-        help="Packets: whether those of an input and lane leave in order (the default), or wait for each output alone.",
+        help="Packets: whether those of an input and lane leave in order (fifo, the default) or queue by output (voq).",
     ),
-    click.option("--buffer-packets", type=click.IntRange(1, 1 << 15), help="Packets: room of a port on each lane [8]."),
-    click.option("--packet-bytes", type=click.IntRange(64, 1 << 24), help="Packets: the MTU or a multiple [4096]."),
-    click.option("--window-packets", type=click.IntRange(0), help="Packets: of a message on their way; 0 for any [0]."),
+    click.option(
+        "--buffer-packets", type=click.IntRange(1, 1 << 15), help="Packets: how many a port buffers on each lane [8]."
+    ),
+    click.option(
+        "--packet-bytes", type=click.IntRange(64, 1 << 24), help="Packets: bytes of each, the MTU or a multiple [4096]."
+    ),
+    click.option(
+        "--window-packets",
+        type=click.IntRange(0),
+        help="Packets: how many of a message may be on their way; 0 for no limit [0].",
+    ),
     click.option("--adaptive", is_flag=True, default=None, help="Packets: take the least loaded of the legal ports."),
 )
 
@@ -87,7 +95,7 @@ class PacketOptions:
         """Refuse figures of packets where there are none."""
         given = [f"--{name.replace('_', '-')}" for name in self.figures]
         if self.engine == "fluid" and given:
-            raise click.UsageError(f"{given[0]} is of packets; expected --engine packets with it")
+            raise click.UsageError(f"{given[0]} applies to packets; add --engine packets")
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -151,7 +159,7 @@ def simulate(
     """
     packets.check()
     if again.why and packets.engine != "fluid":
-        raise click.UsageError("--why is of fluid flows; expected it without --engine packets")
+        raise click.UsageError("--why needs the fluid engine; leave --engine packets out")
     if packets.engine == "fluid":
         timing = replace(timing, hop_latency_ns=timing.hop_latency_ns or 0.0)
     if (workload is None) == (flows is None):

@@ -114,7 +114,9 @@ def check_folder(folder: Path) -> None:
     if (folder.is_symlink() or folder.exists()) and not (
         folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
     ):
-        raise HeddleError(f"{folder}: found something that is no sweep; name a new folder, or that of a sweep, with -o")
+        raise HeddleError(
+            f"{folder}: found something that is not a sweep; name a new folder, or that of a sweep, with -o"
+        )
     above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise HeddleError(f"{folder}: nothing can be written there; name another folder with -o")

@@ -70,9 +70,7 @@ def read_report(folder: Path) -> Report:
             data = json.loads(file.read(budgets()["report-bytes"].limit))
         return TypeAdapter(Report).validate_python(data["report"])
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, ValidationError):
-        raise FormatError(
-            "found no report of ours; expected the page that a plan was written with", str(path)
-        ) from None
+        raise FormatError("found no report; expected the report.html that `plan build` wrote", str(path)) from None
 
 
 def _beside(plans: Sequence[PlanPage]) -> TableText:

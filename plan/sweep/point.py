@@ -84,7 +84,9 @@ def compute(task: Task) -> tuple[str, float, bytes]:
         When this process has other code than the command, whose digest names the point.
     """
     if digest_of_code(task.stages) != task.code:
-        raise ToolError("a worker of the sweep has another version of Heddle, NumPy, SciPy or Numba than the command")
+        raise ToolError(
+            "a worker of the sweep and the command have different versions of Heddle, NumPy, SciPy or Numba"
+        )
     begin = time.perf_counter()
     document: dict[str, Any] = {"point": task.point}
     try:

@@ -63,7 +63,7 @@ def format_opensm_conf(options: Mapping[str, str | int | bool], comment: str = "
         text = ("TRUE" if value else "FALSE") if isinstance(value, bool) else str(value)
         line = f"{key} {text}\n"
         if key not in KEYS:
-            raise ValueError(f"{key!r} is no option that OpenSM is known to read")
+            raise ValueError(f"{key!r} is not an option that OpenSM is known to read")
         if (
             not text
             or text != text.strip()

@@ -40,7 +40,7 @@ def format_qos_policy(policy: QosPolicy) -> str:
     groups, levels = [group.name for group in policy.groups], ["DEFAULT", *(name for name, _ in policy.levels)]
     for name in (*groups, *levels):
         if not WORD.fullmatch(name):
-            raise ValueError(f"{name!r} is no name that OpenSM would read as one word")
+            raise ValueError(f"{name!r} is not a name that OpenSM would read as one word")
     for rule in policy.rules:
         if unknown := ({*rule.source, *rule.destination} - set(groups)) | ({rule.level} - set(levels)):
             raise ValueError(f"a rule uses {sorted(unknown)}, which nothing defines")

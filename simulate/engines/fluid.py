@@ -249,7 +249,9 @@ class Fluid:
         shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
         try:
             if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
-                raise HeddleError("a saved network has links of other rates; go on with the one that it was saved from")
+                raise HeddleError(
+                    "a saved network has links of other rates; go on with the network that it was saved from"
+                )
             state = {name: aligned_copy(arrays[f"state.{name}"]) for name in State._fields if name not in shared}
             for name in ("number", "unused", "sent", "spare"):
                 setattr(result, f"_{name}", arrays[f"own.{name}"].copy())

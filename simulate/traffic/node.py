@@ -95,7 +95,7 @@ class Servers(Brief):
         object.__setattr__(self, "operations", tuple(dict.fromkeys(self.operations)))
         model = self.model
         if model.gpus < 1:
-            raise HeddleError(f"{model.name} has no GPU; only servers with GPUs can be looked into")
+            raise HeddleError(f"{model.name} has no GPU; only the inside of servers with GPUs is modelled")
         if self.nvlink is False and model.nvswitches is not None:
             raise HeddleError(f"the links between the GPUs of {model.name} are fixed; expected a server with bridges")
         if self.gpus % self.bridged:
@@ -378,7 +378,7 @@ def join_devices(parts: Sequence[Devices]) -> Devices:
     """
     ends = np.concatenate([np.unique(part.end_port) for part in parts])
     if len(np.unique(ends)) < len(ends):
-        raise HeddleError("two jobs look into the same servers; expected servers of its own for each")
+        raise HeddleError("two jobs model the inside of the same servers; expected different servers for each")
     return _side_by_side(parts)
 
 

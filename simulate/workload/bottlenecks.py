@@ -90,7 +90,9 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     allreduce, all links, 0.99, 1.01
     """
     if simulation.workload.acts:
-        raise HeddleError("cannot tell what held jobs back beside storage jobs, which act as they are played")
+        raise HeddleError(
+            "cannot tell what held jobs back beside storage jobs, whose reads and writes depend on the run"
+        )
     outcome, network = simulation.outcome, simulation.outcome.network
     spans = [simulation.workload.span(number) for number in range(len(simulation.jobs))]
     paths = [critical_segments(outcome, span, job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]

@@ -110,7 +110,7 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
     part, *_ = np.linalg.lstsq(rows / scale, np.ones(len(rows)), rcond=None)
     overhead, per_byte = (part / scale).tolist()
     if per_byte <= 0:
-        raise HeddleError("larger operations do not take longer; expected sizes whose bytes matter")
+        raise HeddleError("larger operations do not take longer; expected sizes large enough to fill the network")
     free = len(rows) - 2
     scatter = float(np.sqrt(np.sum((rows @ [overhead, per_byte] - 1) ** 2) / free))
     cosine = float(np.prod(rows / scale, axis=1).sum())  # of the angle between what the two figures explain

@@ -425,7 +425,7 @@ def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:
     if replicas > n_servers:
         raise HeddleError(f"found {replicas} replicas on {n_servers} storage servers; expected one a server at most")
     if n_ssds < 1:
-        raise HeddleError("found storage servers without SSDs; expected some in the catalog")
+        raise HeddleError("found storage servers without SSDs; expected a model with SSDs in the catalog")
     ssd, server = np.divmod(np.arange(n_servers * n_ssds), n_servers)
     distance = 1 + ssd % max((n_servers - 1) // max(replicas - 1, 1), 1)
     at = np.arange(replicas)

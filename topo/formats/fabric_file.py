@@ -95,7 +95,7 @@ def read_dump(path: str | Path) -> Discovery:
     first = next((line.strip() for line in head if line.strip()), "")
     hint = "; `topo.read` reads the spec of a cluster" if Path(path).suffix in (".yaml", ".yml") else ""
     raise FormatError(
-        f"is no fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
+        f"is not a fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
         '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), opensm-subnet.lst or ibdiagnet2.lst '
         "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...), ibdiagnet2.db_csv, ibdiagnet2.net_dump, "
         f"iblinkinfo, or planned cabling as NDT, P2P or .topo{hint}",

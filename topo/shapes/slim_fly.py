@@ -46,7 +46,7 @@ class SlimFly(ShapeModel):
         powers = [power for power in range(3, 65) if prime_power(power)]
         if q not in powers:
             near = sorted(sorted(powers, key=lambda power: (abs(power - q), power))[:2])
-            raise DesignError(f"q = {q} is no power of a prime: {numbers(near)} would do")
+            raise DesignError(f"q = {q} is not a power of a prime: {numbers(near)} would do")
         field = FiniteField(q)
         links = len(_generators(field)[0]) + q
         hosts = self.hosts or -(-links // 2)
@@ -89,7 +89,7 @@ class FiniteField:
     Raises
     ------
     ValueError
-        When q is no power of a prime.
+        When q is not a power of a prime.
     """
 
     add: NDArray[np.int64]
@@ -100,7 +100,7 @@ class FiniteField:
     def __init__(self, q: int) -> None:
         power = prime_power(q)
         if power is None:
-            raise ValueError(f"{q} is no power of a prime")
+            raise ValueError(f"{q} is not a power of a prime")
         p, n = power
         self.q = q
         digits = np.array([[number // p**place % p for place in range(n)] for number in range(q)])
@@ -124,7 +124,7 @@ class FiniteField:
 
 
 def prime_power(q: int) -> tuple[int, int] | None:
-    """Return the prime p and the exponent n of q = p^n; None where q is no power of a prime."""
+    """Return the prime p and the exponent n of q = p^n; None where q is not a power of a prime."""
     p = next((divisor for divisor in range(2, q + 1) if q % divisor == 0), 0)
     n = next((n for n in range(1, q.bit_length() + 1) if p**n == q), 0)
     return (p, n) if p and n else None

@@ -244,7 +244,7 @@ def collective(
         ranks = ranks.astype(np.int32)
     except (TypeError, ValueError, OverflowError):
         expected = "a list of end ports, such as fabric.ends(role='compute') returns"
-        raise HeddleError(f"found hosts that are no end ports; expected {expected}") from None
+        raise HeddleError(f"found hosts that are not end ports; expected {expected}") from None
     return Collective(kind, ranks, size, algorithm, chunks, group, repeat)
 
 

@@ -103,7 +103,7 @@ def test_inputs_and_code_name_a_point(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
     tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
-    with pytest.raises(ToolError, match="another version"):
+    with pytest.raises(ToolError, match="different versions"):
         run_sweep(tmp_path / "out", [replace(task, code="other") for task in tasks])
     assert not contents(tmp_path / "out")
 
@@ -147,7 +147,7 @@ def test_a_folder_of_others_stays(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     for place in ("out", "nowhere"):
         assert run(["sweep", str(sweep(tmp_path, GRID)), "-o", str(tmp_path / place)]) == 2
-        assert "no sweep" in capsys.readouterr().err
+        assert "not a sweep" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ def test_what_cannot_be_used_is_told(small: Case) -> None:
         "1 switches that the fabric does not have (from line 5)",
         "2 entries of switches that the fabric does not have (from line 6, 7)",
         "1 entries given twice, of which the last counts (from line 4)",
-        "5 lines that are no part of a forwarding table (from line 8, 9, 10)",
+        "5 lines that are not part of a forwarding table (from line 8, 9, 10)",
     )
 
 

@@ -276,7 +276,7 @@ REFUSALS = {
     "two levels that are too small": (lambda: tree(1000), ["50 leaves", "800", "levels: 3"]),
     "cores that do not close": (lambda: tree(10_000, levels=3, cores=249), ["249 cores", "250"]),
     "uplinks that do not divide": (lambda: tree(800, spines=7), ["20 uplinks", "7 spines", "20 would do"]),
-    "no power of a prime": (
+    "not a power of a prime": (
         lambda: build(SlimFly(shape="slim-fly", switch="QM8700", q=21), gpus(1)),
         ["q = 21", "19 or 23"],
     ),

@@ -18,7 +18,7 @@ def test_hosts_are_different_end_ports_of_adapters(hosts: list[int]) -> None:
 
 @pytest.mark.parametrize("hosts", [["gpu00", "gpu01"], [1.5, 2.5], [[4, 5], [6, 7]], [2**70, 4], None])
 def test_hosts_are_whole_numbers(hosts: object) -> None:
-    with pytest.raises(HeddleError, match="hosts that are no end ports"):
+    with pytest.raises(HeddleError, match="hosts that are not end ports"):
         simulate.allreduce(hosts, "1 MiB")  # type: ignore[arg-type]
 
 
