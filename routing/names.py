@@ -13,6 +13,7 @@ from routing.paths import end_label
 from routing.routed import Routed
 from topo.errors import HeddleError, did_you_mean
 from topo.fabric import Fabric, Kind
+from topo.hostlist import runs
 
 LISTED = 4
 """Candidates that a message lists."""
@@ -135,7 +136,10 @@ def find_link(fabric: Fabric, text: str) -> int:
         raise HeddleError(f"found the port {near}; {fabric.label(node)} has the ports 1 to {last}")
     port = fabric.port_id(node, int(number))
     if fabric.peer[port] < 0:
-        raise HeddleError(f"no cable is plugged into {near}")
+        first = fabric.port_id(node, 1)
+        plugged = [other for other in range(1, last + 1) if fabric.peer[first + other - 1] >= 0]
+        ports = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs(plugged)) or "none"
+        raise HeddleError(f"no cable is plugged into {near}; ports of {fabric.label(node)} with a cable: {ports}")
     if far and far != (there := fabric.port_label(int(fabric.peer[port]))):
         raise HeddleError(f"found the link {text!r}; the cable in {near} leads to {there}")
     return port

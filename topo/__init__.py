@@ -34,12 +34,17 @@ Fabrics
     ``read_fabric``  a fabric that was written, a real one as any tool of the field lists it, or planned cabling
     ``write_fabric``  writes a fabric with everything that it knows
     ``Layout``  where every device of a cluster stands
+    ``fill_trays``  how many cables lie in each piece of the trays
+    ``Trays``  these numbers
     ``Cabling``  which cable each link of a subnet takes
     ``Panel``  the cages of a subnet, and what is printed at each port
     ``panels``  the panels of all subnets of a cluster
     ``backplane``  which links of a subnet need no cable
     ``hop_latencies``  how long a header takes over each link, from the catalog and the lengths of cables
     ``draw``  a picture of a fabric, or of all subnets of a cluster
+    ``draw_floor``  a picture of the floor from above, with the cables in its trays
+    ``draw_racks``  a picture of the front of every rack
+    ``draw_each_rack``  a picture of each rack
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
     ``lay_out``  where the parts of a fabric stand in its picture
     ``Scene``  what `lay_out` returns: boxes, hosts, lines

@@ -15,6 +15,7 @@ from .differences import (
     find_differences as find_differences,
 )
 from .drawing import Drawing as Drawing, draw as draw, lay_out as lay_out
+from .drawing.rooms import draw_each_rack as draw_each_rack, draw_floor as draw_floor, draw_racks as draw_racks
 from .drawing.scene import Scene as Scene
 from .errors import (
     DesignError as DesignError,
@@ -49,6 +50,7 @@ from .roles import apply_guids as apply_guids, apply_rules as apply_rules, read_
 from .room.cables import Cabling as Cabling, backplane as backplane
 from .room.panels import Panel as Panel, panels as panels
 from .room.racks import Layout as Layout
+from .room.trays import Trays as Trays, fill_trays as fill_trays
 from .schema.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .schema.cluster import ClusterSpec as ClusterSpec
 from .schema.validation import validate as validate

@@ -32,11 +32,11 @@ def compress(names: Iterable[str]) -> str:
             plain.append(name)
     parts = list(plain)
     for (stem, width), numbers in stems.items():
-        runs = _runs(sorted(numbers))
-        if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        spans = runs(sorted(numbers))
+        if len(spans) == 1 and spans[0][0] == spans[0][1]:
             parts.append(f"{stem}{numbers[0]:0{width}d}")
             continue
-        spelled = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
+        spelled = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in spans)
         parts.append(f"{stem}[{','.join(spelled)}]")
     return ",".join(parts)
 
@@ -88,11 +88,12 @@ def _numbers(text: str) -> list[str]:
     return found
 
 
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return ascending numbers as the first and last of each run."""
+    found: list[tuple[int, int]] = []
     for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
         else:
-            runs.append((number, number))
-    return runs
+            found.append((number, number))
+    return found

@@ -1,4 +1,4 @@
-"""Colours of every picture: drawings of fabrics and charts of simulations; colour-blind readers can tell them apart."""
+"""Colours and letters of every picture: drawings and charts; colour-blind readers can tell the colours apart."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ SWITCHES = {Role.LEAF: "#e4efdf", Role.SPINE: "#e1e8f5", Role.CORE: "#efe4f4", R
 """Fill of switches by role; others have `SWITCH`."""
 SWITCH = "#eceff2"
 
+DEVICES = HOSTS | {Role.LEAF: "#0f7b6c", Role.SPINE: "#8e5bb5", Role.CORE: "#4b2e6f", Role.JOINT: "#c2527f"}
+"""Of what stands in racks; others are `PLAIN`."""
+
 SPEEDS = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
 """Of links, from the fastest of a drawing down; slower ones than the fourth look like it."""
 LOADS: tuple[tuple[float, str, str], ...] = (
@@ -30,3 +33,24 @@ LOADS: tuple[tuple[float, str, str], ...] = (
 
 SERIES = ("#3978b8", "#c77d0a", "#0f7b6c", "#a50f15", "#8e5bb5", "#717880", "#6fa8d6", "#e6a117", "#b0742a", INK)
 """Of lines and bars of a chart, in order."""
+
+STYLE = "".join(
+    f".heddle {selector}{{{rules}}}"
+    for selector, rules in {
+        "text": f"font-family:Helvetica,Arial,sans-serif;font-size:10px;fill:{INK}",
+        ".t": "font-size:19px;font-weight:bold",
+        ".s": f"font-size:12px;fill:{QUIET}",
+        ".z": f"font-size:12px;font-weight:bold;fill:{QUIET}",
+        ".l": f"font-size:11px;fill:{QUIET}",
+        ".m": "text-anchor:middle",
+        ".b": "text-anchor:middle",
+        ".e": f"text-anchor:end;fill:{QUIET}",
+        ".b,.heddle .o": f"paint-order:stroke;stroke:{PAPER};stroke-width:4px;stroke-linejoin:round",
+        ".w": f"fill:{GROUND}",
+        ".h": "fill:none;stroke-linecap:round",
+        ".k": "fill:none",
+        ".f": f"fill:{GROUND};stroke:{QUIET}",
+        ".v": f"fill:{PAPER};stroke:{EDGE}",
+    }.items()
+)
+"""Classes of text and shapes, for nothing but our drawings on the page of a notebook."""

@@ -164,10 +164,10 @@ class Face(Written):
 
 
 class Picture(Directive):
-    """A drawing as it stands in the page: of a preset, with the loads of its tables or of an allreduce."""
+    """A drawing as it stands in the page: of a preset, with the loads of its tables or of an allreduce, or its room."""
 
     required_arguments = 1
-    option_spec = {"loads": directives.flag, "workload": directives.unchanged}  # noqa: RUF012  as Docutils has it
+    option_spec = {"loads": directives.flag, "workload": directives.unchanged, "view": directives.unchanged}  # noqa: RUF012  as Docutils has it
 
     def run(self) -> list[nodes.Node]:
         """Return the picture, which only pages for a browser show."""
@@ -180,6 +180,10 @@ class Picture(Directive):
             routed = routing.route(cluster.fabric)
             hosts = cluster.fabric.ends(role="compute")
             found = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", self.options["workload"])).draw()
+        elif self.options.get("view") == "floor":
+            found = topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings, title=cluster.name)
+        elif self.options.get("view") == "racks":
+            found = topo.draw_racks(cluster.fabrics, cluster.layout, title=cluster.name)
         elif "loads" in self.options:
             found = topo.draw(cluster, [routing.prove(routing.route(fabric)).load for fabric in cluster.subnets])
         else:

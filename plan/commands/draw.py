@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from plan.pipeline import Plan
     from routing import Routed
-    from topo import Fabric
+    from topo import Drawing, Fabric
 
 
 @click.command()
@@ -33,17 +34,28 @@ if TYPE_CHECKING:
     type=FILE,
     help="Folder that `plan simulate -o` wrote: links are coloured by the bytes they carried.",
 )
+@click.option(
+    "--view",
+    type=click.Choice(["fabric", "racks", "floor"]),
+    default="fabric",
+    show_default=True,
+    help="What to draw: switches and links, the fronts of racks, or the floor with the cables in its trays.",
+)
 @as_json
-def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, as_json: bool) -> None:
-    """Draw a cluster: switches, links, and how busy they are.
+def draw(
+    fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, view: str, as_json: bool
+) -> None:
+    """Draw a cluster: switches, links, and how busy they are; or its racks.
 
     FABRIC is a spec, a real fabric as ibnetdiscover or OpenSM lists it, or a folder that `plan build` or `plan
     route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. In an SVG, hover over
     anything to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
-    simulation.
+    simulation. Racks and floor are those of a spec that has a `floor`.
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
+    if view != "fabric" and (tables is not None or simulation is not None):
+        raise click.UsageError(f"--view {view} draws no links, which --tables and --simulation colour")
     from plan.files import check_suffix, check_writable, write_file
     from plan.inputs import read_plan
     from plan.render.pictures import MAGIC, as_kind
@@ -55,7 +67,7 @@ def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Pat
         step("reading")
         plan = read_plan(fabric)
         fabrics = plan.fabrics
-        output = output or Path(f"{plan.name}.svg")
+        output = output or Path(f"{plan.name}.svg" if view == "fabric" else f"{plan.name}-{view}.svg")
         suffix = output.suffix.lower() if output.suffix.lower() in MAGIC else ".svg"
         check_suffix(output, suffix)
         check_writable(output, kind=suffix[1:].upper(), magic=MAGIC[suffix])
@@ -63,13 +75,16 @@ def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Pat
         if simulation is not None:
             step("reading the simulation")
             loads = read_simulated_loads(simulation, fabrics)
-        elif tables is not None or plan.routed:
+        elif view == "fabric" and (tables is not None or plan.routed):
             step("tracing loads")
             routed = plan.routed if tables is None else read_tables(tables, fabrics)
             loads = [prove(subnet).load for subnet in routed]
         step("drawing")
-        drawing = draw_fabrics(fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs").svg
-        picture = as_kind(drawing, suffix)
+        if view == "fabric":
+            drawing = draw_fabrics(fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs")
+        else:
+            drawing = draw_room(fabric, plan, view)
+        picture = as_kind(drawing.svg, suffix)
     write_file(output, picture)
     if as_json:
         print_json(
@@ -78,6 +93,18 @@ def draw(fabric: Path, output: Path | None, tables: Path | None, simulation: Pat
         )  # fmt: skip
     else:
         click.echo(f"wrote {output}; open it in a browser" if suffix == ".svg" else f"wrote {output}", err=True)
+
+
+def draw_room(path: Path, plan: Plan, view: str) -> Drawing:
+    """Draw the racks of a plan, or its floor."""
+    from topo import draw_floor, draw_racks
+
+    cluster = plan.cluster
+    if cluster is None or cluster.layout is None or cluster.cablings is None:
+        raise HeddleError(f"{path}: found no racks; expected a spec with `floor`, which says what the room is like")
+    if view == "racks":
+        return draw_racks(plan.fabrics, cluster.layout, title=plan.name)
+    return draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name)
 
 
 def read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:

@@ -1,9 +1,9 @@
 """``cable-book.html``: what the crew that pulls the cables prints: rack by rack, then bundle by bundle.
 
-Each rack has its elevation and, device by device from the top, every cable that is plugged in there with its label,
-and where the other end is. Each bundle lists its cables with their labels. Without a floor plan there are neither racks
-nor bundles, and the book goes device by device. Labels and numbers are those of ``cables.csv``; a cable that carries
-several links is one plug, and bears the label of the first.
+The floor comes first, with the cables in its trays. Each rack has its front and, device by device from the top, every
+cable that is plugged in there with its label, and where the other end is. Each bundle lists its cables with their
+labels. Without a floor plan there are neither racks nor bundles, and the book goes device by device. Labels and numbers
+are those of ``cables.csv``; a cable that carries several links is one plug, and bears the label of the first.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
 
 from plan.export.cable_schedule import HEADER
 from plan.render.html import render_page
-from topo import Catalog, Layout
+from topo import Cabling, Catalog, Fabric, Layout, draw_each_rack, draw_floor
 
 Row = dict[str, str | int]
 """A line of the schedule by the names of its columns."""
@@ -33,32 +32,29 @@ class Plug:
     """Device and port of the other end of each link in it."""
 
 
-class Shelf(NamedTuple):
-    """Some units of a rack, from the top one down: a device, or nothing."""
-
-    top: int
-    height: int
-    device: str
-    model: str
-
-
 @dataclass
 class Rack:
     """A page of the book: a rack, or one device where there are no racks."""
 
     name: str
     about: str = ""
-    shelves: Sequence[Shelf] = ()
+    front: str = ""
+    """SVG of what stands in it."""
     devices: dict[tuple[int, str], dict[str, Plug]] = field(default_factory=dict)
     """Of each device, by lowest unit and name, its plugs by the number of the cable."""
 
 
 def format_cable_book(
-    name: str, schedule: Iterable[tuple[str | int, ...]], catalog: Catalog, layout: Layout | None = None
+    name: str,
+    schedule: Iterable[tuple[str | int, ...]],
+    catalog: Catalog,
+    fabrics: Sequence[Fabric] = (),
+    layout: Layout | None = None,
+    cablings: Sequence[Cabling] = (),
 ) -> str:
-    """Return the page of a cluster's schedule."""
+    """Return the page of a cluster's schedule, of a cluster with a floor plan with its racks."""
     rows: list[Row] = [dict(zip(HEADER, cells, strict=True)) for cells in schedule]
-    racks = {} if layout is None else {rack.name: rack for rack in _racks(layout)}
+    racks = {} if layout is None else {rack.name: rack for rack in _racks(fabrics, layout)}
     for row in rows:
         for near, far in (("a", "b"), ("b", "a")):
             device, cable = str(row[f"{near}_device"]), str(row["cable_id"])
@@ -78,6 +74,7 @@ def format_cable_book(
         "cable_book.css",
         name=name,
         racks=list(racks.values()),
+        floor="" if layout is None else draw_floor(fabrics, layout, cablings, title=name, bare=True).svg,
         bundles=[
             (
                 bundle,
@@ -107,19 +104,9 @@ def _parts(rows: Iterable[Row]) -> list[tuple[str, str, int]]:
     return [(*what, count) for what, count in sorted(counts.items())]
 
 
-def _racks(layout: Layout) -> Iterable[Rack]:
+def _racks(fabrics: Sequence[Fabric], layout: Layout) -> Iterable[Rack]:
     """Yield every rack with what stands in it, as yet without cables."""
-    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
-    for device, rack in enumerate(layout.rack.tolist()):
-        inside[rack].append(device)
+    fronts = draw_each_rack(fabrics, layout)
     for rack, watts in enumerate(layout.power_by_rack()):
         place = f"row {layout.row[rack] + 1}, place {layout.column[rack] + 1}"
-        shelves, free = [], layout.floor.rack_units
-        for device in sorted(inside[rack], key=lambda device: -int(layout.unit[device])):
-            stands, lowest = layout.devices[device], int(layout.unit[device])
-            top = lowest + max(stands.rack_units, 1) - 1
-            shelves += [Shelf(free, free - top, "", "")] if free > top else []
-            shelves.append(Shelf(top, max(stands.rack_units, 1), stands.name, stands.model))
-            free = min(free, lowest - 1)
-        shelves += [Shelf(free, free, "", "")] if free else []
-        yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", shelves)
+        yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", fronts[rack].svg)

@@ -124,7 +124,8 @@ def _cable_book(plan: Plan) -> Files:
     assert plan.cluster is not None
     catalog = plan.cluster.catalog
     rows = cable_rows(plan.fabrics, catalog, plan.layout, plan.cablings)
-    return {"cable-book.html": format_cable_book(plan.name, rows, catalog, plan.layout)}
+    book = format_cable_book(plan.name, rows, catalog, plan.fabrics, plan.layout, plan.cablings or ())
+    return {"cable-book.html": book}
 
 
 def _netbox(plan: Plan) -> Files:

@@ -47,12 +47,17 @@ def show_plan(plan: Plan) -> None:
         print_error(f"REFUSED: {plan.advice}")
 
 
+PLACES = {"rack power": ("floor", "rack_power")}
+"""Where the spec has a limit that does not stand under `budget` by its name."""
+
+
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
     """Print the limits that do not hold, and those of which nobody can tell, at their places in the spec."""
     words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
         if check.verdict in words:
-            print_error(f"{where('budget', check.what)}: {words[check.verdict]}: {check.what}: {check.text}")
+            place = where(*PLACES.get(check.what, ("budget", check.what)))
+            print_error(f"{place}: {words[check.verdict]}: {check.what}: {check.text}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,19 @@ from plan.export.spec import format_spec
 from plan.pipeline import Plan
 from plan.render.views import facts
 from simulate import Simulation, draw_ports
-from topo import Fabric, Layout, Panel, Role, Scene, Table, format_seconds, lay_out, panels
+from topo import (
+    Fabric,
+    Layout,
+    Panel,
+    Role,
+    Scene,
+    Table,
+    draw_each_rack,
+    draw_floor,
+    format_seconds,
+    lay_out,
+    panels,
+)
 
 FIRST = ("cost", "power", "unknown")
 """Facts that a person who signs asks for before all others."""
@@ -123,6 +135,10 @@ class Room:
     """Name, row, place in the row, power."""
     devices: list[tuple[str, str, int, int, int]]
     """Name, model, rack, lowest unit, height in units."""
+    floor: str
+    """SVG of the floor; a rack has its number as ``data-rack``."""
+    fronts: list[str]
+    """SVG of each rack."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +200,7 @@ def page_of(plan: Plan) -> PlanPage:
         facts=sorted(facts(plan), key=lambda fact: fact[0] not in FIRST),
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
-        room=None if plan.layout is None else _room(plan.layout),
+        room=None if plan.layout is None else _room(plan, plan.layout),
         spec="" if plan.cluster is None else format_spec(plan.cluster.spec),
         subnets=[""] if len(plan.subnets) == 1 else [fabric.name for fabric in plan.subnets],
     )
@@ -301,12 +317,17 @@ def _picture(scene: Scene) -> Picture:
     )
 
 
-def _room(layout: Layout) -> Room:
+def _room(plan: Plan, layout: Layout) -> Room:
     power = layout.power_by_rack()
     racks = [
         (layout.rack_name(rack), int(layout.row[rack]), int(layout.column[rack]), f"{power[rack]} W")
         for rack in range(layout.n_racks)
     ]
     places = zip(layout.devices, layout.rack.tolist(), layout.unit.tolist(), strict=True)
-    devices = [(device.name, device.model, rack, unit, device.rack_units) for device, rack, unit in places]
-    return Room(layout.floor.rack_units, racks, devices)
+    return Room(
+        rack_units=layout.floor.rack_units,
+        racks=racks,
+        devices=[(device.name, device.model, rack, unit, device.rack_units) for device, rack, unit in places],
+        floor=draw_floor(plan.fabrics, layout, plan.cablings or (), title=plan.name, bare=True).svg,
+        fronts=[front.svg for front in draw_each_rack(plan.fabrics, layout)],
+    )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import topo
 from helpers.strategies import Case, cases, examples, tree
 from helpers.walks import plain_walk
 from routing.engines.base import route
@@ -139,6 +140,12 @@ def test_what_cannot_be_found_is_said(find, text: str, says: str) -> None:
     fabric = tree(3).fabric
     with pytest.raises(HeddleError, match=says.replace("(", r"\(")):
         find(route(fabric), text)
+
+
+def test_a_port_without_a_cable_is_told_those_that_have_one() -> None:
+    fabric = topo.preset("lab-20").fabric
+    with pytest.raises(HeddleError, match="ports of leaf0 with a cable: 1 to 11, 21 to 40"):
+        find_link(fabric, "leaf0:12")
 
 
 def test_a_server_with_several_end_ports_is_no_name_of_one() -> None:

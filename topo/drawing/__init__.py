@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from topo import palette
 from topo.cluster import Cluster
 from topo.counts import count
 from topo.drawing.bands import lay_bands
 from topo.drawing.direct import lay_grid, lay_groups
 from topo.drawing.scene import Scene
 from topo.drawing.shades import Shades
-from topo.drawing.svg import STYLE, clean, element, format_legend, scene_svg, text
+from topo.drawing.svg import clean, element, format_legend, scene_svg, text
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
@@ -106,26 +107,34 @@ def draw(
     roles = {Role(role) for fabric in fabrics for role in np.unique(fabric.role[fabric.n_switches :]).tolist()}
     loaded = any(load is not None for load in given)
     legend, tall = format_legend(MARGIN, y, width, roles, speeds, loaded=loaded, marked=marked, fans=fans)
-    wide, high = width + 2 * MARGIN, y + tall + MARGIN
-    about = _sum_up(fabrics)
+    return frame(name, _sum_up(fabrics), [*parts, legend], width, y + tall)
+
+
+def frame(name: str, about: str, parts: Sequence[str], width: float, bottom: float, *, bare: bool = False) -> Drawing:
+    """Return elements as a picture with its title.
+
+    A bare one is part of a page that has `palette.STYLE`: it has no margin, and its title is for screen readers.
+    """
+    edge = 0.0 if bare else MARGIN
+    wide, high = width + 2 * edge, bottom + edge
     head = [
         element("title", {}, clean(name)),
-        element("desc", {}, clean(about)),
-        element("style", {}, STYLE),
-        element("rect", {"width": "100%", "height": "100%", "fill": "#fff"}),
-        text(MARGIN, MARGIN + 18, name, "t"),
-        text(MARGIN, MARGIN + 38, about, "s"),
+        *([element("desc", {}, clean(about))] if about else []),
+        *([] if bare else [element("style", {}, palette.STYLE)]),
+        element("rect", {"width": "100%", "height": "100%", "fill": palette.PAPER}),
     ]
+    if not bare:
+        head += [text(MARGIN, MARGIN + 18, name, "t"), text(MARGIN, MARGIN + 38, about, "s")]
     root = {
         "xmlns": "http://www.w3.org/2000/svg",
         "class": "heddle",
         "role": "img",
-        "aria-label": f"{name}: {about}",
+        "aria-label": f"{name}: {about}" if about else name,
         "width": f"{wide:.0f}",
         "height": f"{high:.0f}",
         "viewBox": f"0 0 {wide:.0f} {high:.0f}",
     }
-    return Drawing(element("svg", root, "\n".join(["", *head, *parts, legend, ""])) + "\n")
+    return Drawing(element("svg", root, "\n".join(["", *head, *parts, ""])) + "\n")
 
 
 def lay_out(fabric: Fabric) -> Scene:

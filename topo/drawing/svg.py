@@ -27,28 +27,10 @@ from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.hostlist import compress
 
-STYLE = "".join(
-    f".heddle {selector}{{{rules}}}"
-    for selector, rules in {
-        "text": f"font-family:Helvetica,Arial,sans-serif;font-size:10px;fill:{palette.INK}",
-        ".t": "font-size:19px;font-weight:bold",
-        ".s": f"font-size:12px;fill:{palette.QUIET}",
-        ".z": f"font-size:12px;font-weight:bold;fill:{palette.QUIET}",
-        ".l": f"font-size:11px;fill:{palette.QUIET}",
-        ".m": "text-anchor:middle",
-        ".b": "text-anchor:middle",
-        ".b,.heddle .o": f"paint-order:stroke;stroke:{palette.PAPER};stroke-width:4px;stroke-linejoin:round",
-        ".w": f"fill:{palette.GROUND}",
-        ".h": "fill:none;stroke-linecap:round",
-        ".k": "fill:none",
-    }.items()
-)
-"""Classes of text and shapes, for nothing but our drawings on the page of a notebook."""
-
 HOT, MOST_HOT = 1.5, 120
 """Links of a fan above so many times the mean are drawn as lines of their own, but no more than so many."""
 
-LEGEND_LINE, LEGEND_GAP, MARK = 18.0, 14.0, {"dot": 14.0, "line": 22.0, "area": 22.0, "": 0.0}
+LEGEND_LINE, LEGEND_GAP, MARK = 18.0, 14.0, {"dot": 14.0, "line": 22.0, "area": 22.0, "box": 16.0, "": 0.0}
 """Of the legend: height of a line, room between words, width of each mark."""
 
 WIDER = 1.17
@@ -78,7 +60,7 @@ def _value(value: object) -> str:
     return f"{round(value, 1):g}" if isinstance(value, float) else clean(str(value))
 
 
-def _title(words: str) -> str:
+def tooltip(words: str) -> str:
     """Return a tooltip, which screen readers tell too."""
     return element("title", {}, clean(words))
 
@@ -128,7 +110,7 @@ def _area(area: Area) -> str:
 
 def _fan(fan: Fan, shades: Shades) -> str:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in fan.corners)
-    about = _title(f"{fan.label}; {shades.words(fan.links)}")
+    about = tooltip(f"{fan.label}; {shades.words(fan.links)}")
     return element("polygon", {"points": points, "fill": palette.PLAIN, "opacity": "0.13"}, about)
 
 
@@ -155,7 +137,7 @@ def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
     elif common:
         where = f"{fabric.label(min(common))} to {len(ends)} switches"
     what = plural(count, "link")
-    return element("path", attributes, _title(f"{where}: {what}; {shades.words(stroke.links)}"))
+    return element("path", attributes, tooltip(f"{where}: {what}; {shades.words(stroke.links)}"))
 
 
 def _cell(cell: Cell, fabric: Fabric) -> str:
@@ -171,11 +153,11 @@ def _cell(cell: Cell, fabric: Fabric) -> str:
     if cell.upright:
         turned = element("g", {"transform": f"rotate(-90 {_value(x)} {_value(y)})"}, *words)
         words = [turned]
-    return element("g", {}, _title(f"{names} ({about})"), element("rect", frame), *words)
+    return element("g", {}, tooltip(f"{names} ({about})"), element("rect", frame), *words)
 
 
 def _hosts(hosts: Hosts) -> str:
-    inside = [_title(_hosts_title(hosts.ports))]
+    inside = [tooltip(_hosts_title(hosts.ports))]
     frame: dict[str, object] = {"class": "w", "x": hosts.start - 1, "y": hosts.y - 2, "height": hosts.height + 3}
     inside.append(element("rect", frame | {"width": 2 * (hosts.x - hosts.start) + hosts.width + 2}))
     if not hosts.pitch:
@@ -217,7 +199,7 @@ def _named_host(hosts: Hosts, place: int, shade: str) -> str:
     shown = name if len(name) <= 10 else f"{name[:9]}…"
     label = text(x + NAME_WIDTH / 2 - 1, y + NAME_HEIGHT / 2 + 2.5, shown, "m")
     box = element("rect", frame | {"fill": palette.PAPER, "stroke": shade})
-    return element("g", {}, _title(hosts.ports[place].adapter), box, label)
+    return element("g", {}, tooltip(hosts.ports[place].adapter), box, label)
 
 
 def _hosts_title(ports: Sequence[HostPort]) -> str:
@@ -254,7 +236,7 @@ def format_legend(
     fans : bool
         Whether links are bundled.
     """
-    groups: list[list[tuple[str, str, str]]] = [  # shape, colour, words
+    groups: list[list[tuple[str, str, str]]] = [
         [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
     ]
     if marked:
@@ -268,6 +250,13 @@ def format_legend(
         mean = f" in the colour of their mean; links above {HOT:g} times the mean on top"
         more = ", those not as planned on top" if marked else mean if loaded else ""
         groups.append([("area", palette.PLAIN, f"many links, one end for each switch{more}")])
+    return format_marks(x, y, width, groups)
+
+
+def format_marks(
+    x: float, y: float, width: float, groups: Sequence[Sequence[tuple[str, str, str]]]
+) -> tuple[str, float]:
+    """Return marks with their words (shape, colour, words), wrapped to a width group by group, and their height."""
     parts, left, top = [], x, y
     for group in groups:
         rooms = [MARK[shape] + WIDER * text_width(words, 11) + LEGEND_GAP for shape, _, words in group]
@@ -287,6 +276,8 @@ def _mark(shape: str, shade: str, x: float, y: float) -> list[str]:
         return [element("circle", {"cx": x + 5, "cy": y + 8, "r": 4, "fill": shade})]
     if shape == "line":
         return [element("path", {"d": f"M{x:.1f} {y + 8:.1f}h16", "stroke": shade, "stroke-width": 4})]
+    if shape == "box":
+        return [element("rect", {"x": x, "y": y + 3, "width": 10, "height": 10, "fill": shade})]
     if shape == "area":
         return [element("rect", {"x": x, "y": y + 3, "width": 16, "height": 10, "fill": shade, "opacity": "0.2"})]
     return []

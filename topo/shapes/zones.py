@@ -189,12 +189,14 @@ def _require_leaf_ports(
     joining = f"{between.ports} {what} ports"
     if between.placement == "border" and in_all > between.ports:
         joining = f"{in_all} ports of {in_all // size.down} border leaves"
+    wanted = sum(rail.count for rail in rails) + grafted + max(in_all, between.ports)
     require_ports(
-        sum(rail.count for rail in rails) + grafted + max(in_all, between.ports),
+        wanted,
         total,
         f"zone {zone}: {ports_wanted(rails)} + {f'{grafted} for grafts + ' if grafted else ''}{joining}",
         f"{size.leaves} leaves x {size.down} = {total:,}",
-        f"Take at most {max(total - in_all - grafted, 0)} node ports a zone, fewer {what} ports, or one more zone",
+        f"Take {-(-wanted // size.down)} leaves a zone, at most {max(total - in_all - grafted, 0)} node ports a zone, "
+        f"fewer {what} ports, or one more zone",
         "leaf ports",
     )
 

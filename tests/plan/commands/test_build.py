@@ -121,9 +121,9 @@ def test_a_zone_that_does_not_close_writes_nothing(tmp_path, capsys):
 
     assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 1
 
-    assert (
-        "625 gpu + 180 storage + 20 joint ports = 825 leaf ports, and 40 leaves x 20 = 800" in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "625 gpu + 180 storage + 20 joint ports = 825 leaf ports, and 40 leaves x 20 = 800" in said
+    assert "Take 42 leaves a zone, " in said
     assert not (tmp_path / "out").exists()
 
 
@@ -161,6 +161,16 @@ BUDGETS = [
     ("hgx-h800", 2, "10 MW", 3, None),  # neither is known
     ("hgx-h800", 2, "100 W", 1, False),  # the switches alone take more
 ]
+
+
+def test_a_limit_is_shown_where_the_spec_states_it(tmp_path, capsys):
+    spec = tmp_path / "pod.yaml"
+    spec.write_text(
+        "name: pod\nnodes: {gpu: {model: hgx-h800, count: 2}}\nnetwork: {shape: fat-tree, switch: QM8700}\n"
+        "floor:\n  rack_units: 48\n  rack_power: 20 kW\nbudget: {power: 1 MW}\n"
+    )
+    assert run(["check", str(spec)]) == 3
+    assert f"{spec}:6:15: CANNOT TELL whether the budget holds: rack power" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("model", "count", "power", "status", "holds"), BUDGETS)

@@ -1,5 +1,6 @@
 """The cable book beside the schedule: every end and every label once, whatever names hold."""
 
+import re
 from collections import Counter
 from html.parser import HTMLParser
 
@@ -23,6 +24,7 @@ class Reader(HTMLParser):
         self.sections: list[tuple[str, list[list[str]]]] = [("", [])]
         self.tags: Counter[str] = Counter()
         self.inside = ""
+        self.tooltips: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -39,6 +41,8 @@ class Reader(HTMLParser):
         name, rows = self.sections[-1]
         if self.inside == "h2" and not name:
             self.sections[-1] = (data, rows)
+        elif self.inside == "title":
+            self.tooltips.append(data)
         elif rows and rows[-1] and self.inside in ("td", "th", "span"):
             rows[-1][-1] += data
 
@@ -48,9 +52,9 @@ class Reader(HTMLParser):
 
 def book(fabric: Fabric, floor: bool = True) -> tuple[Reader, list[dict[str, str]], Layout | None]:
     layout = place_devices([fabric], CATALOG, FloorPlan()) if floor else None
-    cabling = choose_cables([fabric], layout, CATALOG) if layout else None
-    rows = list(cable_rows([fabric], CATALOG, layout, cabling))
-    read = Reader(format_cable_book("some", rows, CATALOG, layout))
+    cablings = choose_cables([fabric], layout, CATALOG) if layout else ()
+    rows = list(cable_rows([fabric], CATALOG, layout, cablings or None))
+    read = Reader(format_cable_book("some", rows, CATALOG, [fabric], layout, cablings))
     return read, [dict(zip(HEADER, map(str, row), strict=True)) for row in rows], layout
 
 
@@ -77,14 +81,12 @@ def test_every_rack_has_its_ends_and_every_bundle_its_cables() -> None:
     assert ends(read) == expected(rows)
     racks = dict(read.sections[1:-1])
     for rack in range(layout.n_racks):
-        shelves = [row for row in racks[layout.rack_name(rack)] if len(row) in (1, 2) and row[0].isdecimal()]
-        assert [int(row[0]) for row in shelves] == list(range(layout.floor.rack_units, 0, -1))
-        stand = {row[1].split()[0]: int(row[0]) for row in shelves if len(row) > 1 and row[1]}
-        for device, where in enumerate(layout.rack.tolist()):
-            if where == rack:
-                here = layout.devices[device]
-                assert stand.pop(here.name) == layout.unit[device] + here.rack_units - 1
-        assert not stand
+        assert layout.rack_name(rack) in racks
+    assert read.tags["svg"] == 1 + layout.n_racks
+    stand = Counter(re.match(r"(\S+) \(.*\), U(\d+)", words).groups() for words in read.tooltips if ", U" in words)
+    assert stand == Counter(
+        (device.name, str(unit)) for device, unit in zip(layout.devices, layout.unit.tolist(), strict=True)
+    )
     listed = [row for row in read.sections[-1][1] if row]
     assert sorted((row[0], row[1]) for row in listed) == sorted(
         (row["cable_id"], row["label_a"]) for row in rows if row["bundle"]

@@ -153,9 +153,10 @@ def test_a_rack_shows_what_stands_in_it(opened):
     page.get_by_role("combobox", name="rack").select_option(label="R01-13")
     table = page.locator(".room table")
     assert "z0-leaf05" in table.inner_text()
-    assert page.locator(".rack rect").count() == 1 + table.locator("tbody tr").count()
-    page.locator(".floor rect").nth(3).click()
+    assert page.locator(".rack .v").count() == table.locator("tbody tr").count()
+    page.locator(".floor [data-rack='3']").click()
     assert page.get_by_role("combobox", name="rack").input_value() == "3"
+    assert page.locator(".floor .chosen").get_attribute("data-rack") == "3"
 
 
 @pytest.mark.parametrize("name", ["fire-flyer-2", "both"])

@@ -59,6 +59,18 @@ def test_no_text_lies_on_another(name: str, loaded: bool, page: Any) -> None:
     assert overlaps(boxes) == []
 
 
+@pytest.mark.parametrize("name", ["dgx-h100-48", pytest.param("fire-flyer-2", marks=pytest.mark.nightly)])
+def test_no_text_of_a_room_lies_on_another(name: str, page: Any) -> None:
+    cluster = topo.preset(name)
+    assert cluster.layout is not None and cluster.cablings is not None
+    for drawing in (
+        topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings),
+        topo.draw_racks(cluster.fabrics, cluster.layout),
+    ):
+        page.set_content(drawing.svg)
+        assert overlaps(page.evaluate(BOXES)) == []
+
+
 def test_labels_that_overlap_are_found(page: Any) -> None:
     page.set_content('<svg><text x="9" y="20">some</text><text x="20" y="22">words</text><text y="60">x</text></svg>')
     assert overlaps(page.evaluate(BOXES)) == [("some", "words")]
