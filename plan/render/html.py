@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from typing import Any
 
-from topo import palette
+import topo
 
 
 def render_page(package: str, template: str, *styles_and_scripts: str, **values: Any) -> str:
@@ -32,7 +32,7 @@ def render_page(package: str, template: str, *styles_and_scripts: str, **values:
     )
     for name in styles_and_scripts:
         text, key = resources.files(package).joinpath(name).read_text("utf-8"), name.rpartition(".")[2]
-        text += f"{palette.STYLE}\n" if key == "css" else ""  # of the pictures in it
+        text += f"{topo.palette.STYLE}\n" if key == "css" else ""  # of the pictures in it
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         values |= {key: text, f"{key}_hash": f"sha256-{digest}"}
     return environment.get_template(template).render(values)
