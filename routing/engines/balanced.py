@@ -31,7 +31,7 @@ from routing.engines import shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.engines.judge import judge, mark
 from routing.kernels.legal import ChannelOrder
-from routing.kernels.relieve import relieve_peaks
+from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.shifts import part_shifts
 from routing.kernels.traffic import Dests, Net
@@ -320,7 +320,7 @@ def _improve(
     quality = reroute(work.net._replace(order=order, kept=kept), dests, rounds, work.stride, next_hop)
     for net, dests, fullest, detour, worth in work.reliefs:
         net = net._replace(order=order, kept=kept)
-        peak = relieve_peaks(net, dests, fullest, detour, work.effort, worth, next_hop)
+        peak = relieve_peaks(net, dests, fullest, Limits(detour, work.effort, worth), start, next_hop)
     return quality * peak, next_hop
 
 

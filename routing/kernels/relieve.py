@@ -19,6 +19,21 @@ FIRST_STEP, LAST_STEP = 0.08, 0.0002
 """Share by which the peak is to sink at once; it is halved each time that cannot be done, down to the last."""
 
 
+class Limits(NamedTuple):
+    """How far the search goes."""
+
+    detour: int
+    """Switches that a path may pass beyond those of the shortest one."""
+    effort: int
+    """Most trees that are looked at."""
+    worth: float
+    """Share of the peak at which nothing is moved after all: only what gets below it is kept."""
+    enough: float = 0.0
+    """Load of a channel that need not sink further."""
+    spare: int = 1 << 62
+    """Most entries that may differ from those before, beyond those that do already."""
+
+
 class Tries(NamedTuple):
     """What the search for a lower peak works on."""
 
@@ -34,11 +49,13 @@ class Tries(NamedTuple):
     """(S,) the highest rank of a channel over which each is entered."""
     spare: Int32s
     """(S,) channels by which the path of each may grow, for the sake of those that send over it."""
+    left: NDArray[np.int64]
+    """(1,) entries that may still come to differ."""
 
 
 @kernel
 def relieve_peaks(
-    net: Net, dests: Dests, fullest: NDArray[np.bool_], detour: int, effort: int, worth: float, next_hop: NextHops
+    net: Net, dests: Dests, fullest: NDArray[np.bool_], limits: Limits, before: NextHops, next_hop: NextHops
 ) -> float:
     """Move one switch's flows to one destination at a time off channels that carry more than others need to.
 
@@ -47,12 +64,9 @@ def relieve_peaks(
     net, dests
     fullest : (C,) bool
         Channels whose flows are moved; others are not filled beyond them.
-    detour : int
-        Switches that a path may pass beyond those of the shortest one.
-    effort : int
-        Most trees that are looked at.
-    worth : float
-        Share of the peak at which nothing is moved after all: only what gets below it is kept.
+    limits : Limits
+    before : (T, S) uint8
+        The entries from which few are to differ.
     next_hop : (T, S) uint8, in and out
         By LID and switch: which of its channels a switch takes. Legal paths, before and afterwards.
 
@@ -70,29 +84,38 @@ def relieve_peaks(
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty(n, np.int32),
+        np.full(1, limits.spare, np.int64),
     )
-    load, start = tries.load, next_hop.copy()
-    before = load[fullest].max()
-    peak, step = before, FIRST_STEP
-    while step > LAST_STEP and effort > 0 and peak > 0.0:
+    load, start, effort = tries.load, next_hop.copy(), limits.effort
+    first = load[fullest].max()
+    peak, step = first, FIRST_STEP
+    while step > LAST_STEP and effort > 0 and peak > limits.enough:
         effort -= 1
-        target = peak * (1 - step)
+        target = max(peak * (1 - step), limits.enough)
         full = np.flatnonzero(fullest & (load > target))
         for channel in full[np.argsort(-load[full], kind="mergesort")]:
-            effort -= _relieve(net, dests, tree, tries, channel, target, detour, next_hop)
+            effort -= _relieve(net, dests, tree, tries, channel, target, limits.detour, before, next_hop)
             if load[channel] > target:
                 step /= 2
                 break
         peak = load[fullest].max()
-    if peak < worth * before:
+    if peak < limits.worth * first:
         return float(peak)
     next_hop[:] = start
-    return float(before)
+    return float(first)
 
 
 @kernel
 def _relieve(
-    net: Net, dests: Dests, tree: Tree, tries: Tries, channel: int, target: float, detour: int, next_hop: NextHops
+    net: Net,
+    dests: Dests,
+    tree: Tree,
+    tries: Tries,
+    channel: int,
+    target: float,
+    detour: int,
+    before: NextHops,
+    next_hop: NextHops,
 ) -> int:
     """Take flows off a channel until no more than the target is left, without filling another beyond it.
 
@@ -116,8 +139,10 @@ def _relieve(
             keeps = net.kept[switch] >= 0 and net.kept[switch] == net.kept[tree.nearest[0]]
             if not tries.over[switch] or flows == 0.0 or keeps:
                 continue
+            same = order.indptr[switch] + before[lid, switch]
+            may = tries.left[0] > 0 or tree.onward[switch] != same
             _add(net, tree, load, tree.onward[switch], -flows)
-            left = _squares(net, tree, load, tree.onward[switch], flows)
+            less = _squares(net, tree, load, tree.onward[switch], flows)
             for out in range(order.indptr[switch], order.indptr[switch + 1]):
                 after = order.receiver[out]
                 if (
@@ -125,11 +150,12 @@ def _relieve(
                     or tree.depth[after] + 1 > tree.depth[switch] + tries.spare[switch]
                     or tries.over[after]
                     or out == channel
+                    or not (may or out == same)
                     or order.rank[out] <= tries.entered[switch]
                     or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
                 ):
                     continue
-                more = _squares(net, tree, load, out, flows) - left
+                more = _squares(net, tree, load, out, flows) - less
                 if more < best and _peak(net, tree, load, out, flows) <= target:
                     best, best_switch, best_channel = more, switch, out
             _add(net, tree, load, tree.onward[switch], flows)
@@ -137,6 +163,8 @@ def _relieve(
             flows = tree.flow[best_switch] * weight
             _add(net, tree, load, tree.onward[best_switch], -flows)
             _add(net, tree, load, best_channel, flows)
+            same = order.indptr[best_switch] + before[lid, best_switch]
+            tries.left[0] += int(tree.onward[best_switch] != same) - int(best_channel != same)
             next_hop[lid, best_switch] = best_channel - order.indptr[best_switch]
             tree.size[0] = 0
     return looked

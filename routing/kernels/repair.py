@@ -65,7 +65,6 @@ class Survey(NamedTuple):
     near: Int32s
     due: Int32s
     need: Int32s
-    met: Floats
 
 
 @kernel
@@ -84,7 +83,6 @@ def empty_survey(n: int) -> Survey:
         near=np.empty(n, np.int32),
         due=np.empty(n, np.int32),
         need=np.empty(n, np.int32),
-        met=np.empty(n),
     )
 
 
@@ -233,7 +231,7 @@ def mend_trees(
                 survey_tree(ground, ground.node, new[i], home, now)
                 add_tree(ground.node, now, sources[1], -weight[i], load)
             new[i] = old[i]
-            _mend(ground, home, load, before, new[i])
+            _mend(ground, home, load, sources[1], weight[i], before, new[i])
             survey_tree(ground, ground.node, new[i], home, now)
             add_tree(ground.node, now, sources[1], weight[i], load)
             for here in range(n):
@@ -245,14 +243,25 @@ def mend_trees(
 
 
 @kernel
-def _mend(ground: Ground, home: int, load: Floats, tree: Survey, number: Numbers) -> None:
-    """Give each switch whose path is cut another one, nearest first; the survey is of the old entries."""
+def _mend(
+    ground: Ground, home: int, load: Floats, sources: Floats, weight: float, tree: Survey, number: Numbers
+) -> None:
+    """Give each switch whose path is cut another one, nearest first; the survey is of the old entries.
+
+    What flows to this destination is no part of the load: it is counted as switches find their paths.
+    """
     n = len(number)
     depth, cut, label, hops, onward = tree.depth, tree.cut, tree.label, tree.hops, tree.onward
-    near, due, need, met = tree.near, tree.due, tree.need, tree.met
+    near, due, need, flow = tree.near, tree.due, tree.need, tree.flow
     need[:] = -1
     waiting = 0
-    met[home] = 0.0
+    for i in range(tree.size[0]):
+        here = tree.nearest[i]
+        flow[here] = 0.0 if cut[here] else weight * sources[here]
+    for i in range(tree.size[0] - 1, 0, -1):
+        here = tree.nearest[i]
+        if not cut[here]:
+            flow[ground.node[onward[here]]] += flow[here]
     for i in range(tree.size[0]):
         here = tree.nearest[i]
         port = onward[here]
@@ -262,8 +271,6 @@ def _mend(ground: Ground, home: int, load: Floats, tree: Survey, number: Numbers
             waiting += 1
             if ground.node[port] >= 0:  # its next switch is cut, too
                 need[ground.node[port]] = max(need[ground.node[port]], ground.rank[port])
-        elif port >= 0:
-            met[here] = met[ground.node[port]] + load[port] * ground.scale[port]
     for here in range(n):
         if depth[here] < 0:
             hops[here], label[here] = FAR, -1
@@ -286,16 +293,18 @@ def _mend(ground: Ground, home: int, load: Floats, tree: Survey, number: Numbers
         for i in range(tree.size[0]):
             here = tree.nearest[i]
             if cut[here] and due[here] <= level:
-                port = _choose(ground, tree, load, here, n)
-                there = ground.node[port]
-                hops[here] = hops[there] + 1
-                met[here] = met[there] + load[port] * ground.scale[port]
+                port = _choose(ground, home, tree, load, number, here)
+                hops[here] = hops[ground.node[port]] + 1
                 label[here] = ground.rank[port] if ground.ordered else FAR
                 if ground.node[onward[here]] >= 0 and ground.ordered and not ground.other:  # packets may still find it
                     label[here] = min(label[here], ground.rank[onward[here]])
                 number[here] = port - ground.port_offset[here] + 1
                 cut[here] = False
                 waiting -= 1
+                there = here
+                while there != home:
+                    flow[there] += weight * sources[here]
+                    there = ground.node[ground.port_offset[there] + number[there] - 1]
                 for out in range(ground.port_offset[here], ground.port_offset[here + 1]):
                     back = ground.peer[out]
                     other = ground.node[out]
@@ -313,9 +322,9 @@ def _due(ground: Ground, tree: Survey, here: int) -> int:
 
 
 @kernel
-def _choose(ground: Ground, tree: Survey, load: Floats, here: int, n: int) -> int:
+def _choose(ground: Ground, home: int, tree: Survey, load: Floats, number: Numbers, here: int) -> int:
     """Return the channel that a switch takes: its old one if that serves, else the one where it meets the fewest."""
-    hops, label = tree.hops, tree.label
+    hops, label, n = tree.hops, tree.label, len(number)
     old = tree.onward[here]
     there = ground.node[old]
     most = max(tree.near[here], tree.depth[here])
@@ -329,7 +338,11 @@ def _choose(ground: Ground, tree: Survey, load: Floats, here: int, n: int) -> in
         # Those who enter it now shall be able to go on doing so.
         enough = not ground.ordered or ground.rank[port] > tree.need[here]
         rank = 0 if enough else ground.rank[port]
-        meets = tree.met[there] + load[port] * ground.scale[port]
+        meets = load[port] * ground.scale[port]
+        while there != home:
+            onward = ground.port_offset[there] + number[there] - 1
+            meets += (load[onward] + tree.flow[there]) * ground.scale[onward]
+            there = ground.node[onward]
         better = enough > best_enough or (enough == best_enough and (rank, -meets) > (best_rank, -least))
         if best < 0 or better:
             best, best_enough, best_rank, least = port, enough, rank, meets

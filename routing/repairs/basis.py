@@ -78,8 +78,7 @@ def prepare_repair(routed: Routed) -> RepairBasis:
         wish = np.full(fabric.n_ports, -1, np.int32)
         order = order_channels(fabric, switch_levels(fabric))
         wish[fabric.port_offset[order.sender] + order.number - 1] = order.rank
-        indptr, then = dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node)
-        rank = climbing_order(frozen(indptr), frozen(then), fabric.inner, frozen(wish))
+        rank = _climbing_order(fabric, frozen(depends), wish)
     else:
         if prove(routed, "adapters").credit_loops:
             raise RoutingError(
@@ -97,6 +96,29 @@ def prepare_repair(routed: Routed) -> RepairBasis:
         frozen(hosts_at(fabric)),
     )
     return RepairBasis(routed, rank, load, entries, depends)
+
+
+def _climbing_order(fabric: Fabric, depends: NDArray[np.uint64], wish: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return (P,) an order of the channels that all turns climb, as near to the wished one as can be.
+
+    Channels between the same two switches stand together where that closes no circle: then what one of them may do the
+    others may, too, and repairs have more to choose from.
+    """
+    indptr, then = dependency_graph(depends, fabric.port_offset, fabric.peer_node)
+    first, ports = np.repeat(np.arange(fabric.n_ports), np.diff(indptr)), fabric.inner
+    ends = fabric.port_node[ports].astype(np.int64) * fabric.n_switches + fabric.peer_node[ports]
+    _, one, group = np.unique(ends, return_index=True, return_inverse=True)
+    leader = np.arange(fabric.n_ports)
+    leader[ports] = ports[one[group]]
+    first, after = leader[first], leader[then]
+    turn = np.argsort(first, kind="stable")
+    starts = np.searchsorted(first[turn], np.arange(fabric.n_ports + 1)).astype(np.int64)
+    together = climbing_order(frozen(starts), frozen(after[turn].astype(np.int32)), frozen(ports[one]), frozen(wish))
+    if (together[ports[one]] < 0).any():
+        return climbing_order(frozen(indptr), frozen(then), ports, frozen(wish))
+    rank = np.full(fabric.n_ports, -1, np.int32)
+    rank[ports[np.lexsort((ports, together[leader[ports]]))]] = np.arange(len(ports))
+    return rank
 
 
 def destinations(

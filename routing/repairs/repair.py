@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 import routing  # methods that lead to other modules go through the front door
 from routing.engines.base import ENGINES, route
-from routing.kernels.channels import dependency_graph
-from routing.kernels.legal import ChannelOrder
 from routing.kernels.repair import Ground, mend_trees
 from routing.kernels.turns import ALLOWED, Turns, extend_order, note_turns
 from routing.lanes.fit import break_loops
-from routing.order.channel_order import order_channels, switch_levels
 from routing.order.turn_order import regrow_channel_order
 from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
+from routing.repairs.channels import Channels
+from routing.repairs.relief import take_off_peaks
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import plural
@@ -91,13 +90,13 @@ class Repair(Shown):
         return dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
 
 
-def repair(basis: RepairBasis | Routed, down: NDArray[np.integer]) -> Repair:
+def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: float | None = None) -> Repair:
     """Make tables for what is left of a fabric, out of those for the whole.
 
     An entry stays as it is unless its cable is down, or leads to a switch that has no path as short as the old one any
     longer. Of the shortest paths that climb the order of the old tables, those are taken where flows meet fewest
-    others. Tables depend on what is down now and on nothing in between, so that with nothing down they are the old
-    ones again.
+    others. A few entries more may change until the fullest channel is no fuller than that of the old tables. Tables
+    depend on what is down now and on nothing in between, so that with nothing down they are the old ones again.
 
     Parameters
     ----------
@@ -105,6 +104,9 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer]) -> Repair:
         The whole fabric with its tables; a basis, which `prepare_repair` makes, serves any number of repairs.
     down : (k,) int
         Ports whose cables are down, either end of each.
+    spare : float, optional
+        How many entries may change for the sake of the load, as a share of those that change anyway. When left out:
+        1, which is seldom used up; 0 where one cable is down, or where the tables need several lanes.
 
     Returns
     -------
@@ -144,13 +146,16 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer]) -> Repair:
     found = mend(ground_of(whole, left, basis.rank, ordered=basis.ordered), met)
     rank, how = _rank(basis), "kept order"
     if basis.ordered and found.lost.any():
-        channels = _Channels.of(left)
+        channels = Channels.of(left)
         extended = _extend(basis, channels, found)
         rank, how = (_regrow(basis, channels), "grown order") if extended is None else (extended, "extended order")
         if extended is None:
             found = mend(ground_of(whole, left, rank, other=True), np.ones(len(lids), bool))
     lft = tables.lft.copy()
     lft[:, found.lids] = found.new.T
+    few = int((1.0 if spare is None and np.count_nonzero(dead) > 2 else spare or 0.0) * (found.new != found.old).sum())
+    if basis.ordered and few:
+        take_off_peaks(basis, left, rank, few, lft)
     lft.flags.writeable = False  # or it would be copied once more
     mended = replace(tables, lft=lft)
     if not basis.ordered:
@@ -213,52 +218,7 @@ class _Entries(NamedTuple):
     """(n, S) the switches that cables connect and the new entries do not."""
 
 
-class _Channels(NamedTuple):
-    """The channels between switches that are up, as kernels on turns name them."""
-
-    fabric: Fabric
-    order: ChannelOrder
-    port: NDArray[np.int32]
-    """(C,) the port that sends on each."""
-    number: NDArray[np.int32]
-    """(P + 1,) the channel of each port; -1 for other ports, and for the one behind the last."""
-
-    @classmethod
-    def of(cls, fabric: Fabric) -> _Channels:
-        order = order_channels(fabric, switch_levels(fabric))
-        port = (fabric.port_offset[order.sender] + order.number - 1).astype(np.int32)
-        number = np.full(fabric.n_ports + 1, -1, np.int32)
-        number[port] = np.arange(len(port))
-        return cls(fabric, order, port, number)
-
-    def named(self, entries: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the channel that each (n, S) entry names."""
-        fabric, numbers = self.fabric, entries.astype(np.int64)
-        first = fabric.port_offset[: fabric.n_switches + 1]
-        valid = (numbers > 0) & (numbers <= np.diff(first))
-        return self.number[np.where(valid, first[:-1] + numbers - 1, fabric.n_ports)]
-
-    def start(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return (C,) an order of ports as a permutation of the channels."""
-        return np.argsort(np.argsort(rank[self.port])).astype(np.int32)
-
-    def ranks(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return (P,) the ranks of channels by port; -1 for other ports."""
-        found = np.full(self.fabric.n_ports, -1, np.int32)
-        found[self.port] = rank
-        return found
-
-    def turns(self, basis: RepairBasis) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the two channels of each turn that old paths take, busy ones first, as far as both are up."""
-        indptr, after = dependency_graph(basis.depends, self.fabric.port_offset, basis.routed.fabric.peer_node)
-        before = np.repeat(np.arange(self.fabric.n_ports), np.diff(indptr))
-        busy = np.argsort(-np.minimum(basis.load[before], basis.load[after]), kind="stable")
-        first, then = self.number[before[busy]], self.number[after[busy]]
-        both = (first >= 0) & (then >= 0)
-        return frozen(first[both]), frozen(then[both])
-
-
-def _extend(basis: RepairBasis, channels: _Channels, entries: _Entries) -> NDArray[np.int32] | None:
+def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArray[np.int32] | None:
     """Connect what is lost by turns that the order can still allow; return that order, None where that is too few."""
     order, size = channels.order, len(channels.port)
     state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
@@ -277,7 +237,7 @@ def _extend(basis: RepairBasis, channels: _Channels, entries: _Entries) -> NDArr
     return channels.ranks(turns.rank)
 
 
-def _regrow(basis: RepairBasis, channels: _Channels) -> NDArray[np.int32]:
+def _regrow(basis: RepairBasis, channels: Channels) -> NDArray[np.int32]:
     """Return an order that connects all that is connected, and holds as many turns of the old tables as is found."""
     grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
     return channels.ranks(grown.rank)

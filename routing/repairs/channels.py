@@ -1,0 +1,71 @@
+"""The channels of a fabric after failures, as kernels on turns name them, beside the ports that send on them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.kernels.channels import dependency_graph
+from routing.kernels.legal import ChannelOrder
+from routing.order.channel_order import order_channels, switch_levels
+from routing.repairs.basis import RepairBasis
+from routing.tables import NO_PATH
+from topo.fabric import Fabric, frozen
+
+
+class Channels(NamedTuple):
+    """The channels between switches that are up, as kernels on turns name them."""
+
+    fabric: Fabric
+    order: ChannelOrder
+    port: NDArray[np.int32]
+    """(C,) the port that sends on each."""
+    number: NDArray[np.int32]
+    """(P + 1,) the channel of each port; -1 for other ports, and for the one behind the last."""
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Channels:
+        """Number the channels of a fabric."""
+        order = order_channels(fabric, switch_levels(fabric))
+        port = (fabric.port_offset[order.sender] + order.number - 1).astype(np.int32)
+        number = np.full(fabric.n_ports + 1, -1, np.int32)
+        number[port] = np.arange(len(port))
+        return cls(fabric, order, port, number)
+
+    def named(self, entries: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return the channel that each (n, S) entry names."""
+        fabric, numbers = self.fabric, entries.astype(np.int64)
+        first = fabric.port_offset[: fabric.n_switches + 1]
+        valid = (numbers > 0) & (numbers <= np.diff(first))
+        return self.number[np.where(valid, first[:-1] + numbers - 1, fabric.n_ports)]
+
+    def start(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return (C,) an order of ports as a permutation of the channels."""
+        return np.argsort(np.argsort(rank[self.port])).astype(np.int32)
+
+    def ranks(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return (P,) the ranks of channels by port; -1 for other ports."""
+        found = np.full(self.fabric.n_ports, -1, np.int32)
+        found[self.port] = rank
+        return found
+
+    def turns(self, basis: RepairBasis) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the two channels of each turn that old paths take, busy ones first, as far as both are up."""
+        indptr, after = dependency_graph(basis.depends, self.fabric.port_offset, basis.routed.fabric.peer_node)
+        before = np.repeat(np.arange(self.fabric.n_ports), np.diff(indptr))
+        busy = np.argsort(-np.minimum(basis.load[before], basis.load[after]), kind="stable")
+        first, then = self.number[before[busy]], self.number[after[busy]]
+        both = (first >= 0) & (then >= 0)
+        return frozen(first[both]), frozen(then[both])
+
+    def taken(self, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return (T, S) which of its channels each entry of a switch names; `NO_PATH` where it names none."""
+        found = np.empty(lft.shape[::-1], np.uint8)
+        for switch in range(len(lft)):
+            index = np.full(256, NO_PATH, np.uint8)
+            mine = self.order.number[self.order.indptr[switch] : self.order.indptr[switch + 1]]
+            index[mine] = np.arange(len(mine))
+            found[:, switch] = index[lft[switch]]
+        return found

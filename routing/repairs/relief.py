@@ -1,0 +1,64 @@
+"""Takes load off the fullest channels of mended tables, with few entries changed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.kernels.relieve import Limits, relieve_peaks
+from routing.kernels.traffic import Dests, Net
+from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
+from routing.repairs.channels import Channels
+from topo.fabric import Fabric, frozen
+
+EFFORT = 100_000_000
+"""What bounds the time: trees that are looked at, times channels."""
+
+
+def take_off_peaks(
+    basis: RepairBasis, left: Fabric, rank: NDArray[np.int32], spare: int, lft: NDArray[np.uint8]
+) -> None:
+    """Move flows until no channel is fuller than the fullest one was, for as many pairs as are left.
+
+    Parameters
+    ----------
+    basis : RepairBasis
+    left : Fabric
+        The fabric after failures.
+    rank : (P,) int32
+        Position of each channel in an order that all paths climb, before and afterwards.
+    spare : int
+        Most entries that may differ from the old tables beyond those that do already.
+    lft : (S, T) uint8, in and out
+        Complete tables for what is left.
+    """
+    whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
+    order = channels.order._replace(rank=frozen(rank[channels.port]))
+    homes, weight, lids = destinations(left, tables)
+    hosts, were = hosts_at(left), hosts_at(whole)
+    scale = np.divide(whole.rate_gbps[whole.inner].max(), whole.rate_gbps[whole.inner])
+    enough = (basis.load[whole.inner] * scale).max() * (hosts.sum() / were.sum()) ** 2
+    net = Net(
+        order=order,
+        scale=frozen(whole.rate_gbps[whole.inner].max() / order.rate_gbps),
+        sources=frozen(hosts),
+        leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
+        kept=frozen(np.full(len(hosts), -1, np.int32)),
+    )
+    dests = Dests(
+        switch=frozen(homes),
+        lid=frozen(lids),
+        weight=frozen(np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)),
+        neighbours=1,
+        shift_weight=0.0,
+        shift_everywhere=False,
+        segment=frozen(np.array([0, len(lids)], np.int32)),
+        role_weight=0.0,
+    )
+    next_hop = channels.taken(lft)
+    mended = next_hop.copy()
+    everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
+    limits = Limits(0, effort, 1.0, enough, spare)
+    relieve_peaks(net, dests, everywhere, limits, channels.taken(tables.lft), next_hop)
+    lid, switch = np.nonzero(next_hop != mended)
+    lft[switch, lid] = order.number[order.indptr[switch] + next_hop[lid, switch]]
