@@ -14,6 +14,7 @@ from pydantic import Field, PlainSerializer, PlainValidator
 from topo.cluster import catalog_folders
 from topo.errors import Finding, SpecError, did_you_mean, plural
 from topo.fabric import Role
+from topo.formats.catalog_csv import DATE
 from topo.formats.yaml import Document, read_yaml
 from topo.hardware.catalog import Catalog, config_root, load_catalog
 from topo.hardware.models import Price, PricePoint, Source
@@ -168,6 +169,8 @@ class Needs(SpecModel):
     )
     """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
     catalog's."""
+    quoted: Annotated[str, *spelled(DATE.pattern, "a date, such as 2026-11-20")] | None = None
+    """Date of the quotes; that of the file when left out."""
     owning: Owning | None = None
     """Years, power usage effectiveness and price of energy: what is least is then the price of the network and of the
     energy that it draws over those years. There are no usual values."""
@@ -270,7 +273,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
 
 def quoted(needs: Needs, catalog: Catalog) -> Catalog:
     """Return the catalog with the prices that the needs quote."""
-    source = Source("quoted in the needs", "", "own", needs.name)
+    source = Source("quoted in the needs", needs.quoted or "", "own", needs.name)
     prices = {
         name: {**catalog.prices.get(name, {}), needs.currency: Price(needs.currency, (PricePoint(p, p, "", source),))}
         for name, p in needs.quotes.items()

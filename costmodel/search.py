@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
 from math import inf
 from pathlib import Path
 from time import monotonic, process_time
@@ -36,6 +37,7 @@ from topo.hardware.catalog import Catalog, load_catalog
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import ShapeModel
 from topo.shapes.fat_tree import FatTree
+from topo.shapes.rail import Planes
 from topo.sums import Check, Sum, Verdict, sums_to_dict
 from topo.table import Brief, Shown, Table
 
@@ -316,16 +318,16 @@ def optimise(
     task = Task(needs, catalog or load_catalog([Path(needs.catalog)] if needs.catalog else []))
     tried: list[Design] = []
     refused: list[str] = []
-    trees = not needs.families or "fat-tree" in needs.families
-    best = _landmark(task, step) if trees and (gap or limit_s < inf) else None
+    best = _landmark(task, step) if gap or limit_s < inf else None
     if task.unpriced:
         best = None  # not cheap, but unknown
     looked_at, ended, bound, winner = 0, "", inf, None
     held: list[Design] = []
     dearer: dict[int, Design] = {}
     found: Search | None = None
-    refused += _beyond(task)
-    heap = [] if refused else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
+    beyond = list(_beyond(task))
+    refused += [*beyond, *filter(None, (task.misfit("a switch", name) for name in needs.switches))]
+    heap = [] if beyond else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)
     most = None if needs.owning else needs.network_price  # with energy the bound is of more than that
     while heap:
@@ -414,33 +416,40 @@ def _alike(one: ShapeModel, other: ShapeModel) -> bool:
     return type(one) is type(other) and getattr(one, "levels", 0) == getattr(other, "levels", 0)
 
 
-def _beyond(task: Task) -> list[str]:
-    """Say which bandwidths the servers alone cannot have, whatever joins them."""
-    found = []
+def _beyond(task: Task) -> Iterator[str]:
+    """Say what no network can mend: a bandwidth that the servers alone cannot have, a server without a place."""
     for role, wanted in task.needs.bandwidth.asked.items():
         half = 0.5 if role is Role.COMPUTE else 1.0
         most = min(half * task.full_gbps(role), task.full_gbps(Role.COMPUTE))
         if wanted.of(half * task.full_gbps(role)) > most * (1 + ROUNDING):
             has = Amount(gbps=most) if most else "nothing"
-            found.append(f"no network does: the adapters of {role.name.lower()} carry {has}, {wanted} is needed")
-    return found
+            yield f"no network does: the adapters of {role.name.lower()} carry {has}, {wanted} is needed"
+    misfits = (task.misfit(name, group.model) for name, group in task.needs.nodes.items())
+    yield from (f"no network does: {why}" for why in misfits if why)
 
 
 def _landmark(task: Task, step: Step) -> Design | None:
     """Return the cheapest of a few designs that people would name and that meets the needs: something to begin with."""
-    found = []
-    for kind in task.kinds:
-        for levels in (1, 2, 3):
-            tree = FatTree(shape="fat-tree", switch=kind.name, levels=levels)
-            tree = tree.model_copy(update={"split": True}) if kind.split else tree
-            try:
-                name = f"one {kind.name}" if levels == 1 else f"a full tree of {levels} levels of {kind.name}"
-                step(name)
-                design = judge(name, tree, task)
-            except DesignError:
-                continue
-            if design.verdict is Verdict.HOLDS:
-                found.append(design)
+    found, families = [], task.needs.families
+    adapters = {group.adapters for group in task.groups}
+    numbers = (n for n in range(2, min(adapters) + 1) if not any(each % n for each in adapters))
+    copies = [1] * (not families or "fat-tree" in families)
+    copies += numbers if not families or "planes" in families else ()
+    for kind, levels, number in product(task.kinds, (1, 2, 3), copies):
+        tree: ShapeModel = FatTree.model_validate(
+            {"shape": "fat-tree", "switch": kind.name, "levels": levels} | ({"split": True} if kind.split else {})
+        )
+        name = f"one {kind.name}" if levels == 1 else f"a full tree of {levels} levels of {kind.name}"
+        if number > 1:
+            tree = Planes.model_validate({"shape": "planes", "planes": number, "tree": tree})
+            name = f"{number} planes of {name}"
+        try:
+            step(name)
+            design = judge(name, tree, task)
+        except DesignError:
+            continue
+        if design.verdict is Verdict.HOLDS:
+            found.append(design)
     return min(found, key=lambda design: design.price, default=None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import inf
 
@@ -25,6 +25,7 @@ from topo.errors import DesignError
 from topo.fabric import Role
 from topo.hardware.catalog import Catalog
 from topo.hardware.speeds import LinkSpeed, slower
+from topo.room.racks import make_device
 from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import HostGroup, SwitchPorts, apportion, each_adapter
 from topo.shapes.fat_tree import FatTree
@@ -33,6 +34,9 @@ SERVING = (Role.STORAGE, Role.MANAGEMENT)
 """Roles of servers that send to those that compute."""
 JOBS = 32
 """Jobs that are looked at, of many."""
+
+UNLIKE = ("name", "part_number", "sources", "managed", "power_typical_w", "power_max_w")
+"""In which twins among models may differ."""
 
 Hung = Sequence[tuple[HostGroup, Counts]]
 """Adapters of one number of some servers, and how many of them hang on each leaf."""
@@ -86,11 +90,30 @@ class Task:
         """Adapters of all servers."""
         return sum(group.count * group.adapters for group in self.groups)
 
+    def misfit(self, name: str, model: str) -> str:
+        """Return why the room has no place for a device; nothing where it has one, or no room is given."""
+        if self.needs.floor is not None:
+            try:
+                make_device(name, model, self.catalog, self.needs.floor)
+            except DesignError as error:
+                return str(error)
+        return ""
+
+    @cached_property
+    def models(self) -> list[str]:
+        """Models of switches that are worth a look: each has a place in the room, and none outdoes it."""
+        names = [name for name in dict.fromkeys(self.needs.switches) if not self.misfit("a switch", name)]
+        return [
+            name
+            for number, name in enumerate(names)
+            if not any(self._outdoes(other, name, at < number) for at, other in enumerate(names) if at != number)
+        ]
+
     @cached_property
     def kinds(self) -> list[Kind]:
         """Models to choose from, also with split ports where every server keeps its full rate on them; no frames."""
         found = []
-        for name in self.needs.switches:
+        for name in self.models:
             model = self.catalog.switch(name)
             for split in (False, True) if model.chips == 1 else ():
                 try:
@@ -101,6 +124,24 @@ class Task:
                 if all(slower(g.speed, ports.speed).gbps == slower(g.speed, whole).gbps for g in self.groups):
                     found.append(Kind(name, split, ports.radix, ports.speed))
         return found
+
+    def _outdoes(self, one: str, other: str, first: bool) -> bool:
+        """Whether a model does what another does for no more money and power: for less, or it is named first.
+
+        A design does not ask whether a switch is managed, so of twins such as QM9700 and QM9790 one is searched.
+        """
+        models = [self.catalog.switch(name) for name in (one, other)]
+        prices = [self.catalog.price(name, self.needs.currency) for name in (one, other)]
+        deeds = ([getattr(model, item.name) for item in fields(model) if item.name not in UNLIKE] for model in models)
+        if None in prices or next(deeds) != next(deeds):
+            return False
+        mine, its = (
+            (price.low, price.high, model.power_typical_w, model.power_max_w)
+            for price, model in zip(prices, models, strict=True)
+            if price is not None
+        )
+        alike = all((a is None) == (b is None) and (a or 0.0) <= (b or 0.0) for a, b in zip(mine, its, strict=True))
+        return alike and (first or mine != its)
 
     @cached_property
     def sides(self) -> list[tuple[Kind, ...]]:

@@ -230,7 +230,7 @@ def fat_trees(task: Task) -> Iterator[Node]:
 
 def _frames(task: Task, ports: int, wrap: Callable[[FatTree], ShapeModel], copies: int, label: str) -> Iterator[Node]:
     """Yield trees that are one box."""
-    for name in task.needs.switches:
+    for name in task.models:
         model = task.catalog.switch(name)
         if model.chips > 1 and ports <= model.radix:
             links = [(str(group.speed), group.count * group.adapters) for group in task.groups]

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable
-from datetime import date
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,7 +198,7 @@ def optimise(
         write_file(output, format_spec(spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
         if tables is not None:
             tables.mkdir()
-            for name, text in own_tables(asked).items():
+            for name, text in own_tables(asked, needs).items():
                 write_file(tables / name, text, new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
     if beside is not None and charts:
@@ -224,8 +224,8 @@ def hold_tables(least: float, cluster: Cluster) -> list[Check]:
     return checks
 
 
-def own_tables(needs: Needs) -> dict[str, str]:
-    """Return the tables of a catalog with the prices that needs quote, beside those that they had before."""
+def own_tables(needs: Needs, file: Path) -> dict[str, str]:
+    """Return the tables of a catalog with the prices that the needs of a file quote, beside those of before."""
     own = [] if needs.catalog is None else [Path(needs.catalog)]
     files = [file for path in own for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
     found = {file.name: file.read_text(encoding="utf-8") for file in files}
@@ -236,7 +236,8 @@ def own_tables(needs: Needs) -> dict[str, str]:
     for row in csv.DictReader(io.StringIO(found.get("prices.csv", ""))):
         if row["model"] not in needs.quotes:
             rows.writerow(row)
-    cited = {"source": f"quoted in the needs of {needs.name}", "date": str(date.today()), "confidence": "own"}
+    day = needs.quoted or str(datetime.fromtimestamp(file.stat().st_mtime, UTC).date())
+    cited = {"source": f"quoted in the needs of {needs.name}", "date": day, "confidence": "own"}
     for name, price in needs.quotes.items():
         rows.writerow({"model": name, "currency": needs.currency, "low": price, "high": price, **cited})
     return found | {"prices.csv": table.getvalue()}

@@ -178,6 +178,10 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
     assert not late.proven
     assert late.ended == "0 s are over"
     assert optimise(asked.model_copy(update={"families": ("torus",)}), CATALOG, limit_s=0.0).winner is None
+    rich = needs(40, nodes={"gpu": {"model": "dgx-a100", "count": 40}})
+    early = optimise(rich, CATALOG, limit_s=0.0)  # planes are what people name for servers of eight adapters
+    assert early.winner is not None
+    assert early.winner.name == "8 planes of one QM8700"
 
 
 @pytest.mark.parametrize(
@@ -257,6 +261,26 @@ def test_the_cheaper_of_two_switches_wins_and_both_may_be_mixed() -> None:
     found = optimise(needs(24, switches=["A", "B"], survives_a_switch=False, families=["fat-tree"]), catalog)
     assert found.winner is not None
     assert found.winner.price == 5.0
+
+
+def test_of_twins_that_nobody_needs_both_of_one_is_searched() -> None:
+    catalog = small_catalog(A=(8, 3.0), B=(8, 2.0), C=(8, 2.0), D=(16, 9.0))
+    assert Task(needs(16, switches=["A", "C", "B", "D", "C"]), catalog).models == ["C", "D"]
+    more = replace(catalog.switches["A"], power_typical_w=0.5)  # dearer, but it draws less
+    catalog = replace(catalog, switches=MappingProxyType({**catalog.switches, "A": more}))
+    assert Task(needs(16, switches=["A", "B"]), catalog).models == ["A", "B"]
+
+
+def test_a_room_without_a_place_for_a_part_is_told_at_once() -> None:
+    low = {"rack_units": 4}
+    nodes = {"gpu": {"model": "dgx-a100", "count": 9}}
+    none = optimise(needs(9, nodes=nodes, floor=low), CATALOG)
+    assert none.refused == ("no network does: gpu (dgx-a100) is 6 rack units high, and a rack has 4",)
+    assert (none.verdict, none.looked_at) == (Verdict.EXCEEDED, 0)
+    quotes = {"QM8700": 9, "CS8500": 1}  # the box is cheap, and does not go in
+    found = optimise(needs(9, floor=low, switches=["CS8500", "QM8700"], quotes=quotes), CATALOG)
+    assert found.winner is not None and found.proven
+    assert found.winner.price == 9 and "CS8500" in found.refused[0]
 
 
 @pytest.mark.slow

@@ -73,8 +73,9 @@ def test_the_room_decides_too() -> None:
     assert layout.n_racks > 1
     short, weak = found(reach="3 m"), found(floor={**room, "rack_power": "2 kW"})
     assert "3 m are allowed" in short.tried[0].reasons[0]
-    assert "a rack may draw 2,000 W" in weak.refused[0]
-    for none in (short, weak):  # no bound knows of rooms, so the search says that it left it at that
-        assert none.winner is None
-        assert none.verdict is Verdict.CANNOT_TELL
-        assert none.ended == "40 designs do but for the room"
+    assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)
+    assert (
+        short.ended == "40 designs do but for the room"
+    )  # no bound knows of rooms, so it says that it left it at that
+    assert "gpu (pcie-a100) draws" in weak.refused[0] and "a rack may draw 2,000 W" in weak.refused[0]
+    assert (weak.winner, weak.verdict, weak.looked_at) == (None, Verdict.EXCEEDED, 0)

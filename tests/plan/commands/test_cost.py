@@ -80,7 +80,9 @@ def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
         encoding="utf-8",
     )
     needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
-    text = NEEDS.replace("pcie-a100", "mine") + "currency: EUR\nquotes: {QM8700: 20000, 4xHDR: 100}\n"
+    text = (
+        NEEDS.replace("pcie-a100", "mine") + "currency: EUR\nquotes: {QM8700: 20000, 4xHDR: 100}\nquoted: 2026-11-20\n"
+    )
     needs.write_text(text + "catalog: own\n", encoding="utf-8")
     assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["winner"]
@@ -89,6 +91,11 @@ def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
     assert cost["unit"] == "EUR"
     assert cost["network"] == found["price"] == 20_000 * found["switches"] + 100 * found["cables"]
     assert run(["check", str(winner)]) == 0
+    prices = (tmp_path / "winner-catalog" / "prices.csv").read_text(encoding="utf-8")
+    assert "QM8700,EUR,20000.0,20000.0,,quoted in the needs of pilot,2026-11-20,own" in prices
+    needs.write_text((text + "catalog: own\n").replace("quoted: 2026-11-20", "quoted: soon"), encoding="utf-8")
+    assert run(["optimise", str(needs)]) == 2
+    assert "a date, such as 2026-11-20" in capsys.readouterr().err
 
 
 @pytest.mark.slow
