@@ -115,7 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         for name in ("stdout", "stderr"):
             prepare_stream(name)
         status = run(arguments)
-    sys.exit(status)
+        with printing(sys.stdout), printing(sys.stderr):
+            pass
+        os._exit(status)  # Python's own end takes seconds after compiled code, and no signal is watched meanwhile
 
 
 def prepare_stream(name: str) -> None:

@@ -127,7 +127,7 @@ def find_link(fabric: Fabric, text: str) -> int:
     near, _, far = (part.strip() for part in text.partition("->"))
     name, _, number = near.rpartition(":")
     found = _nodes(fabric, name)
-    if not number.isascii() or not number.isdecimal() or not len(found):
+    if not re.fullmatch(r"[0-9]{1,9}", number) or not len(found):
         hint = did_you_mean(name, (fabric.label(node) for node in range(fabric.n_nodes)))
         raise HeddleError(f"found no link {text!r}; expected a node and a port, as in leaf01:21. {hint}".strip())
     node = _only(name, "node", found, _guids(fabric, found))

@@ -68,6 +68,8 @@ Results: one line on a terminal, ``table`` for the figures, all tables in a note
 Names and files
     ``compress``  names as a host list: ``gpu[08-10]``
     ``expand``  the names of a host list
+    ``natural_order``  a key by which ``leaf2`` comes before ``leaf11``
+    ``device_number``  3 of ``mlx5_3``
     ``switch_device``  device ID of a switch
     ``adapter_device``  device ID of an adapter
     ``did_you_mean``  a hint with the nearest of some names

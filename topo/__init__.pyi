@@ -40,7 +40,12 @@ from .hardware.catalog import Catalog as Catalog, config_root as config_root, lo
 from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
 from .hardware.latency import hop_latencies as hop_latencies
 from .hardware.speeds import SPEEDS as SPEEDS
-from .hostlist import compress as compress, expand as expand
+from .hostlist import (
+    compress as compress,
+    device_number as device_number,
+    expand as expand,
+    natural_order as natural_order,
+)
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
 from .matching import Match as Match, match_nodes as match_nodes
 from .missing import find_missing as find_missing

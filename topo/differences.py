@@ -7,7 +7,6 @@ exchanged, a chain of two a plug in the wrong port, a cable alone is missing or 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from topo.errors import plural
 from topo.fabric import Fabric, Kind
 from topo.hardware.speeds import SPEEDS
+from topo.hostlist import natural_order
 from topo.matching import Match, match_nodes
 from topo.table import Column, Shown, Table
 
@@ -195,7 +195,7 @@ class _Comparison:
         """Place of a node in a walk: by rack, or by name where no rack is known."""
         if not nodes:
             return 1 << 30, ""
-        return (self.racks[nodes[0]][0] if self.racks else 0), _natural(self.plan.label(nodes[0]))
+        return (self.racks[nodes[0]][0] if self.racks else 0), natural_order(self.plan.label(nodes[0]))
 
     def label(self, port: int) -> str:
         """Name of a port of either fabric, in the words of the plan where it has it."""
@@ -369,7 +369,7 @@ class _Comparison:
         cables = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
         there = [(ports[k], ports[(k + 1) % len(ports)]) for k in range(1, len(ports), 2)]
         wanted, seen = (", ".join(f"{self.label(a)} to {self.label(b)}" for a, b in some) for some in (cables, there))
-        wrong = sorted(wrong, key=lambda port: (_natural(self.label(port)), port))
+        wrong = sorted(wrong, key=lambda port: (natural_order(self.label(port)), port))
         labels = " and ".join(map(self.label, wrong))
         ports = [*wrong, *sorted(other)]
         if len(wrong) == 2:
@@ -412,8 +412,3 @@ def _chains(planned: set[frozenset[int]], seen: set[frozenset[int]]) -> list[lis
         done.update(chain)
         chains.append(chain)
     return chains
-
-
-def _natural(name: str) -> str:
-    """Return a key by which leaf2 comes before leaf11."""
-    return re.sub(r"\d+", lambda digits: digits[0].zfill(8), name)

@@ -1,4 +1,4 @@
-"""Slurm's short form of many names: ``gpu[000-014,020]``."""
+"""Names with numbers: Slurm's short form of many, ``gpu[000-014,020]``, their order, and the number of a device."""
 
 from __future__ import annotations
 
@@ -13,6 +13,31 @@ PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
+def natural_order(name: str) -> str:
+    """Return a key by which names are in the order of their numbers.
+
+    Examples
+    --------
+    >>> import topo
+    >>> sorted(["leaf11", "leaf2"], key=topo.natural_order)
+    ['leaf2', 'leaf11']
+    """
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(8), name)
+
+
+def device_number(name: str) -> int | None:
+    """Return the number of a device by its name; None where it has none, or one that no server comes to.
+
+    Examples
+    --------
+    >>> import topo
+    >>> [topo.device_number(name) for name in ("mlx5_3", "gpu01 mlx5_10", "mlx5_1000", "ib0")]
+    [3, 10, None, None]
+    """
+    match = re.search(r"_([0-9]{1,3})\Z", name)
+    return int(match[1]) if match else None
+
+
 def compress(names: Iterable[str]) -> str:
     """Return names as a hostlist: runs of equal stem and equal zero padding become ranges.
 
@@ -25,7 +50,7 @@ def compress(names: Iterable[str]) -> str:
     stems: dict[tuple[str, int], list[int]] = {}
     plain: list[str] = []
     for name in sorted(set(names)):
-        match = re.fullmatch(r"(.*?)(\d+)", name)
+        match = re.fullmatch(r"(.*?)([0-9]{1,18})", name)
         if match:
             stems.setdefault((match[1], len(match[2])), []).append(int(match[2]))
         else:

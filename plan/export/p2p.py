@@ -16,7 +16,21 @@ from xlsxwriter import Workbook
 
 from plan.export.systems import adapter_parts, system_name
 from plan.render.tables import add_sheet
-from topo import SPEEDS, Catalog, Column, Fabric, Kind, Layout, Panel, Table, backplane, format_csv, panels
+from topo import (
+    SPEEDS,
+    Catalog,
+    Column,
+    Fabric,
+    Kind,
+    Layout,
+    Panel,
+    Table,
+    backplane,
+    device_number,
+    format_csv,
+    natural_order,
+    panels,
+)
 
 HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
@@ -67,7 +81,9 @@ def _rows(
             rows = host_rows if ends[0][0] == "host" else switch_rows
             rows.append((*ends[0][1:], *ends[1][1:]))
     for rows in (host_rows, switch_rows):
-        rows.sort(key=lambda row: [_by_number(cell) for cell in (row[2], row[3], row[6], row[7])])
+        rows.sort(
+            key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)]
+        )
     return host_rows, switch_rows
 
 
@@ -81,7 +97,13 @@ def _end(
         device = int(layout.node_device[subnet][node])
         rack, unit = layout.rack_name(int(layout.rack[device])), int(layout.unit[device])
     if fabric.kind[node] == Kind.SWITCH:
-        return "switch", rack, unit, system_name(fabric, node), int(shown) if shown.isdecimal() else shown
+        return (
+            "switch",
+            rack,
+            unit,
+            system_name(fabric, node),
+            int(shown) if re.fullmatch("[0-9]{1,9}", shown) else shown,
+        )
     adapter = adapter_parts(fabric, node)[1]
     return "host", rack, unit, system_name(fabric, node), adapter if _out_of_band(fabric, port) else _number(adapter)
 
@@ -91,12 +113,6 @@ def _out_of_band(fabric: Fabric, port: int) -> bool:
     return bool(SPEEDS[int(fabric.speed[port])] == "GE")
 
 
-def _by_number(cell: str | int | None) -> list[tuple[int, str]]:
-    """Order in which 2/1 comes before 11/1."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"\d+|\D+", str(cell))]
-
-
 def _number(device: str) -> int:
     """Port number of an adapter: ``mlx5_0`` is 1."""
-    digits = device.rpartition("_")[2]
-    return int(digits) + 1 if digits.isdigit() else 1
+    return (device_number(device) or 0) + 1

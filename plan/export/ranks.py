@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plan.export.text import checked_word
+
 if TYPE_CHECKING:
     from simulate import RankOrder
 
@@ -31,8 +33,14 @@ def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -
         Devices of a node, rail after rail.
     ranks_a_node : int
         Processes on each node, which get consecutive ranks.
+
+    Raises
+    ------
+    HeddleError
+        When a name is not that of a host or a device: a shell would read more into it.
     """
-    names = order.names
+    names = [checked_word(name, "the node") for name in order.names]
+    adapters = tuple(checked_word(device, "the adapter") for device in adapters)
     tasks = [(name, slot) for name in names for slot in range(ranks_a_node)]
     devices = ",".join(adapters)
     common = f"# {order.algorithm} over {len(names):,} nodes, {order.rails} of their adapter ports: {devices}\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plan.export.text import yaml_text
+from plan.export.text import slurm_word, yaml_text
 from topo import Fabric, Role, compress
 
 ROOT = "fabric"
@@ -28,7 +28,9 @@ class Leaf:
 def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
     """Return the tree for the plug-in ``topology/tree``."""
     leaves = find_leaves(fabrics)
-    lines = [f"# {fabrics[0].name}: leaves, one pseudo switch a zone, one root. TopologyPlugin=topology/tree"]
+    lines = [
+        f"# {slurm_word(fabrics[0].name)}: leaves, one pseudo switch a zone, one root. TopologyPlugin=topology/tree"
+    ]
     lines += [f"SwitchName={leaf.name} Nodes={compress(leaf.nodes)}" for leaf in leaves]
     for name, members in group_zones(leaves):
         lines.append(f"SwitchName={name} Switches={compress(members)}")
@@ -79,7 +81,7 @@ def find_leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
     found = []
     for number, (leaves_of, hosts) in enumerate(groups.items()):
         name = leaves_of[0] if len(leaves_of) == 1 else f"unit{number:0{len(str(len(groups) - 1))}d}"
-        found.append(Leaf(name, zone[hosts[0]], tuple(hosts)))
+        found.append(Leaf(slurm_word(name), zone[hosts[0]], tuple(map(slurm_word, hosts))))
     return found
 
 

@@ -41,18 +41,18 @@ def host_devices(fabric: Fabric) -> dict[str, list[str]]:
 
 def system_name(fabric: Fabric, node: int) -> str:
     """Name of a switch or server, without blanks or slashes, which a ``.topo`` file cannot hold."""
-    return _word(fabric.label(node) if fabric.kind[node] == Kind.SWITCH else adapter_parts(fabric, node)[0])
+    return word_of(fabric.label(node) if fabric.kind[node] == Kind.SWITCH else adapter_parts(fabric, node)[0])
 
 
 def system_type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str:
     """Type of a system: a switch's model with NVIDIA's leading M, or a server by its last adapter."""
     if fabric.kind[node] == Kind.SWITCH:
         model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "switch"
-        return _word(f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model)
-    return _word(f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}")
+        return word_of(f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model)
+    return word_of(f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}")
 
 
-def _word(name: str) -> str:
+def word_of(name: str) -> str:
     """Return a name without what a ``.topo`` file and the name of a file cannot hold, or take for their own."""
     return re.sub(r"[\s/#\\]", "-", name).lstrip(".") or "-"
 
@@ -61,5 +61,5 @@ def system_port(fabric: Fabric, port: int, devices: dict[str, list[str]]) -> Sys
     """Return how a port is named."""
     node, number = int(fabric.port_node[port]), int(fabric.port_number[port])
     at_switch = fabric.kind[node] == Kind.SWITCH
-    name = f"P{number}" if at_switch else f"{adapter_parts(fabric, node)[1]}/P{number}"
+    name = f"P{number}" if at_switch else f"{word_of(adapter_parts(fabric, node)[1])}/P{number}"
     return SystemPort(system_type(fabric, node, devices), system_name(fabric, node), name)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type
-from topo import SPEEDS, Fabric, Kind, adapter_device, switch_device
+from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type, word_of
+from topo import SPEEDS, Fabric, Kind, adapter_device, device_number, switch_device
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
               "NDR": "100G", "XDR": "200G", "GE": "1G"}  # fmt: skip
@@ -33,7 +33,7 @@ def format_ibdm_topo(fabric: Fabric) -> str:
 
 def _format(fabric: Fabric, arrow: Callable[[int], str]) -> str:
     devices = host_devices(fabric)
-    lines = [f"# Cabling of {fabric.name}: each link once, from the switch with the lower number"]
+    lines = [f"# Cabling of {word_of(fabric.name)}: each link once, from the switch with the lower number"]
     for switch in range(fabric.n_switches):
         lines.append("")
         lines.append(f"{system_type(fabric, switch, devices)} {system_name(fabric, switch)}")
@@ -64,10 +64,10 @@ def ibnl_files(fabric: Fabric) -> dict[str, str]:
             lines.append(f"NODE SW {ports} MT{switch_device(model, speed)} U1")
             lines.extend(f"    {number} -> P{number}" for number in range(1, ports + 1))
         else:
-            last = devices[adapter_parts(fabric, node)[0]][-1]
-            stem, _, count = last.rpartition("_")
-            for number in range(int(count) + 1 if count.isdigit() else 1):
-                device = f"{stem}_{number}" if count.isdigit() else last
+            last = word_of(devices[adapter_parts(fabric, node)[0]][-1])
+            count = device_number(last)
+            for number in range(1 if count is None else count + 1):
+                device = last if count is None else f"{last.rpartition('_')[0]}_{number}"
                 lines.append(f"NODE CA {ports} MT{adapter_device(model, speed)} {device}")
                 lines.extend(f"    {port} -> {device}/P{port}" for port in range(1, ports + 1))
                 lines.append("")

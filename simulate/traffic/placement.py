@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topo.errors import HeddleError, did_you_mean
 from topo.fabric import Fabric, Kind
+from topo.hostlist import natural_order
 
 GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
@@ -186,12 +187,11 @@ def rails_of_hosts(fabric: Fabric) -> dict[int, NDArray[np.int32]]:
     >>> [fabric.names[fabric.end_node[end]] for end in rails[0][:3]]
     ['gpu000 mlx5_0', 'gpu000 mlx5_1', 'gpu000 mlx5_2']
     """
-    by_host: dict[int, list[tuple[list[str | int], int]]] = {}
+    by_host: dict[int, list[tuple[str, int]]] = {}
     for end in fabric.ends().tolist():
         node = fabric.end_node[end]
-        name = [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", fabric.names[node])]
         if fabric.host[node] >= 0:
-            by_host.setdefault(int(fabric.host[node]), []).append((name, end))
+            by_host.setdefault(int(fabric.host[node]), []).append((natural_order(fabric.names[node]), end))
     return {host: np.array([end for _, end in sorted(ends)], np.int32) for host, ends in by_host.items()}
 
 

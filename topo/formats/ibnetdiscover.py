@@ -265,4 +265,4 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
 
 
 def _lid(text: str) -> int:
-    return int(text) if text.isdigit() and len(text) <= 5 else 0
+    return int(text) if text.isdecimal() and len(text) <= 5 else 0

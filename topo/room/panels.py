@@ -20,6 +20,7 @@ from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
 from topo.hardware.models import SwitchModel
 from topo.hardware.speeds import LinkSpeed
+from topo.hostlist import device_number
 from topo.table import Brief
 
 PLUG_LANES = 4
@@ -145,8 +146,8 @@ def _plugs(speed: LinkSpeed) -> int:
 
 def _adapter(fabric: Fabric, node: int) -> tuple[str, int]:
     """Return the server of an adapter and its number there: 3 for ``mlx5_3``."""
-    host, digits = int(fabric.host[node]), fabric.names[node].rpartition("_")[2]
-    return fabric.hosts[host] if host >= 0 else fabric.names[node], int(digits) if digits.isdecimal() else 0
+    host, name = int(fabric.host[node]), fabric.names[node]
+    return fabric.hosts[host] if host >= 0 else name, device_number(name) or 0
 
 
 def _adapters_in_cage(fabric: Fabric, node: int, device: int, catalog: Catalog) -> int:

@@ -94,8 +94,9 @@ for line in sys.stdin:
         plan.cli.main(older)
 plan.files.open_workshop = plan.folder.open_workshop = waiting
 status = plan.cli.run(newer)
+sys.stdout.flush()
 watch.__exit__(None, None, None)
-sys.exit(status)
+os._exit(status)  # the end of the interpreter takes seconds, and writes nothing
 """
 
 
