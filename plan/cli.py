@@ -111,13 +111,16 @@ def plan(cpu: int | None, memory: float | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit status: one message for bad input, a traceback only for our bugs."""
-    with watching():
-        for name in ("stdout", "stderr"):
-            prepare_stream(name)
-        status = run(arguments)
-        with printing(sys.stdout), printing(sys.stderr):
-            pass
-        os._exit(status)  # Python's own end takes seconds after compiled code, and no signal is watched meanwhile
+    for name in ("stdout", "stderr"):
+        prepare_stream(name)
+    try:
+        with watching():
+            status = run(arguments)
+            with printing(sys.stdout), printing(sys.stderr):
+                pass
+            os._exit(status)  # Python's own end takes seconds after compiled code, and no signal is watched meanwhile
+    except RuntimeError as error:  # of `watching`
+        sys.exit(refuse(error, as_json=False))
 
 
 def prepare_stream(name: str) -> None:
@@ -170,6 +173,8 @@ def refuse(error: Exception, as_json: bool) -> int:
             "plan: not enough memory for this (budget command-memory, or what the machine has); take a smaller "
             "cluster, a larger machine, or more with `plan --memory`"
         )
+    elif isinstance(error, RuntimeError) and "start new thread" in str(error):
+        error = HeddleError("plan: no thread can be started; expected room for some. See `ulimit -u`, or pids of cgroups")
     elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         error = HeddleError(f"plan: {error.name} is not installed: pip install 'heddle-fabric[{extra}]'")
     status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one

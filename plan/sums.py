@@ -95,7 +95,13 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(opened, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(opened)
+        close(opened)
+
+
+def close(descriptor: int) -> None:
+    """Close what nothing was written to; an error of its file system is nothing that anybody needs to hear of."""
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 def _edition(folder: Path) -> bytes | None:

@@ -26,7 +26,7 @@ from itertools import count
 from pathlib import Path
 
 from plan.signals import UNDIVIDED, tidied
-from plan.sums import MARK, WORKSHOP, find_strangers, locked, read_sums
+from plan.sums import MARK, WORKSHOP, close, find_strangers, locked, read_sums
 from topo import HeddleError
 
 Content = bytes | str | Iterable[bytes]
@@ -62,7 +62,7 @@ def open_workshop(parent: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         with UNDIVIDED:
             place, lock = _found_workshop(parent)
-            stack.callback(os.close, lock)
+            stack.callback(close, lock)
             stack.enter_context(tidied(lambda: _clear(place)))
         try:
             yield place
@@ -83,7 +83,7 @@ def _found_workshop(parent: Path) -> tuple[Path, int]:
             fcntl.flock(lock, fcntl.LOCK_SH)
         if there(place):
             return place, lock
-        os.close(lock)
+        close(lock)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def tidy(parent: Path) -> None:
                 if os.fstat(lock).st_uid == os.geteuid():
                     _clear(place)
             finally:
-                os.close(lock)
+                close(lock)
 
 
 def _clear(place: Path) -> None:
@@ -211,7 +211,7 @@ def sync_folder(folder: Path) -> None:
         try:
             os.fsync(opened)
         finally:
-            os.close(opened)
+            close(opened)
 
 
 def _retire(older: Path, folder: Path) -> None:

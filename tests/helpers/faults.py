@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-CALLS = "write,openat,rename,renameat2,fsync,mkdir,rmdir,unlink,unlinkat,chmod,chown,link,flock"
-"""System calls that writing is made of; `openat` and `flock` are its steps too."""
+CALLS = "write,openat,close,rename,renameat2,fsync,mkdir,rmdir,unlink,unlinkat,chmod,chown,link,flock"
+"""System calls that writing is made of; `openat`, `close` and `flock` are its steps too."""
 
 ENDS = {
     "SIGKILL": ("signal=SIGKILL", {-9}),

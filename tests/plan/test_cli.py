@@ -312,7 +312,7 @@ def test_bad_input_is_told_by_the_status_where_nothing_can_be_printed(stream: st
 
 
 def test_what_a_terminal_cannot_show_is_spelled() -> None:
-    code = "import plan.cli; plan.cli.run = lambda _: print('3 µs × 2', '\\u4e2d'); plan.cli.main()"
+    code = "import plan.cli; plan.cli.run = lambda _: print('3 µs × 2', '\\u4e2d') or 0; plan.cli.main()"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 us x 2 \\u4e2d\n", "")
