@@ -118,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             status = run(arguments)
             with printing(sys.stdout), printing(sys.stderr):
                 pass
-            os._exit(status)  # Python's own end takes seconds after compiled code, and no signal is watched meanwhile
+            with UNDIVIDED:  # unless a signal is ending it already
+                os._exit(status)  # Python's own end takes seconds after compiled code, unwatched
     except RuntimeError as error:  # of `watching`
         sys.exit(refuse(error, as_json=False))
 
@@ -174,7 +175,9 @@ def refuse(error: Exception, as_json: bool) -> int:
             "cluster, a larger machine, or more with `plan --memory`"
         )
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
-        error = HeddleError("plan: no thread can be started; expected room for some. See `ulimit -u`, or pids of cgroups")
+        error = HeddleError(
+            "plan: no thread can be started; expected room for some. See `ulimit -u`, or pids of cgroups"
+        )
     elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         error = HeddleError(f"plan: {error.name} is not installed: pip install 'heddle-fabric[{extra}]'")
     status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one

@@ -81,9 +81,7 @@ def _rows(
             rows = host_rows if ends[0][0] == "host" else switch_rows
             rows.append((*ends[0][1:], *ends[1][1:]))
     for rows in (host_rows, switch_rows):
-        rows.sort(
-            key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)]
-        )
+        rows.sort(key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)])
     return host_rows, switch_rows
 
 
