@@ -96,6 +96,11 @@ Clusters at work
     ``read_saved_run``  a stopped run from its file
     ``format_saved_run``  a stopped run as the bytes of a file
 
+Failures
+    ``FailureSpec``  which parts fail, how often and for how long, and what jobs lose
+    ``Damages``  what is left of a routed cluster without some parts
+    ``play_year``  a year of failures drawn at random, and what it costs
+
 Files
     ``read_flows_csv``  flows from a CSV file
     ``format_flows_csv``  flows as CSV

@@ -23,12 +23,20 @@ Fabrics
     ``PortUse``  what `count_ports` returns
     ``Reach``  who reaches whom over all subnets of a plan
     ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed
+    ``list_parts``  what fails as one piece: links, switches, line cards, racks, bundles, batches
+    ``PART_KINDS``  their kinds
+    ``PartKind``  one of these
+    ``Failed``  what does not work
+    ``unite``  what does not work when several parts fail together
+    ``fail_parts``  fabrics without it
     ``find_missing``  cables that a later picture of a fabric lacks
     ``match_nodes``  which node of a fabric stands in the place of which node of its plan
     ``Match``  what `match_nodes` returns
     ``find_differences``  what is different in a fabric from its plan: cables, nodes, places, speeds
     ``Differences``  all of them, in the order of a walk
     ``Difference``  one of them
+    ``plan_growth``  from one plan to a larger one: what stays, and which cables move in which order
+    ``Growth``  what it returns
     ``Losses``  the worst failure of each kind of part
     ``Loss``  one failure, with what is lost
     ``read_fabric``  a fabric that was written, a real one as any tool of the field lists it, or planned cabling

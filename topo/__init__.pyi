@@ -36,6 +36,7 @@ from .formats.guid_list import read_guid_list as read_guid_list
 from .formats.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
 from .formats.text import read_text as read_text
 from .formats.yaml import read_yaml as read_yaml
+from .growth import Growth as Growth, plan_growth as plan_growth
 from .hardware.catalog import Catalog as Catalog, config_root as config_root, load_catalog as load_catalog
 from .hardware.devices import adapter_device as adapter_device, switch_device as switch_device
 from .hardware.latency import hop_latencies as hop_latencies
@@ -49,8 +50,15 @@ from .hostlist import (
 from .losses import Loss as Loss, Losses as Losses, find_losses as find_losses
 from .matching import Match as Match, match_nodes as match_nodes
 from .missing import find_missing as find_missing
+from .parts import (
+    PART_KINDS as PART_KINDS,
+    PartKind as PartKind,
+    fail_parts as fail_parts,
+    list_parts as list_parts,
+    unite as unite,
+)
 from .ports import PortUse as PortUse, count_ports as count_ports
-from .reach import Reach as Reach
+from .reach import Failed as Failed, Reach as Reach
 from .roles import apply_guids as apply_guids, apply_rules as apply_rules, read_role_rules as read_role_rules
 from .room.cables import Cabling as Cabling, backplane as backplane
 from .room.panels import Panel as Panel, panels as panels

@@ -5,7 +5,7 @@ What counts is what cables could still carry, whatever the routing: tables have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.hardware.catalog import Catalog
+from topo.parts import feed_down, list_parts
 from topo.reach import Failed, Reach
 from topo.room.racks import Layout
 from topo.sums import listed
@@ -134,7 +135,8 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
         if twin is not None:
             twins[twin] = loss
         found.setdefault(kind, []).append(replace(loss, kind=kind, name=name))
-    for name, failed in _racks(reach, layout):
+    racks = {} if layout is None else list_parts("rack", reach, catalog=catalog, layout=layout)
+    for name, failed in racks.items():
         found.setdefault("rack", []).append(lose(reach, failed, "rack", name))
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
@@ -143,7 +145,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
-        silent, failed = _feed(reach, layout, catalog)
+        silent, failed = feed_down(reach, layout, catalog)
         if silent:
             unknown.append(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
         else:
@@ -231,31 +233,3 @@ def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]
                 kinds[a, b] = link
         for link in kinds.values():
             yield "link", fabric.channel_label(int(fabric.links[link, 0])), Failed(links={subnet: (link,)})
-
-
-def _racks(reach: Reach, layout: Layout | None) -> Iterator[tuple[str, Failed]]:
-    if layout is None:
-        return
-    for rack in range(layout.n_racks):
-        inside = set(np.flatnonzero(layout.rack == rack).tolist())
-        yield layout.rack_name(rack), _devices(reach, layout, inside)
-
-
-def _feed(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str], Failed]:
-    """Return the models of which nobody knows whether they run on one feed, and what does not."""
-    runs: Mapping[str, bool | None] = {
-        model: hardware.runs_on_one_feed
-        for models in (catalog.switches, catalog.nodes)
-        for model, hardware in models.items()
-    }
-    silent = sorted({device.model for device in layout.devices if runs.get(device.model) is None})
-    stopped = {number for number, device in enumerate(layout.devices) if runs.get(device.model) is False}
-    return silent, _devices(reach, layout, stopped)
-
-
-def _devices(reach: Reach, layout: Layout, devices: set[int]) -> Failed:
-    switches = {
-        subnet: [node for node in range(fabric.n_switches) if int(layout.node_device[subnet][node]) in devices]
-        for subnet, fabric in enumerate(reach.fabrics)
-    }
-    return Failed(switches=switches, servers=frozenset(layout.devices[device].name for device in devices))

@@ -16,6 +16,7 @@ from topo import HeddleError, plural
 if TYPE_CHECKING:
     from plan.sweep.point import Task
     from plan.sweep.spec import SweepSpec
+    from topo import PartKind
 
 MARK = "sweep.json"
 
@@ -41,7 +42,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         from plan.files import write_file
         from plan.sweep.run import read_point, run_sweep
         from plan.sweep.spec import read_sweep
-        from plan.sweep.summary import front, parquet, pictures, sensitivities, table_of_points
+        from plan.sweep.summary import front, intervals, parquet, pictures, sensitivities, table_of_points
 
         step("reading the sweep")
         spec, base, base_file = read_sweep(sweep)
@@ -61,10 +62,12 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         step("summing up")
         documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
         table = table_of_points(documents)
-        best, shares = front(documents, spec.better), sensitivities(documents)
+        best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
         write_file(output / "points.csv", table.to_csv())
         write_file(output / "pareto.csv", table_of_points([documents[at] for at in best]).to_csv())
         write_file(output / "sensitivities.csv", shares.to_csv())
+        if len(means):
+            write_file(output / "intervals.csv", means.to_csv())
         columnar = parquet(table)
         if columnar is not None:
             write_file(output / "points.parquet", columnar)
@@ -86,7 +89,9 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
     else:
         from plan.render.tables import show_table
 
-        if len(shares):
+        if len(years := intervals(documents, "year.")):
+            show_table(years)
+        elif len(shares):
             show_table(shares)
         if best:
             whole = table_of_points([documents[at] for at in best])
@@ -126,9 +131,11 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     """Return what is to be computed for each point."""
     from plan.inputs import find_preset
     from plan.sweep.point import Task, digest_of_code, digest_of_files
+    from simulate import FailureSpec
     from topo import config_root
 
-    points = spec.points()
+    rules = (spec.failures or FailureSpec()).model_dump_json()
+    points = spec.points(lambda kind: names_of_parts(kind, base, base_file, rules))
     workloads = {str(point.get("workload", "allreduce")) for point in points} if "play" in spec.stages else set()
     folder = base_file.absolute().parent
     read = [folder / find_preset("workloads", name, "workload") for name in sorted(workloads)]
@@ -143,4 +150,15 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     except OSError as error:
         raise HeddleError(f"{error.filename}: cannot be read ({error.strerror})") from None
     dump = str(base_file.absolute()) if base is None else None
-    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs, code) for point in points]
+    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs, code, rules) for point in points]
+
+
+def names_of_parts(kind: PartKind, base: object, base_file: Path, rules: str) -> list[str]:
+    """Return the names of the parts of a kind that a base has."""
+    from plan.sweep.point import Task, parts_of, plan_of
+    from simulate import FailureSpec
+    from topo import Reach
+
+    dump = str(base_file.absolute()) if base is None else None
+    plan = plan_of(Task(base, str(base_file.absolute().parent), dump, (), {}, "", "", rules))
+    return list(parts_of(kind, Reach(plan.fabrics), plan.cluster, FailureSpec.model_validate_json(rules)))

@@ -7,20 +7,23 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plan.sweep.spec import Point, with_values
-from topo import HeddleError, ToolError
+from plan.sweep.spec import FAILED, Point, with_values
+from simulate import FailureSpec
+from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
 if TYPE_CHECKING:
-    from topo import Fabric
+    from plan.pipeline import Plan
+    from topo import Cluster, Failed, PartKind, Reach
 
-PACKAGES = {"design": ("topo", "costmodel", "plan"), "route": ("topo", "routing", "plan"),
-            "play": ("topo", "routing", "simulate", "plan")}  # fmt: skip
+PACKAGES = {"design": ("topo", "costmodel", "plan"), "route": ("topo", "routing", "simulate", "plan"),
+            "play": ("topo", "routing", "simulate", "plan"),
+            "year": ("topo", "routing", "simulate", "plan")}  # fmt: skip
 """Packages that each stage computes with."""
 LIBRARIES = ("numba", "numpy", "scipy")
 
@@ -40,11 +43,13 @@ class Task:
     """Digest of the files that the point reads."""
     code: str
     """Digest of what computes it, see `digest_of_code`."""
+    failures: str = "{}"
+    """`FailureSpec` as JSON."""
 
     @property
     def name(self) -> str:
         """Name of its file: a digest of all of it."""
-        said = json.dumps([self.base, self.stages, self.point, self.inputs, self.code], sort_keys=True)
+        said = json.dumps([self.base, self.stages, self.point, self.inputs, self.code, self.failures], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
@@ -107,77 +112,132 @@ def figures_of(task: Task) -> dict[str, Any]:
     HeddleError
         When the spec is refused, a design cannot be built, or a stage cannot do its work.
     """
-    import topo
     from plan import pipeline
-    from routing import ENGINES
 
-    if task.dump is None:
-        cluster = topo.parse(with_values(task.base, task.point), task.folder, tuple(ENGINES))
-        plan = pipeline.Plan(cluster.name, cluster, cluster.fabrics)
-    else:
-        plan = pipeline.Plan("dump", fabrics=(topo.read_fabric(task.dump),))
     figures: dict[str, Any] = {}
     if "design" in task.stages:
-        plan = pipeline.run(plan, pipeline.DESIGN)
+        plan = pipeline.run(plan_of(task), pipeline.DESIGN)
         assert plan.counts is not None and plan.quote is not None
         figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if _is_number(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
             lacking = sums.get("at_least", ())
             figures |= {f"{name}.{key}": None if key in lacking else value for key, value in sums.items()
                         if value is None or _is_number(value)}  # fmt: skip
+    seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
+    if "year" in task.stages:
+        from simulate import play_year
+
+        ground = _ground(task)
+        rules = FailureSpec.model_validate_json(task.failures)
+        parts = {kind: ground.parts(kind) for kind in rules.parts}
+        figures |= {f"year.{name}": value for name, value in play_year(ground.damages, parts, rules, seed).items()}
     if "route" not in task.stages and "play" not in task.stages:
         return figures
-    plan = _damaged(plan, task.point)
+    if fails:
+        ground = _ground(task)
+        failed = ground.failed(task.point, seed)
+        routed = ground.damages.left(failed)
+        plan = replace(ground.plan, fabrics=tuple(one.fabric for one in routed), routed=routed)
+    else:
+        plan = pipeline.route_subnets(plan_of(task), lambda text: None)
+    plan = replace(plan, wishes=replace(plan.wishes, seed=seed))
     if "route" in task.stages:
         plan = pipeline.run(plan, [pipeline.prove_tables, pipeline.measure_quality])
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
+        if fails:
+            left = ground.damages.figures(failed, plan.proofs)
+            figures |= {f"left.{name}": value for name, value in left.items()}
     if "play" in task.stages:
         figures |= _play(plan, task)
     return figures
 
 
-def _damaged(plan: Any, point: Point) -> Any:
-    """Return the plan with tables, after failures: made anew for what is left, or those of the whole (kept)."""
-    from plan import pipeline
+def plan_of(task: Task) -> Plan:
+    """Return the cluster of a point, or its dump, without anything else."""
+    import topo
+    from plan.pipeline import Plan
+    from routing import ENGINES
 
-    seed = int(point.get("seed", 0))
-    tables = point.get("tables", "anew")
-    if tables not in ("anew", "kept"):
-        raise HeddleError(f"found the tables {tables!r}; expected anew or kept")
-    plan = replace(plan, wishes=replace(plan.wishes, seed=seed))
-    left = tuple(
-        fail(fabric, int(point.get("failed_links", 0)), int(point.get("failed_switches", 0)), seed)
-        for fabric in plan.fabrics
-    )
-    if tables == "anew":
-        return pipeline.route_subnets(replace(plan, fabrics=left), lambda text: None)
-    plan = pipeline.route_subnets(plan, lambda text: None)
-    routed = tuple(replace(one, fabric=fabric) for one, fabric in zip(plan.routed, left, strict=False))
-    return replace(plan, fabrics=left, routed=routed)
+    if task.dump is not None:
+        return Plan("dump", fabrics=(topo.read_fabric(task.dump),))
+    cluster = topo.parse(with_values(task.base, task.point), task.folder, tuple(ENGINES))
+    return Plan(cluster.name, cluster, cluster.fabrics)
 
 
-def fail(fabric: Fabric, links: int, switches: int, seed: int) -> Fabric:
-    """Return the fabric without so many random links between switches, and so many random switches.
+class Ground:
+    """What points share whose seeds and failures alone differ: a routed cluster, and its parts."""
+
+    def __init__(self, task: Task) -> None:
+        from plan.pipeline import route_subnets
+        from simulate import Damages
+        from topo import Reach
+
+        self.rules = FailureSpec.model_validate_json(task.failures)
+        self.plan = route_subnets(plan_of(task), lambda text: None)
+        nodes = self.rules.jobs.nodes if self.rules.jobs else None
+        tables = task.point.get("tables", "anew")
+        self.damages = Damages(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
+        self.parts = cache(self._parts)
+
+    def _parts(self, kind: PartKind) -> dict[str, Failed]:
+        return parts_of(kind, self.damages.reach, self.plan.cluster, self.rules)
+
+    def failed(self, point: Point, seed: int) -> Failed:
+        """Return what does not work at a point; with a seed, more failures include fewer.
+
+        Raises
+        ------
+        HeddleError
+            When there is no such part, or are not so many.
+        """
+        import numpy as np
+
+        chosen = []
+        for number, kind in enumerate(PART_KINDS):
+            wanted = point.get(f"failed.{kind}", 0)
+            parts = self.parts(kind) if wanted != 0 else {}
+            if isinstance(wanted, str):
+                if wanted not in parts:
+                    hint = did_you_mean(wanted, list(parts))
+                    raise HeddleError(
+                        f"found the {kind} {wanted!r}; expected one of {len(parts):,} by name. {hint}".strip()
+                    )
+                chosen.append(parts[wanted])
+            elif not isinstance(wanted, int) or not 0 <= wanted <= len(parts):
+                raise HeddleError(f"found failed.{kind} {wanted!r}; expected a name, or 0 to {len(parts):,}")
+            else:
+                order = np.random.default_rng([seed, number]).permutation(len(parts))[:wanted]
+                names = list(parts)
+                chosen += [parts[names[one]] for one in order.tolist()]
+        return unite(chosen)
+
+
+def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: FailureSpec) -> dict[str, Failed]:
+    """Return the parts of a kind.
 
     Raises
     ------
     HeddleError
-        When it has not so many.
+        When nobody can tell which there are.
     """
-    import numpy as np
+    from topo import list_parts
 
-    rng = np.random.default_rng(seed)
-    inner = fabric.inner_links
-    if not (0 <= links <= len(inner) and 0 <= switches <= fabric.n_switches):
-        found = f"{links} links and {switches} switches to fail"
-        raise HeddleError(f"found {found}; {fabric.name} has {len(inner)} and {fabric.n_switches}")
-    # One order of all for a seed: what fails with few failures fails with more, too.
-    cut = inner[rng.permutation(len(inner))[:links], 0]
-    failing = rng.permutation(fabric.n_switches)[:switches]
-    own = np.flatnonzero(np.isin(fabric.port_node, failing) & (fabric.peer >= 0))
-    return fabric.without(np.concatenate([cut, own])) if links or switches else fabric
+    catalog, layout = (cluster.catalog, cluster.layout) if cluster else (None, None)
+    cablings = cluster.cablings if cluster and kind == "batch" else None
+    return list_parts(kind, reach, catalog=catalog, layout=layout, cablings=cablings, batch=rules.batch)
+
+
+@lru_cache(maxsize=2)
+def _ground_of(said: str) -> Ground:
+    return Ground(Task(**json.loads(said)))
+
+
+def _ground(task: Task) -> Ground:
+    """Return the ground of a point, which the one before may have made."""
+    point = {name: value for name, value in task.point.items() if name not in ("seed", "workload", *FAILED)}
+    return _ground_of(json.dumps(vars(replace(task, point=point)), sort_keys=True))
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from topo import Finding, HeddleError, SpecError, SpecModel, budgets, did_you_mean, read_yaml, validate
+from simulate import FailureSpec
+from topo import (
+    PART_KINDS,
+    Finding,
+    HeddleError,
+    PartKind,
+    SpecError,
+    SpecModel,
+    budgets,
+    did_you_mean,
+    read_yaml,
+    validate,
+)
 
-SPECIAL = ("workload", "seed", "failed_links", "failed_switches", "tables")
+FAILED = tuple(f"failed.{kind}" for kind in PART_KINDS)
+"""Parameters that say what fails: so many parts, or the name of one."""
+SPECIAL = ("workload", "seed", "tables", *FAILED)
 """Parameters that are no path in the spec."""
-Stage = Literal["design", "route", "play"]
+Stage = Literal["design", "route", "play", "year"]
 Point = dict[str, Any]
 """Value of each parameter."""
 
@@ -42,9 +56,13 @@ class SweepSpec(SpecModel):
     base: str
     """Spec, or a dump of a real fabric; relative to the sweep."""
     stages: Annotated[list[Stage], Field(min_length=1, default_factory=lambda: ["design", "route"])]
-    """What is computed for each point: parts, prices and power; tables with their proof; the workload."""
-    parameters: Annotated[dict[str, list[Any] | Span], Field(min_length=1)]
-    """By path in the spec, such as ``network.leaves``, or one of `SPECIAL`: values, or a span of numbers."""
+    """What is computed for each point: parts, prices and power; tables with their proof; the workload; a year of
+    failures."""
+    parameters: Annotated[dict[str, list[Any] | Span | Literal["each"]], Field(min_length=1)]
+    """By path in the spec, such as ``network.leaves``, or one of `SPECIAL`: values, or a span of numbers. Of
+    ``failed.KIND`` also ``each``: nothing, and then each part of the kind alone."""
+    failures: FailureSpec | None = None
+    """How parts fail, of the stage ``year``; jobs that failures hit."""
     sample: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many random points in place of all combinations."""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -52,23 +70,31 @@ class SweepSpec(SpecModel):
     better: Annotated[dict[str, Literal["low", "high"]], Field(default_factory=dict)]
     """Figures by which points are compared, and which way is better."""
 
-    def points(self) -> list[Point]:
+    def points(self, parts: Callable[[PartKind], list[str]] = lambda kind: []) -> list[Point]:
         """Return all points in order, each once.
+
+        Parameters
+        ----------
+        parts
+            Names the parts of a kind that the base has.
 
         Raises
         ------
         HeddleError
             When there are more than the budget allows, or a span has neither steps nor a sample.
         """
-        names, limit = list(self.parameters), budgets()["sweep-points"]
+        given: dict[str, list[Any] | Span] = {}
+        for name, values in self.parameters.items():
+            given[name] = [0, *parts(PART_KINDS[FAILED.index(name)])] if isinstance(values, str) else values
+        names, limit = list(given), budgets()["sweep-points"]
         if self.sample is not None:
             rng = np.random.default_rng(self.seed)
-            drawn = [{name: _draw(self.parameters[name], rng) for name in names} for _ in range(self.sample)]
+            drawn = [{name: _draw(given[name], rng) for name in names} for _ in range(self.sample)]
         else:
-            for name, values in self.parameters.items():
+            for name, values in given.items():
                 if isinstance(values, Span) and values.steps is None:
                     raise HeddleError(f"parameters.{name}: found a span without steps; expected steps, or a sample")
-            axes = [values.values() if isinstance(values, Span) else values for values in self.parameters.values()]
+            axes = [values.values() if isinstance(values, Span) else values for values in given.values()]
             if np.prod([float(len(axis)) for axis in axes]) > limit.limit:
                 raise HeddleError(f"found more than {limit.limit:,} points; expected {limit}, or a sample")
             drawn = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
@@ -97,18 +123,47 @@ def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
         When either is not as it must be, or a parameter is no path in the base.
     """
     sweep = validate(SweepSpec, read_yaml(path))
+    check_failures(path, sweep)
     base = path.parent / sweep.base
     if base.suffix not in (".yaml", ".yml"):
         astray = [name for name in sweep.parameters if name not in SPECIAL]
         if astray or "design" in sweep.stages:
             found = f"the parameter {astray[0]!r}" if astray else "the stage design"
-            raise SpecError([Finding(str(path), f"{found}, of a dump", f"stages route and play; {', '.join(SPECIAL)}")])
+            expected = f"stages route, play and year; {', '.join(SPECIAL)}"
+            raise SpecError([Finding(str(path), f"{found}, of a dump", expected)])
         return sweep, None, base
     value = read_yaml(base).value
     for name in sweep.parameters:
         if name not in SPECIAL:
             check_path(path, value, name.split("."))
     return sweep, value, base
+
+
+def check_failures(path: Path, sweep: SweepSpec) -> None:
+    """Refuse a year without parts that fail, a kind of part that there is not, and `each` of anything else.
+
+    Raises
+    ------
+    SpecError
+        With what is wrong.
+    """
+    if "year" in sweep.stages and not (sweep.failures and sweep.failures.parts):
+        raise SpecError([Finding(str(path), "the stage year", "`failures` with `parts` beside it")])
+    for name, values in sweep.parameters.items():
+        if name.startswith("failed.") and name not in FAILED:
+            raise SpecError([Finding(f"{path}: parameters", f'"{name}"', f"one of {', '.join(FAILED)}",
+                                     did_you_mean(name, FAILED))])  # fmt: skip
+        if name == "tables" and not (
+            isinstance(values, list) and set(map(str, values)) <= {"anew", "kept", "repaired"}
+        ):
+            raise SpecError([Finding(f"{path}: parameters.tables", f"{values}", "some of anew, kept and repaired")])
+        if isinstance(values, str) and name not in FAILED:
+            raise SpecError(
+                [Finding(f"{path}: parameters.{name}", values, "values, or a span; `each` is of failed.KIND")]
+            )
+        if name in FAILED and "year" in sweep.stages:
+            raise SpecError([Finding(f"{path}: parameters", f'"{name}", of the stage year',
+                                     "`failures.parts`, which says what fails in a year")])  # fmt: skip
 
 
 def check_path(path: Path, value: Any, keys: Sequence[str]) -> None:

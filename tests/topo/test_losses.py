@@ -8,54 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
+from helpers.clusters import clusters
 from helpers.strategies import examples
 from topo.cluster import Cluster
-from topo.errors import DesignError
 from topo.fabric import Kind, Role
 from topo.losses import find_losses, lose
 from topo.reach import Failed, Reach
-
-TREE = {"switch": "QM8700"}
-SHAPES = [
-    {"shape": "fat-tree", "switch": "QM8700"},
-    {"shape": "fat-tree", "switch": "QM8700", "oversubscription": 3.0},
-    {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM8700"}},
-    {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM8700"}, "storage": {"switch": "QM8700"}},
-    {"shape": "planes", "planes": 1, "tree": {"switch": "QM8700"}},
-    {
-        "shape": "zones",
-        "zones": 2,
-        "tree": {"switch": "QM8700"},
-        "joints": {"switch": "QM8700", "count": 1, "ports": 4},
-    },
-    {
-        "shape": "zones",
-        "zones": 3,
-        "tree": {"switch": "QM8700"},
-        "joints": {"switch": "QM8700", "count": 2, "ports": 4},
-    },
-    {"shape": "torus", "switch": "QM8700", "sizes": [3], "hosts": 12},
-    {"shape": "dragonfly", "switch": "QM8700", "groups": 3, "switches": 2, "hosts": 6, "global_links": 1},
-]
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    """A small cluster of any shape, with storage and management or without."""
-    nodes = {"gpu": {"model": draw(st.sampled_from(["pcie-a100", "dgx-a100"])), "count": draw(st.integers(1, 9))}}
-    if draw(st.booleans()):
-        nodes["store"] = {"model": "storage-3fs", "count": draw(st.integers(1, 4))}
-    if draw(st.booleans()):
-        nodes["head"] = {"model": "management", "count": draw(st.integers(1, 3))}
-    spec = {"name": "x", "nodes": nodes, "network": draw(st.sampled_from(SHAPES))}
-    if draw(st.booleans()):
-        spec["floor"] = {"rows": 2}
-    cluster = topo.parse(spec)
-    try:
-        _ = cluster.fabrics, cluster.layout
-    except DesignError:
-        return draw(clusters())
-    return cluster
 
 
 def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:

@@ -152,7 +152,7 @@ def test_a_folder_of_others_stays(tmp_path: Path, capsys: Captured) -> None:
 
 @pytest.mark.slow
 def test_failures_grow_with_their_number_and_a_seed_repeats(tmp_path: Path) -> None:
-    parameters = "  failed_links: [0, 4, 12]\n  tables: [anew, kept]\n  seed: [0, 1]\n"
+    parameters = "  failed.link: [0, 4, 12]\n  tables: [anew, kept]\n  seed: [0, 1]\n"
     tasks = tasks_of(*read_sweep(sweep(tmp_path, parameters, "[route]")))
     run_sweep(tmp_path / "a", tasks)
     by_point = {}

@@ -1,0 +1,89 @@
+"""What a YAML file may say of failures: which parts fail, how often, for how long, and what that costs jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from topo.parts import PartKind
+from topo.schema.base import SpecModel, mismatch
+from topo.schema.units import Seconds
+
+YEAR_S = 365 * 86_400.0
+FLASH_CUTS = 213 * 365 / 348 / 3200
+RATES: dict[PartKind, tuple[float, str]] = {
+    "link": (FLASH_CUTS, "213 flash cuts of InfiniBand links from 19 April 2023 to 31 March 2024 (An et al., SC'24, "
+             "arXiv 2408.14158, table VIII); that they had 3,200 links is inferred"),
+    "adapter": (FLASH_CUTS, "as link: the table does not tell links of servers from others"),
+    "switch": (0.081, "2 % of 180,000 switches of data centres fail within three months (Singh et al., ACM SIGCOMM CCR "
+               "51(2), 2021)"),
+    "server": (203 / 1250 / 183 * 365, "203 failures of main memory and GPUs of some 1,250 servers, October 2023 to "
+               "March 2024 (An et al., table VII)"),
+    "rack": (20 / 45, "20 failures in the first year of a cluster of 1,800 servers, 40 in a rack (J. Dean, Google I/O "
+             "2008): racks of another age"),
+}  # fmt: skip
+"""Published failures of a part in a year, with their source; other kinds have none."""
+
+
+class FailingPart(SpecModel):
+    """How parts of one kind fail."""
+
+    a_year: Annotated[float, Field(ge=0, le=10_000, strict=False)] | None = None
+    """Failures of one part in a year; a published rate when left out, where there is one."""
+    down: Annotated[Seconds, Field(gt=0)]
+    """From a failure until the part works again, the spare at hand."""
+    spares: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Spares in stock; a part that is repaired in its place needs none."""
+    restock: Annotated[Seconds, Field(gt=0)] | None = None
+    """Until a spare that was used is replaced."""
+
+    @field_validator("restock")
+    @classmethod
+    def _of_spares(cls, restock: float | None, info: ValidationInfo) -> float | None:
+        if restock is not None and info.data.get("spares") is None:
+            raise mismatch("`spares` beside it")
+        return restock
+
+
+class FailingJobs(SpecModel):
+    """Jobs that run all the time, on neighbouring compute servers."""
+
+    nodes: Annotated[int, Field(ge=1, le=49_151)]
+    """Servers of each; the last may have fewer."""
+    checkpoint: Annotated[Seconds, Field(gt=0)]
+    """Between checkpoints, to the last of which a job goes back."""
+    restart: Seconds
+    """From a failure until the job computes again."""
+    cut_ends_job: bool
+    """Whether a job ends when one of its paths is cut, before tables lead around: so if its library does not wait."""
+
+
+class FailureSpec(SpecModel):
+    """Parts that fail, and what is asked about it."""
+
+    parts: dict[PartKind, FailingPart] = Field(default_factory=dict)
+    """How often each kind of part fails, of those that do."""
+    days: Annotated[float, Field(gt=0, le=36_500, strict=False)] = 365.0
+    """Days that a point plays."""
+    jobs: FailingJobs | None = None
+    """Jobs that failures hit; none when left out."""
+    states: Annotated[int, Field(ge=0, le=10_000)] = 3
+    """Instants with something down, drawn from each point's time, for which tables are made and judged."""
+    batch: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Transceivers or cables of a batch."""
+
+    @field_validator("parts")
+    @classmethod
+    def _rates(cls, parts: dict[PartKind, FailingPart]) -> dict[PartKind, FailingPart]:
+        for kind, part in parts.items():
+            if part.a_year is None and kind not in RATES:
+                raise mismatch("`a_year`, as no rate is published", kind)
+            if part.spares is not None and part.restock is None:
+                raise mismatch("`restock` beside `spares`", kind)
+        return parts
+
+
+def rate_a_year(kind: PartKind, part: FailingPart) -> float:
+    """Return the failures of one part in a year."""
+    return RATES[kind][0] if part.a_year is None else part.a_year
