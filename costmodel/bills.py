@@ -48,6 +48,22 @@ class Bill(Shown):
         """Return the number of pieces of one kind."""
         return sum(line.count for line in self.lines if line.kind == kind)
 
+    def beyond(self, other: Bill) -> Bill:
+        """Return what it has more of than another, whatever the place: what is bought to get from one to the other."""
+        had = Counter({(line.kind, line.item, line.place): line.count for line in other.lines})
+        wanted = Counter({(line.kind, line.item, line.place): line.count for line in self.lines})
+        elsewhere: Counter[tuple[PartKind, str]] = Counter()
+        for (kind, item, _), count in (had - wanted).items():
+            elsewhere[kind, item] += count
+        lines = []
+        for line in self.lines:
+            more = max(line.count - had[line.kind, line.item, line.place], 0)
+            count = max(more - elsewhere[line.kind, line.item], 0)
+            elsewhere[line.kind, line.item] -= more - count
+            if count:
+                lines.append(replace(line, count=count))
+        return replace(self, lines=tuple(lines))
+
     @cached_property
     def currency(self) -> str:
         """What it is priced in unless asked otherwise: the first in which all switches have a price, or ``USD``.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from topo import Fabric
 
 
-@click.command(short_help="Check cabling: what is different in a fabric from its plan.")
+@click.command(short_help="What is different in a fabric from its plan, or in a plan from a larger one.")
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="Folder to write: the list as CSV, as a page to print, as a drawing.")
@@ -27,20 +27,27 @@ if TYPE_CHECKING:
 def diff(
     planned: Path, fabric: Path, output: Path | None, adopt: Path | None, subnet: str | None, as_json: bool
 ) -> None:
-    """Compare a fabric that was found with its plan, cable by cable.
+    """Compare a fabric that was found with its plan, cable by cable, or a plan with a larger one.
 
     PLAN is a spec, a folder of `plan build`, a sheet of planned cabling (NDT, P2P, .topo) or an earlier dump; FABRIC is
     what is there, in any form that `plan route` takes. Nodes are matched by GUID or description, or else by what their
     ports lead to; each difference says how sure that is. The order is that of a walk from rack to rack where PLAN is a
     spec with a floor plan, or a folder that was built from one, else that of names.
 
+    Between two specs it says how to grow from PLAN to FABRIC: what is bought, which cables move, in which order no host
+    loses its path, and which tables change; --adopt then routes FABRIC with the GUIDs and LIDs of PLAN.
+
     Exit status 1 when anything is different.
     """
     from plan.folder import check_replaceable, write_folder
+    from plan.inputs import SPEC_SUFFIXES
 
     for folder in (output, adopt):
         if folder is not None:
             check_replaceable(folder)
+    if planned.suffix in SPEC_SUFFIXES and fabric.suffix in SPEC_SUFFIXES:
+        tell_growth(planned, fabric, output, adopt, subnet, as_json=as_json)
+        return
     with progress(quiet=as_json) as step:
         step("reading")
         from plan.inputs import read_fabric_argument
@@ -83,6 +90,42 @@ def diff(
             if folder is not None:
                 click.echo(f"written to {folder}: {what}")
     if differences.found:
+        raise click.exceptions.Exit(1)
+
+
+def tell_growth(
+    planned: Path, target: Path, output: Path | None, adopt: Path | None, subnet: str | None, *, as_json: bool
+) -> None:
+    """Say how to grow from one spec to another."""
+    from plan.folder import write_folder
+    from plan.growth import check_growth, grow, show
+
+    check_growth(subnet)
+    with progress(quiet=as_json) as step:
+        step("reading")
+        from plan.inputs import digest, read_cluster
+
+        grown = grow(read_cluster(planned), read_cluster(target), step)
+        if output is not None:
+            works = {f"works{f'-{one.grown.name}' if len(grown.subnets) > 1 else ''}.csv": one.table.to_csv()
+                     for one in grown.subnets}  # fmt: skip
+            write_folder(output, {**works, "bought.csv": grown.bought.table.to_csv()})
+        if adopt is not None:
+            from plan.export.registry import OF_ROUTE, plan_files
+            from plan.pipeline import ROUTE, Plan, run
+
+            fabrics = tuple(after.fabric for _, after in grown.routed)
+            plan = run(Plan(target.stem, None, fabrics, str(target), digest(target)), ROUTE, step)
+            step("writing")
+            write_folder(adopt, plan_files(plan, plan.to_dict(), OF_ROUTE))
+    if as_json:
+        print_json(grown.to_dict())
+    else:
+        show(grown)
+        for folder, what in ((output, "works.csv, step by step"), (adopt, "tables of the larger plan in opensm/")):
+            if folder is not None:
+                click.echo(f"written to {folder}: {what}")
+    if any(growth.works for growth in grown.subnets) or grown.added:
         raise click.exceptions.Exit(1)
 
 

@@ -103,3 +103,30 @@ def test_a_plan_adopts_the_fabric(dump: Path, tmp_path: Path) -> None:
     assert topo.find_differences(adopted, whole).found[0].kind == "missing"
     done = run("repair", tmp_path / "out", "--now", dump)
     assert done[0] == 0
+
+
+@pytest.mark.slow
+def test_growth_between_two_specs(tmp_path: Path) -> None:
+    """What is bought is what the bills differ by, and the tables that are adopted are of old LIDs and hold."""
+    text = (topo.config_root() / "lab-20.yaml").read_text()
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(text)
+    new.write_text(text.replace("count: 16", "count: 26").replace("leaves: 2", "leaves: 3"))
+    status, said = run("diff", old, new, "-o", tmp_path / "works", "--adopt", tmp_path / "out", "--json")
+    document = json.loads(said)
+    assert status == 1
+    bought = {(line["kind"], line["place"]): line["count"] for line in document["bought"]["lines"]}
+    assert (bought["switch", "leaf"], bought["node", "compute"]) == (1, 10)
+    assert {"works.csv", "bought.csv"} <= {path.name for path in (tmp_path / "works").iterdir()}
+    (growth,) = document["subnets"]
+    rows = (tmp_path / "works" / "works.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(growth["works"])
+    lids = routing.route(LAB).tables.lid
+    grown = topo.read_fabric(tmp_path / "out" / "fabric.json")
+    by_guid = dict(zip(grown.end_guid.tolist(), grown.discovered_lid.tolist(), strict=True))
+    assert [by_guid[guid] for guid in LAB.end_guid.tolist()] == lids.tolist()
+    assert run("verify", tmp_path / "out")[0] == 0
+    assert run("diff", old, old)[0] == 0
+    with pytest.raises(topo.HeddleError, match="--subnet"):
+        run("diff", old, new, "--subnet", "x")
+    assert "step by step" in run("diff", old, new)[1]
