@@ -2,7 +2,7 @@
 
 An et al., SC'24, arXiv 2408.14158, section IV. Gradients are cut into chunks, and each chunk passes through
 
-1. the copy from every GPU to host memory (Algorithm 1), after GPUs bridged by NVLink have added theirs up;
+1. the copy from every GPU to host memory (Algorithm 1); of bridged GPUs one adds up what all have, and copies the sum;
 2. the sum of these copies by the processor;
 3. the reduction up one of two binary trees over the servers, and the broadcast down it, by RDMA writes between host
    memories (Algorithm 2); chunks take the two trees in turn;
@@ -36,7 +36,7 @@ class Stage(IntEnum):
     """What a flow of HFReduce does; the tag of the flow."""
 
     ADD_BRIDGED = 0
-    """Over NVLink: each GPU sends the others the parts of its gradients that they add up."""
+    """Over NVLink: GPUs send their gradients to the one of them that adds them up and copies the sum."""
     COPY_IN = 1
     """From GPUs to host memory."""
     SUM = 2
@@ -171,15 +171,17 @@ class _Schedule:
         return Flows.of(src, dst, size, tag=tag, after=after)
 
     def copies_in(self) -> NDArray[np.int64]:
-        """Add the copies to host memory; return (C, H, G)."""
-        servers, share = self.servers, self.chunk_bytes / self.servers.bridged
+        """Add the copies to host memory, one from each group of bridged GPUs; return (C, H, groups)."""
+        servers = self.servers
         memory = servers.memory(self.operations.copy_in)[:, None]
-        copies = self.add(Stage.COPY_IN, servers.gpu_over_host, memory, share)
+        copier = servers.copiers
+        copies = self.add(Stage.COPY_IN, servers.gpu_over_host[:, copier], memory, self.chunk_bytes)
         if servers.bridged > 1:
-            peers = self.peers()
             bridge = servers.gpu_over_nvlink
-            parts = self.add(Stage.ADD_BRIDGED, bridge[:, :, None], bridge[:, peers], share)
-            self.wait(copies[:, :, peers], parts)
+            given = self.add(
+                Stage.ADD_BRIDGED, bridge[:, self.peers()[copier]], bridge[:, copier, None], self.chunk_bytes
+            )
+            self.wait(copies[:, :, :, None], given)
         return copies
 
     def sums(self, copies: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -155,6 +155,18 @@ class Servers(Brief):
         return (self.model.nvlink_gpus or 1) if self.nvlink or self.model.nvswitches is not None else 1
 
     @property
+    def copiers(self) -> NDArray[np.int64]:
+        """(groups,) of each group of bridged GPUs the one that copies for all: one with a root port of its own, if any.
+
+        The paper on Fire-Flyer AI-HPC (section IV-C) has bridged GPUs add up before they copy, and does not say which
+        copies; its artifact bridges GPU 5 and GPU 6, which share a root port, to others (4 to 6, and 5 to 7).
+        """
+        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
+        shared = (port[:, None] == port).sum(axis=1).reshape(-1, self.bridged) > 1
+        first: NDArray[np.int64] = np.arange(0, self.gpus, self.bridged) + shared.argmin(axis=1)
+        return first
+
+    @property
     def gpu_over_host(self) -> NDArray[np.int32]:
         """(H, G) the GPUs over PCIe, to and from host memory and GPUs behind other root ports or PCIe switches."""
         return self._numbers(_Block.OVER_HOST)

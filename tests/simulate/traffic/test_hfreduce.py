@@ -69,13 +69,16 @@ def test_each_gpu_copies_the_buffer_once_each_way() -> None:
             assert bytes_of(outcome, f"PCIe {way} GPU {gpu}")[0] == pytest.approx(64 * MIB)
 
 
-def test_bridged_gpus_halve_the_copies() -> None:
+def test_of_bridged_gpus_one_copies_in_and_both_copy_out() -> None:
+    """GPU 5 and GPU 6 share a root port, so that the GPUs bridged to them copy what they have added up."""
     outcome = run(4, nvlink=True)
 
     for gpu in range(8):
-        for way in ("from", "to"):
-            assert bytes_of(outcome, f"PCIe {way} GPU {gpu}")[0] == pytest.approx(32 * MIB)
-            assert bytes_of(outcome, f"NVLink {way} GPU {gpu}")[0] == pytest.approx(64 * MIB)
+        copies = gpu in (0, 2, 4, 7)
+        carried = {"PCIe from": 64 * copies, "PCIe to": 32, "NVLink from": 32 if copies else 96}
+        carried |= {"NVLink to": 128 - carried["NVLink from"]}
+        for way, size in carried.items():
+            assert bytes_of(outcome, f"{way} GPU {gpu}")[0] == pytest.approx(size * MIB)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,7 @@ def test_bridged_gpus_halve_the_copies() -> None:
         ("a root port for each GPU: the network, twice", False, FREE, 1, 25 / 2, "link"),
         ("and a faster network: 24 memory operations", False, FREE, 4, 320 / 24, "host memory"),
         ("bridged, as it is: the network, twice", True, {}, 1, 25 / 2, "link"),
-        ("and a faster network: the root port, half the bytes", True, AMPLE, 4, 37.5 / 2, "shared root port"),
+        ("and a faster network and memory: the lanes of GPUs that copy", True, AMPLE, 4, 27, "PCIe from GPU 0"),
         ("and a root port for each: 16 memory operations", True, FREE, 4, 320 / 16, "host memory"),
     ],
 )
@@ -114,7 +117,7 @@ def test_no_copy_leaves_before_every_gpu_of_every_server_has_given_its_own(n: in
     reduce = HFReduce(nvlink=nvlink, chunk_bytes=MIB)
     servers = reduce.servers(PCIE_A100, routed_tree()[0], ends(n))
     flows = reduce.flows(servers, 6 * MIB)
-    first = {stage: np.flatnonzero(flows.tag == stage).reshape(6, n, 8) for stage in (Stage.COPY_IN, Stage.COPY_OUT)}
+    first = {stage: np.flatnonzero(flows.tag == stage).reshape(6, n, -1) for stage in (Stage.COPY_IN, Stage.COPY_OUT)}
     chunk = {int(flow): c for c in range(6) for flow in first[Stage.COPY_IN][c].ravel()}
     before: list[set[int]] = []
     for flow in np.argsort(topological(flows.dep_offset, flows.dep)).tolist():
@@ -194,11 +197,8 @@ def test_refuses_a_model_without_sockets() -> None:
 
 
 @pytest.mark.slow
-def test_one_point_alone_was_measured_above_the_ceiling() -> None:
-    """Fig. 7 of arXiv 2408.14158v2: the model has no overhead, so that what is faster refutes a figure of the server.
-
-    The point is bound by the shared root port, whose 37.5 GB/s the paper gives as about.
-    """
+def test_no_point_was_measured_above_the_ceiling() -> None:
+    """Fig. 7 of arXiv 2408.14158v2: the model has no overhead; what is faster refutes a figure of the server."""
     published = costmodel.published("hfreduce")
     size = published.value("IV-B1", "hfreduce", "size_mib") * MIB
     above = []
@@ -213,4 +213,4 @@ def test_one_point_alone_was_measured_above_the_ceiling() -> None:
             if published.value("Fig. 7", system, str(gpus)) > gbyte_per_s(outcome, size):
                 above.append((system, gpus, binding(outcome)))
 
-    assert above == [("hfreduce-nvlink", 16, "shared root port")]
+    assert not above
