@@ -65,6 +65,7 @@ Training
     ``data_parallel``  a step whose gradients are summed bucket after bucket
     ``fsdp``  a step whose parameters are sharded
     ``pipeline_parallel``  a step of pipelines
+    ``inference``  rounds of requests: caches from ranks that prefill to ranks that decode over experts
 
 Workloads
     ``preset``  a workload that ships, by its name

@@ -27,6 +27,7 @@ from .traffic.collectives.algorithms import (
 )
 from .traffic.flows import Flows as Flows, chain as chain, concatenate as concatenate
 from .traffic.hfreduce import HFReduce as HFReduce
+from .traffic.inference import inference as inference
 from .traffic.nccl import nccl_all_to_all as nccl_all_to_all, nccl_ring as nccl_ring, nccl_tree as nccl_tree
 from .traffic.node import Servers as Servers
 from .traffic.placement import (

@@ -93,6 +93,9 @@ FLOWS = Budget(
 GOAL_OPERATIONS = Budget(
     "goal-operations", 5 * MB, "operations, or dependencies", "a GOAL schedule", "a ring of 800 has 2.6 million"
 )
+GOAL_BYTES = Budget(
+    "goal-bytes", 512 * MIB, "bytes", "a binary GOAL schedule", "5 million operations that wait once each have 215 MB"
+)
 GOAL_RANKS = Budget("goal-ranks", MB, "ranks", "a GOAL schedule", "a subnet has 49,151 LIDs")
 CHAKRA_BYTES = Budget("chakra-bytes", 256 * MIB, "bytes", "the Chakra trace of a rank", "a step of training has 50 MB")
 CHAKRA_NODE_BYTES = Budget("chakra-node-bytes", MIB, "bytes in a node", "a Chakra trace", "a node has 1 kB")

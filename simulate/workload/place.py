@@ -16,6 +16,7 @@ from simulate.network import NO_DEVICES, Devices
 from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
+from simulate.traffic.inference import inference
 from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
 from simulate.traffic.node import Servers, join_devices
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
@@ -23,6 +24,7 @@ from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
     GpuCollectiveJob,
+    InferenceJob,
     Job,
     Messaging,
     PlacedJob,
@@ -401,6 +403,7 @@ def _flows(
             *(job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat),
             compute_s=job.compute,
             eager_bytes=job.eager,
+            every_switch=job.every_switch,
         )
         found = f"{job.collective} by {job.algorithm} of {plural(len(ends), 'rank')}"
         with entry.refusing(("algorithm",), found, "what the algorithm can take"):
@@ -412,6 +415,23 @@ def _flows(
         with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, ends, job.algorithm, job.group)
             return flows_of_training(job, len(ends), groups).placed(ends)
+    if isinstance(job, InferenceJob):
+        found = f"inference on {plural(len(ends), 'rank')}, {job.prefill} of which prefill"
+        with entry.refusing(("prefill",), found, "ranks that prefill, and others that decode"):
+            flows = inference(
+                job.prefill,
+                len(ends) - job.prefill,
+                requests=job.requests,
+                rounds=job.rounds,
+                layers=job.layers,
+                prompt_s=job.prompt,
+                cache_bytes=job.cache,
+                tokens=job.tokens,
+                token_s=job.token,
+                expert_bytes=job.experts,
+                eager_bytes=job.eager,
+            )
+        return flows.placed(ends)
     return Flows.of([], [], []) if isinstance(job, StorageJob) else traces[job.name].placed(ends)
 
 

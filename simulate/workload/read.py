@@ -14,9 +14,11 @@ from simulate.workload.chakra import Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import read_chakra
 from simulate.workload.formats.flows_csv import read_flows_csv
 from simulate.workload.formats.goal import read_goal
+from simulate.workload.formats.simai import read_simai
 from simulate.workload.goal import flows_of_goal
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
-from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, WorkloadSpec
+from simulate.workload.simai import flows_of_simai
+from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, SimaiJob, WorkloadSpec
 from topo.errors import did_you_mean, refusal
 from topo.fabric import Fabric, frozen
 from topo.formats.yaml import Document, given_document, read_yaml
@@ -151,6 +153,8 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
     for job in spec.jobs:
         if isinstance(job, GoalJob):
             traces[job.name] = flows_of_goal(read_goal(folder / job.file), job.eager)
+        elif isinstance(job, SimaiJob):
+            traces[job.name] = flows_of_simai(read_simai(folder / job.file), job.eager)
         elif isinstance(job, ChakraJob):
             traces[job.name] = flows_of_chakra(
                 read_chakra(folder / job.file),

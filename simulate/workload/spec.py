@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
+from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from topo.errors import did_you_mean
 from topo.fabric import Role
@@ -78,6 +79,8 @@ class CollectiveJob(RankedJob, Messaging):
     """Pieces in which a block travels; micro-batches of a pipeline."""
     group: Group | None = None
     """Groups of two-level algorithms: zones for ``zone-tree``, leaves for ``hierarchical``, when left out."""
+    every_switch: bool = False
+    """Whether every switch adds up for ``sharp``; without it those whose aggregation node a dump names."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """How often, one after another."""
     compute: Seconds = 0.0
@@ -86,7 +89,8 @@ class CollectiveJob(RankedJob, Messaging):
     @field_validator("algorithm")
     @classmethod
     def _known(cls, algorithm: str, info: ValidationInfo) -> str:
-        names = ALGORITHMS.get(info.data.get("collective", ""), {})
+        collective = info.data.get("collective", "")
+        names = [*ALGORITHMS.get(collective, {}), *([SHARP] if collective == "allreduce" else [])]
         if names and algorithm and algorithm not in names:
             raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
         return algorithm or next(iter(names), "")
@@ -126,7 +130,16 @@ class GoalJob(PlacedJob, Messaging):
     kind: Literal["goal"]
     """A schedule as LogGOPSim reads it."""
     file: str
-    """File of the schedule, relative to this one."""
+    """File of the schedule, relative to this one: text, or binary when its name ends in ``.bin``."""
+
+
+class SimaiJob(PlacedJob, Messaging):
+    """A workload of SimAI."""
+
+    kind: Literal["simai"]
+    """Layers of a training step, as SimAI's AICB writes them."""
+    file: str
+    """Text file of the workload, relative to this one."""
 
 
 class ChakraJob(PlacedJob, Messaging):
@@ -210,6 +223,31 @@ class TrainingJob(RankedJob, Messaging):
         return algorithm
 
 
+class InferenceJob(RankedJob, Messaging):
+    """Prefill on some ranks, and decoding over experts on the others."""
+
+    kind: Literal["inference"]
+    """Requests that are prefilled on the first ranks and decoded on the others, round after round."""
+    prefill: Annotated[int, Field(ge=1, le=49_151)]
+    """Ranks that prefill, the first ones."""
+    requests: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Of a round, dealt in turn."""
+    rounds: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How many; the next is prefilled while one is decoded."""
+    layers: Annotated[int, Field(ge=1, le=10_000)]
+    """Of the model: a request's cache is sent, and experts are asked, layer by layer."""
+    prompt: Seconds
+    """To prefill one request on one rank."""
+    cache: Bytes
+    """Keys and values of a request, sent from the rank that prefills to the one that decodes."""
+    tokens: Annotated[int, Field(ge=0, le=1_000_000)]
+    """Decoded for each request."""
+    token: Seconds
+    """To compute one token of all requests of a rank."""
+    experts: Bytes = 0
+    """Sent by a rank to experts in each layer for one token of its requests, and as many back."""
+
+
 class StorageJob(RankedJob):
     """Clients of the storage servers, one a rank."""
 
@@ -260,7 +298,15 @@ class FlowsJob(JobBase):
 
 
 Job = Annotated[
-    CollectiveJob | GpuCollectiveJob | TrainingJob | StorageJob | GoalJob | ChakraJob | FlowsJob,
+    CollectiveJob
+    | GpuCollectiveJob
+    | TrainingJob
+    | InferenceJob
+    | StorageJob
+    | GoalJob
+    | SimaiJob
+    | ChakraJob
+    | FlowsJob,
     Field(discriminator="kind"),
 ]
 

@@ -94,6 +94,7 @@ optimise @needs.yaml --json
 """
 """Command lines, words of which are spoilt; where they write is added afterwards."""
 SLVL = "".join(f"0x10 {port} 2 0x01 0x00 0x00 0x00 0x00 0x00 0x00 0x00\n" for port in (0, 1, 3))
+EDGES = "from,to,gbps\ngpu01 mlx5_0,leaf01,400\ngpu02,leaf01,HDR\nleaf01,spine01,400\nleaf02,spine01,400\n"
 P2P = """Rack,U,Name,HCA/Port,Rack,U,Name,Port
 A,1,gpu0,1,B,2,leaf0,sw1p1
 A,3,gpu1,2,B,2,leaf1,7/2
@@ -256,7 +257,7 @@ def build(folder: Path) -> list[Target]:
 
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
-             "p2p": P2P, "topo": TOPO}  # fmt: skip
+             "p2p": P2P, "topo": TOPO, "edges": EDGES}  # fmt: skip
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives import steps
 from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.collectives.sharp import SHARP, aggregation_tree
 from simulate.traffic.collectives.trees import (
     chain_tree,
     double_binary_tree,
@@ -137,6 +138,8 @@ class Collective(Brief):
     """What each rank computes before it begins, each time."""
     eager_bytes: float = EAGER_BYTES
     """Larger messages wait until their receiver begins the round."""
+    every_switch: bool = False
+    """Whether every switch adds up for ``sharp``, and not those alone whose aggregation node the fabric names."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
@@ -159,6 +162,11 @@ class Collective(Brief):
                 f"found {first} among the hosts of {self.kind}; expected different end ports of adapters, "
                 f"{fabric.n_switches} to {fabric.n_end_ports - 1}, such as fabric.ends(role='compute') returns"
             )
+        if self.algorithm == SHARP:
+            tree, ends = self._in_network(fabric)
+            if (most := 2 * len(ends) * self.chunks) > FLOWS.limit:
+                raise HeddleError(f"{len(ends):,} ranks and switches send some {most:,} chunks; expected {FLOWS}")
+            return tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
@@ -173,7 +181,11 @@ class Collective(Brief):
         once = (
             (messages or self.schedule(fabric)).flows(self.size_bytes, self.eager_bytes).waiting_first(self.compute_s)
         )
-        return (repeated(once, self.repeat) if len(once) else once).placed(self.hosts)
+        ends = self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
+        return (repeated(once, self.repeat) if len(once) else once).placed(ends)
+
+    def _in_network(self, fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
 
 
 def collective(
@@ -185,6 +197,7 @@ def collective(
     chunks: int | None = None,
     group: Group | None = None,
     repeat: int = 1,
+    every_switch: bool = False,
 ) -> Collective:
     """Return a collective among hosts, to be played on a network.
 
@@ -205,6 +218,8 @@ def collective(
         for the other.
     repeat
         How many times, one after another.
+    every_switch
+        Whether every switch adds up for ``sharp``, where the fabric names no aggregation nodes, such as that of a spec.
 
     Returns
     -------
@@ -227,7 +242,7 @@ def collective(
     """
     algorithms = ALGORITHMS.get(kind, {})
     algorithm = algorithm or next(iter(algorithms), "")
-    if algorithm not in algorithms:
+    if algorithm not in algorithms and (kind, algorithm) != ("allreduce", SHARP):
         schedule(kind, algorithm, 1)  # which names those that there are
     if isinstance(size, str):
         try:
@@ -236,7 +251,7 @@ def collective(
             raise HeddleError(f"found the size {size!r}; expected {error}") from None
     if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
         raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
-    chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") else 1)
+    chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") or algorithm == SHARP else 1)
     try:
         ranks = np.asarray(hosts)
         if ranks.ndim != 1 or (len(ranks) and ranks.dtype.kind not in "iu"):
@@ -245,7 +260,7 @@ def collective(
     except (TypeError, ValueError, OverflowError):
         expected = "a list of end ports, such as fabric.ends(role='compute') returns"
         raise HeddleError(f"found hosts that are not end ports; expected {expected}") from None
-    return Collective(kind, ranks, size, algorithm, chunks, group, repeat)
+    return Collective(kind, ranks, size, algorithm, chunks, group, repeat, every_switch=every_switch)
 
 
 def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:
@@ -257,7 +272,8 @@ def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, c
         As of `collective`.
     algorithm
         ``ring``, ``halving-doubling``, ``double-binary-tree``, ``zone-tree`` (one pair of ranks joins each zone to the
-        next) or ``hierarchical`` (within leaves, across them, within again).
+        next), ``hierarchical`` (within leaves, across them, within again) or ``sharp`` (switches add up; see
+        `collective` for those of a spec).
 
     Returns
     -------

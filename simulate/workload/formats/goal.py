@@ -22,12 +22,13 @@ from pathlib import Path
 import numpy as np
 
 from simulate.traffic.placement import EndPortNames
+from simulate.workload.formats.goal_binary import parse_goal_binary
 from simulate.workload.goal import ANY, Goal, Op, goal_of_flows
 from simulate.workload.place import Workload, ends_of
-from topo.budget import GOAL_OPERATIONS, GOAL_RANKS
+from topo.budget import GOAL_BYTES, GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError, HeddleError, did_you_mean
 from topo.fabric import Fabric
-from topo.formats.text import read_lines
+from topo.formats.text import read_file, read_lines
 
 MAX_SIZE = 2**53
 """Bytes or units of time of one operation: what a float64 holds exactly."""
@@ -49,7 +50,9 @@ COUNT = re.compile(rf"num_ranks\s*{NUMBER}", re.ASCII)
 
 
 def read_goal(path: str | Path) -> Goal:
-    """Read a schedule from a file, unpacked when its name ends in ``.gz``; see `parse_goal`."""
+    """Read a schedule from a file: binary when its name ends in ``.bin``, else text, unpacked when in ``.gz``."""
+    if Path(path).suffix == ".bin":
+        return parse_goal_binary(read_file(Path(path), GOAL_BYTES), str(path))
     return parse_goal(read_lines(path), str(path))
 
 

@@ -1,0 +1,89 @@
+"""The text files of SimAI's workloads.
+
+The first line says how ranks share the work, ``HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1
+... all_gpus: 64 ...``; the second how many layers follow. A layer has its name, a number that is not used, and
+three times the time of a computation, the kind of an exchange, and its bytes, of the forward pass and of the gradients
+of input and weights; then a number that is not used. Times are nanoseconds: SimAI's cycles, of which it counts one a
+nanosecond.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from simulate.workload.simai import COLLECTIVES, Exchange, SimaiWorkload
+from topo.errors import FormatError, plural
+from topo.formats.text import read_lines
+
+KIND = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+LAYER_WORDS = 12
+MAX_LAYERS = 1_000_000
+EXCHANGE = re.compile(rf"({'|'.join(COLLECTIVES)})(?:_(EP|DP_EP|DP|TP))?")
+
+
+def read_simai(path: str | Path) -> SimaiWorkload:
+    """Read a workload; see `parse_simai`."""
+    return parse_simai(read_lines(path), str(path))
+
+
+def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorkload:
+    """Parse a workload.
+
+    Raises
+    ------
+    FormatError
+        With the line: pipelines, or another kind of workload, are not played.
+    """
+    rows = ((number, text.split()) for number, text in enumerate(lines, 1) if text.strip())
+    _, head = next(rows, (1, []))
+    if not head or head[0] != KIND:
+        raise FormatError(f"found {' '.join(head[:1])[:60] or 'nothing'}; expected {KIND}", path, 1)
+    options = {key.rstrip(":"): value for key, value in zip(head[1::2], head[2::2], strict=False)}
+
+    def option(name: str) -> int:
+        value = options.get(name, "1")
+        if not re.fullmatch(r"[1-9]\d{0,6}", value):
+            raise FormatError(f"found {name}: {value[:20]}; expected a number above 0", path, 1)
+        return int(value)
+
+    ranks, tensor, expert = option("all_gpus"), option("model_parallel_NPU_group"), option("ep")
+    if option("pp") > 1:
+        raise FormatError(f"found pp: {options['pp']}; expected 1: its stages are not in the file", path, 1)
+    if ranks % (tensor * expert):
+        raise FormatError(f"found {ranks} ranks in groups of {tensor} times {expert}; expected a multiple", path, 1)
+    number, counted = next(rows, (2, []))
+    if len(counted) != 1 or not re.fullmatch(r"\d{1,7}", counted[0]) or int(counted[0]) > MAX_LAYERS:
+        raise FormatError(f"found {' '.join(counted)[:60]!r}; expected how many layers follow", path, number)
+    layers: list[tuple[Exchange, Exchange, Exchange]] = []
+    for number, words in rows:
+        if len(layers) == int(counted[0]):
+            raise FormatError(f"found a layer more than the {counted[0]} announced", path, number)
+        if len(words) != LAYER_WORDS:
+            raise FormatError(
+                f"found {plural(len(words), 'word')}; expected the {LAYER_WORDS} of a layer", path, number
+            )
+        layers.append(
+            (
+                _exchange(words[2:5], "TP", path, number),
+                _exchange(words[5:8], "TP", path, number),
+                _exchange(words[8:11], "DP", path, number),
+            )
+        )
+    if len(layers) < int(counted[0]):
+        raise FormatError(f"found {plural(len(layers), 'layer')}; expected {counted[0]}, as line 2 says", path, number)
+    return SimaiWorkload(ranks, tensor, expert, tuple(layers))
+
+
+def _exchange(words: list[str], among: str, path: str, number: int) -> Exchange:
+    """Return a computation and an exchange; among whom it is where nothing else is said."""
+    time, kind, size = words
+    for what, value in (("time", time), ("size", size)):
+        if not re.fullmatch(r"\d{1,15}", value):
+            raise FormatError(f"found the {what} {value[:20]}; expected a number", path, number)
+    found = EXCHANGE.fullmatch(kind)
+    if found is None and kind != "NONE":
+        raise FormatError(f"found the exchange {kind[:30]}; expected NONE or {', '.join(COLLECTIVES)}", path, number)
+    name, said = found.groups() if found else ("", None)
+    return Exchange(int(time) * 1e-9, COLLECTIVES.get(name, ""), said or among, int(size))
