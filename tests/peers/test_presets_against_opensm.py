@@ -11,7 +11,7 @@ from routing.routed import Routed
 pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 
 
-LARGEST = ("dgx-baseline", "fire-flyer-2-frames", "four-planes-32k")
+LARGEST = ("dgx-baseline", "fire-flyer-2-frames", "four-planes-32k", "pcie-three-level")
 
 
 @pytest.mark.parametrize("name", [nightly(name) if name in LARGEST else name for name in PRESETS])
