@@ -19,6 +19,7 @@ from trees import modulo_tables, three_level_tree
 
 from plan.opensm_lab.ibsim import simulated
 from routing.engines.base import route
+from routing.proof import prove
 from routing.quality import measure
 from routing.repairs.basis import prepare_repair
 from routing.repairs.repair import repair
@@ -60,8 +61,10 @@ def time_repairs(engine: str, peer: bool) -> None:
     left = fabric.without(sets["one link"][0])
     for rival in ("fat-tree", "balanced"):
         try:
-            _, seconds = timed(lambda rival=rival: route(left, rival))  # type: ignore[misc]
-            print(f"routed anew by {rival}: {seconds:.2f} s")
+            tables, _ = timed(lambda rival=rival: route(left, rival).tables)  # type: ignore[misc]
+            seconds = min(timed(lambda rival=rival: route(left, rival))[1] for _ in range(3))  # type: ignore[misc]
+            _, proved = timed(lambda tables=tables: prove(Routed(left, tables)))  # type: ignore[misc]
+            print(f"routed anew by {rival}: {seconds:.2f} s; proved in {proved:.2f} s")
         except HeddleError as error:
             print(f"routed anew by {rival}: {error}")
     if peer:

@@ -395,8 +395,8 @@ def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]
 
 def components(fabric: Fabric) -> NDArray[np.int32]:
     """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
-    first, neighbour = _switch_graph(fabric)
-    graph = csr_matrix((np.ones(len(neighbour), np.uint8), neighbour, first), shape=(fabric.n_switches,) * 2)
+    ends = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    graph = csr_matrix((np.ones(len(fabric.inner), np.int32), ends), shape=(fabric.n_switches,) * 2)
     _, component = connected_components(graph, directed=False)
     return frozen(component.astype(np.int32))
 

@@ -45,6 +45,14 @@ TEXT_LINES = Budget(
     "text-lines", 10 * MB, "lines, blank ones included", "a text that is streamed", "a dump has 500,000"
 )
 TEXT_LINE = Budget("text-line", 4096, "characters in a line", "a text that is streamed", "tools print 1,023")
+WORKBOOK_BYTES = Budget("workbook-bytes", 256 * MIB, "bytes unpacked", "an .xlsx", "50,000 cables have 30 MB")
+WORKBOOK_PARTS = Budget("workbook-parts", 1000, "parts", "an .xlsx", "a sheet is one part, and there are ten others")
+WORKBOOK_ROWS = Budget(
+    "workbook-rows", 200_000, "rows of all sheets", "an .xlsx", "the largest subnet has 150,000 cables"
+)
+WORKBOOK_COLUMNS = Budget(
+    "workbook-columns", 100, "columns of a sheet", "an .xlsx; those beyond are not read", "P2P has 8"
+)
 READER_CPU = Budget("reader-cpu", 300, "seconds of CPU", "a text that is streamed", "10 million lines take 60")
 PIPE_OPEN = Budget("pipe-open", 10, "seconds until somebody writes", "a pipe", "a shell opens both ends at once")
 PIPE_WAIT = Budget("pipe-wait", 600, "seconds without a byte", "a pipe that somebody writes", "ibnetdiscover takes 60")

@@ -219,23 +219,45 @@ def mend_trees(
         The switches that had a path, that cables still connect with the destination, and that have none in the order.
     """
     n = old.shape[1]
-    before, now, lost = empty_survey(n), empty_survey(n), np.zeros((len(homes), n), np.bool_)
+    tree, now, lost = empty_survey(n), empty_survey(n), np.zeros((len(homes), n), np.bool_)
+    cut, old_label, settled = np.empty(n, np.int32), np.empty(n, np.int32), np.ones(len(homes), np.bool_)
     for turn in range(rounds):
         for i in range(len(homes)):
             home = homes[i]
-            survey_tree(ground, ground.whole, old[i], home, before)
-            old_label = before.label.copy()
-            if turn == 0:
-                add_tree(ground.whole, before, sources[0], -weight[i], load)
-            else:
-                survey_tree(ground, ground.node, new[i], home, now)
-                add_tree(ground.node, now, sources[1], -weight[i], load)
+            if not settled[i]:
+                continue
+            survey_tree(ground, ground.whole, old[i], home, tree)
+            count = 0
+            for place in range(1, tree.size[0]):
+                here = tree.nearest[place]
+                stays = ground.component[here] == ground.component[home]
+                if tree.cut[here] and stays:
+                    cut[count] = here
+                    count += 1
+                gone = sources[0, here] - (0.0 if tree.cut[here] else sources[1, here])
+                if turn == 0:
+                    _add_path(ground, ground.whole, old[i], here, home, -weight[i] * gone, load)
+                elif tree.cut[here] and stays:
+                    _add_path(ground, ground.node, new[i], here, home, -weight[i] * sources[1, here], load)
+                if not stays:
+                    tree.cut[here] = False
+                    tree.depth[here] = -1
             new[i] = old[i]
-            _mend(ground, home, load, sources[1], weight[i], before, new[i])
+            old_label[:] = tree.label
+            if _mend(ground, home, load, sources[1], weight[i], tree, new[i]):
+                for here in cut[:count]:
+                    _add_path(ground, ground.node, new[i], here, home, weight[i] * sources[1, here], load)
+                continue
+            settled[i] = False
+            # Others than those that were cut may have changed, too.
+            survey_tree(ground, ground.whole, old[i], home, tree)
+            for here in tree.nearest[1 : tree.size[0]]:
+                if not tree.cut[here]:
+                    _add_path(ground, ground.whole, old[i], here, home, -weight[i] * sources[1, here], load)
             survey_tree(ground, ground.node, new[i], home, now)
             add_tree(ground.node, now, sources[1], weight[i], load)
             for here in range(n):
-                had = before.depth[here] >= 0 and ground.component[here] == ground.component[home]
+                had = tree.depth[here] >= 0 and ground.component[here] == ground.component[home]
                 lost[i, here] = had and (now.depth[here] < 0 or now.label[here] < 0 <= old_label[here])
                 if lost[i, here]:
                     new[i, here] = NO_PATH
@@ -243,25 +265,29 @@ def mend_trees(
 
 
 @kernel
+def _add_path(ground: Ground, far: Int32s, number: Numbers, here: int, home: int, weight: float, load: Floats) -> None:
+    """Add what a switch sends to a destination to the load of the channels on its path."""
+    while here != home and weight != 0.0:
+        port = ground.port_offset[here] + number[here] - 1
+        load[port] += weight
+        here = far[port]
+
+
+@kernel
 def _mend(
     ground: Ground, home: int, load: Floats, sources: Floats, weight: float, tree: Survey, number: Numbers
-) -> None:
-    """Give each switch whose path is cut another one, nearest first; the survey is of the old entries.
+) -> bool:
+    """Give each switch whose path is cut another one, nearest first; return whether all have one, and no other changed.
 
-    What flows to this destination is no part of the load: it is counted as switches find their paths.
+    The survey is of the old entries. What those that are cut send is no part of the load: it is counted as they find
+    their paths.
     """
     n = len(number)
     depth, cut, label, hops, onward = tree.depth, tree.cut, tree.label, tree.hops, tree.onward
     near, due, need, flow = tree.near, tree.due, tree.need, tree.flow
     need[:] = -1
     waiting = 0
-    for i in range(tree.size[0]):
-        here = tree.nearest[i]
-        flow[here] = 0.0 if cut[here] else weight * sources[here]
-    for i in range(tree.size[0] - 1, 0, -1):
-        here = tree.nearest[i]
-        if not cut[here]:
-            flow[ground.node[onward[here]]] += flow[here]
+    flow[:] = 0.0
     for i in range(tree.size[0]):
         here = tree.nearest[i]
         port = onward[here]
@@ -313,6 +339,7 @@ def _mend(
                         due[other] = _due(ground, tree, other)
     if waiting > 0 and ground.ordered:
         _pin(ground, home, tree, number)
+    return waiting == 0
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from topo.fabric import Fabric
 from topo.formats import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, subnet_lst
 from topo.formats.fabric_json import FORMAT, read_fabric_json
 from topo.formats.text import read_lines
+from topo.formats.workbook import SUFFIX, read_workbook
 from topo.levels import find_levels
 
 NOTED = 5
@@ -42,8 +43,9 @@ def read_fabric(path: str | Path) -> Fabric:
 
     A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
     the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``, ``.db_csv``, ``.net_dump``), OpenSM
-    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``); or a list of links (``from,to,gbps``).
-    Which it is shows in its text. Levels and roles of the switches and zones are found from the cabling.
+    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; or
+    a list of links (``from,to,gbps``). Which it is shows in its text. Levels and roles of the switches and zones are
+    found from the cabling.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ def read_dump(path: str | Path) -> Discovery:
     FormatError
         When the file is of no such format, or broken.
     """
-    lines = read_lines(path)
+    lines = _lines(path)
     head = list(islice(lines, SNIFFED))
     if parse := _parser(head):
         return parse(chain(head, lines), str(path))
@@ -107,10 +109,14 @@ def read_dump(path: str | Path) -> Discovery:
 def is_fabric(path: str | Path) -> bool:
     """Whether a file is one that `read_fabric` takes, by its first lines."""
     try:
-        head = list(islice(read_lines(path), SNIFFED))
+        head = list(islice(_lines(path), SNIFFED))
     except FormatError:
         return False
     return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    return read_workbook(path) if Path(path).suffix.lower() == SUFFIX else read_lines(path)
 
 
 def _parser(head: Sequence[str]) -> Callable[[Iterable[str], str], Discovery] | None:
