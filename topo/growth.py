@@ -140,12 +140,12 @@ def plan_growth(old: Fabric, target: Fabric) -> Growth:
     Examples
     --------
     >>> import topo
-    >>> spec = {"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": 30}},
-    ...         "network": {"shape": "fat-tree", "switch": "QM8700"}}
-    >>> larger = {**spec, "nodes": {"gpu": {"model": "pcie-a100", "count": 50}}}
-    >>> growth = topo.plan_growth(topo.parse(spec).fabric, topo.parse(larger).fabric)
-    >>> growth.new[:2], growth.cut
-    (['leaf2', 'gpu30 mlx5_0'], [])
+    >>> def plan(servers, leaves):
+    ...     network = {"shape": "fat-tree", "switch": "QM8700", "leaves": leaves, "spines": 2}
+    ...     nodes = {"gpu": {"model": "pcie-a100", "count": servers}}
+    ...     return topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric
+    >>> topo.plan_growth(plan(30, 2), plan(45, 3))
+    <Growth 70 cables stay, 0 unplugged, 35 plugged in 1 step>
     """
     was = _match(old, target)
     if not (was[: target.n_switches] >= 0).any():

@@ -81,7 +81,7 @@ def list_parts(
     >>> import topo
     >>> reach = topo.Reach(topo.preset("lab-20").fabrics)
     >>> [len(topo.list_parts(kind, reach)) for kind in ("link", "adapter", "switch", "server", "bundle")]
-    [80, 22, 4, 22, 4]
+    [40, 22, 4, 20, 4]
     """
     if kind in ("rack", "feed") and (layout is None or catalog is None):
         raise HeddleError(f"{kind}: nobody knows which there are; expected a spec with a floor plan")
@@ -128,7 +128,7 @@ def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
     >>> fabrics = topo.preset("lab-20").fabrics
     >>> spine = topo.list_parts("switch", topo.Reach(fabrics))["spine0"]
     >>> len(fabrics[0].links) - len(topo.fail_parts(fabrics, spine)[0].links)
-    40
+    20
     """
     left = []
     for subnet, fabric in enumerate(fabrics):
@@ -145,7 +145,15 @@ def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
 
 
 def unite(parts: Iterable[Failed]) -> Failed:
-    """Return what does not work when several parts fail together."""
+    """Return what does not work when several parts fail together.
+
+    Examples
+    --------
+    >>> import topo
+    >>> switches = topo.list_parts("switch", topo.Reach(topo.preset("lab-20").fabrics))
+    >>> topo.unite(switches.values()).switches
+    {0: [0, 1, 2, 3]}
+    """
     switches: dict[int, set[int]] = defaultdict(set)
     links: dict[int, set[int]] = defaultdict(set)
     servers: set[str] = set()

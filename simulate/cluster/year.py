@@ -77,6 +77,17 @@ def play_year(damages: Damages, parts: Mapping[PartKind, Parts], rules: FailureS
         each kind ``failures.KIND``, ``down_hours.KIND``, ``spares_used.KIND``, ``waited_hours.KIND`` and
         ``spare_worth.KIND``, hours of servers that one more spare would save; and means over time of the figures of
         `Damages.judge`.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> reach = topo.Reach([fabric])
+    >>> damages = simulate.Damages(reach, [routing.route(fabric)])
+    >>> rules = simulate.FailureSpec.model_validate({"parts": {"link": {"down": "4 h"}}, "states": 0})
+    >>> year = simulate.play_year(damages, {"link": topo.list_parts("link", reach)}, rules)
+    >>> year["connected"], year["down_hours.link"] == 4 * year["failures.link"]
+    (1.0, True)
     """
     seen = _Seen(damages, parts)
     course = draw_course(parts, rules, seed)
