@@ -38,7 +38,7 @@ from topo.schema.cluster import ClusterSpec
 from topo.shapes.base import ShapeModel
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes
-from topo.sums import Check, Sum, Verdict, sums_to_dict
+from topo.sums import Check, Sum, Verdict, listed, sums_to_dict
 from topo.table import Brief, Shown, Table
 
 Step = Callable[[str], None]
@@ -83,6 +83,8 @@ class Design(Brief):
     """What of it is bought when; nothing where the needs have no stages, or are missed without."""
     moving: Sum = field(default_factory=Sum)
     """For the cables that are moved between stages."""
+    in_room: Sum | None = None
+    """Switches, cables and optics where the needs have a floor, each cable at the price of the part of its length."""
 
     def _brief(self) -> str:
         return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
@@ -121,7 +123,7 @@ class Design(Brief):
         figures = {
             item.name: getattr(self, item.name)
             for item in fields(self)
-            if item.name not in ("cost", "energy", "moving", "stages")
+            if item.name not in ("cost", "energy", "moving", "stages", "in_room")
         }
         cuts = {name: figures[name].share for name in ("job_bisection", "bisection")}
         return {
@@ -139,6 +141,7 @@ class Design(Brief):
                     "moving": self.moving,
                     "power_w": self.power_w,
                 }
+                | ({} if self.in_room is None else {"in_room": self.in_room})
             ),
             "checks": [check.to_dict() for check in self.checks],
             "stages": [asdict(stage) for stage in self.stages],
@@ -192,6 +195,8 @@ class Search(Shown):
         unit = self.needs.currency
         end = f" (ended: {self.ended})" if self.ended else ""
         work = f"{self.looked_at:,} excluded by bound, {len(self.tried) + len(self.refused):,} by trial{end}"
+        if self.winner is None and self.ended and not self.bound:
+            return f"nobody can tell whether a design meets the needs: {self.ended}"
         if self.winner is None:
             return (
                 f"no design of these families meets the needs at less than {_money(self.bound)} {unit}; {work}"
@@ -209,7 +214,9 @@ class Search(Shown):
             cost += (
                 f", of which {_money(self.winner.moving.middle or 0.0)} are for cables that are moved between stages"
             )
-        return f"{cost}; no design of these families costs less than {_money(self.bound)}; {work}"
+        laid = self.winner.in_room
+        room = "" if laid is None or laid == self.winner.cost else f"; with cables by their length {laid} {unit}"
+        return f"{cost}; no design of these families costs less than {_money(self.bound)}; {work}{room}"
 
     def _brief(self) -> str:
         return self.certificate
@@ -321,15 +328,16 @@ def optimise(
     best = _landmark(task, step) if gap or limit_s < inf else None
     if task.unpriced:
         best = None  # not cheap, but unknown
-    looked_at, ended, bound, winner = 0, "", inf, None
+    looked_at, bound, winner = 0, inf, None
     held: list[Design] = []
     dearer: dict[int, Design] = {}
     found: Search | None = None
     beyond = list(_beyond(task))
     refused += [*beyond, *filter(None, (task.misfit("a switch", name) for name in needs.switches))]
-    heap = [] if beyond else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
+    ended = "" if beyond else _undecidable(task)
+    heap = [] if beyond or ended else [node for node in openings(task) if not task.exceeds_budget(node.switches)]
     heapq.heapify(heap)
-    most = None if needs.owning else needs.network_price  # with energy the bound is of more than that
+    most = needs.network_price
     while heap:
         node = heap[0]
         bound = node.price
@@ -398,7 +406,7 @@ def optimise(
             if not task.exceeds_budget(following.switches):
                 heapq.heappush(heap, following)
     else:
-        bound = inf if best is None else best.price
+        bound = 0.0 if ended else inf if best is None else best.price
         winner = best
     if found is None:
         unpriced = tuple(sorted(task.unpriced))
@@ -420,12 +428,24 @@ def _beyond(task: Task) -> Iterator[str]:
     """Say what no network can mend: a bandwidth that the servers alone cannot have, a server without a place."""
     for role, wanted in task.needs.bandwidth.asked.items():
         half = 0.5 if role is Role.COMPUTE else 1.0
-        most = min(half * task.full_gbps(role), task.full_gbps(Role.COMPUTE))
+        most = min(half * task.linked_gbps(role), task.linked_gbps(Role.COMPUTE))
         if wanted.of(half * task.full_gbps(role)) > most * (1 + ROUNDING):
             has = Amount(gbps=most) if most else "nothing"
-            yield f"no network does: the adapters of {role.name.lower()} carry {has}, {wanted} is needed"
+            yield f"no network does: on these switches {role.name.lower()} carries {has}, {wanted} is needed"
     misfits = (task.misfit(name, group.model) for name, group in task.needs.nodes.items())
     yield from (f"no network does: {why}" for why in misfits if why)
+
+
+def _undecidable(task: Task) -> str:
+    """Say what nobody can tell of any network: whether servers of unknown power keep to a limit of power."""
+    floor = task.needs.floor
+    if task.needs.budget.power is None and (floor is None or floor.most_power is None):
+        return ""
+    models = dict.fromkeys(group.model for group in task.needs.nodes.values())
+    unknown = [name for name in models if task.catalog.node(name).planned_w is None]
+    return (
+        f"power is limited, and that of {listed(unknown)} unknown: give `power_max_w` in a catalog" if unknown else ""
+    )
 
 
 def _landmark(task: Task, step: Step) -> Design | None:
@@ -483,6 +503,9 @@ def judge(name: str, shape: ShapeModel, task: Task) -> Design:
     design = replace(design, checks=(*design.checks, *_limits(design, bill.power, needs)))
     if design.verdict is not Verdict.EXCEEDED:
         design = replace(design, checks=(*design.checks, *_room(cluster, needs)))
+    if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
+        laid = make_bill(cluster.fabrics, task.catalog, cluster.layout, cluster.cablings)
+        design = replace(design, in_room=laid.of(*NETWORK).price(needs.currency).network)
     if needs.stages and design.verdict is not Verdict.EXCEEDED:
         stages = split_in_stages(cluster.fabrics, task, carried)
         moved = sum(stage.moved for stage in stages)

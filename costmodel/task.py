@@ -168,7 +168,7 @@ class Task:
 
     @property
     def narrowest(self) -> float:
-        """Least quotient of low end and middle of a price: how much less than the middle a design may cost."""
+        """Least quotient of the low end of a price and of what is compared: its middle, and energy."""
         return min((low / middle for middle, low in self._each.values() if middle), default=1.0)
 
     @cached_property
@@ -203,7 +203,7 @@ class Task:
                 if watts is None:
                     self.unpriced.add(f"typical power of {name}")
             energy = (watts or 0.0) * self._per_watt
-            self._each[name, ends] = ((low + high) / 2 + energy, low + energy)
+            self._each[name, ends] = ((low + high) / 2 + energy, low)
         return self._each[name, ends]
 
     def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
@@ -268,6 +268,15 @@ class Task:
     def full_gbps(self, role: Role) -> float:
         """Gb/s of all adapters of a role."""
         return sum(group.count * group.adapters * group.speed.gbps for group in self.groups if group.role == role)
+
+    def linked_gbps(self, role: Role) -> float:
+        """Gb/s of all adapters of a role on the ports of the fastest switch that they can have."""
+        speeds = {self.catalog.switch(name).speed for name in self.models}
+        return sum(
+            group.count * group.adapters * max((slower(group.speed, speed).gbps for speed in speeds), default=0.0)
+            for group in self.groups
+            if group.role == role
+        )
 
     @cached_property
     def _first_node(self) -> dict[str, int]:

@@ -263,3 +263,9 @@ def show(found: Search) -> None:
             )
     for reason in found.refused[:4]:
         click.echo(reason)
+    if found.winner is None and not (found.tried or found.refused or found.ended):
+        families = " and ".join(found.needs.families) or "any family"
+        click.echo(
+            f"no design of {families} on {' and '.join(found.needs.switches)} has room for all servers and links for "
+            "what they need: allow other families or switches, or relax what the limits or the jobs ask for"
+        )

@@ -192,6 +192,8 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
         {"bandwidth": {"storage": "1 TB/s"}},
         {"bandwidth": {"compute": "1 TB/s"}},
         {"budget": {"power": "50 kW"}},
+        {"bandwidth": {"compute": 0.9}, "switches": ["SB7800"]},
+        {"network_price": 9_000, "owning": OWNING, "currency": "USD", "quotes": {"QM8700": 5_000, "4xHDR": 10}},
     ],
 )
 def test_what_cannot_be_had_has_no_winner(keys: dict[str, object]) -> None:
@@ -277,6 +279,10 @@ def test_a_room_without_a_place_for_a_part_is_told_at_once() -> None:
     none = optimise(needs(9, nodes=nodes, floor=low), CATALOG)
     assert none.refused == ("no network does: gpu (dgx-a100) is 6 rack units high, and a rack has 4",)
     assert (none.verdict, none.looked_at) == (Verdict.EXCEEDED, 0)
+    nodes = {"gpu": {"model": "hgx-b200", "count": 9}}
+    dark = optimise(needs(9, nodes=nodes, switches=["QM9700"], floor={"rack_power": "60 kW"}), CATALOG)
+    assert (dark.verdict, dark.looked_at, dark.tried) == (Verdict.CANNOT_TELL, 0, ())
+    assert "power is limited, and that of hgx-b200 unknown" in dark.certificate
     quotes = {"QM8700": 9, "CS8500": 1}  # the box is cheap, and does not go in
     found = optimise(needs(9, floor=low, switches=["CS8500", "QM8700"], quotes=quotes), CATALOG)
     assert found.winner is not None and found.proven

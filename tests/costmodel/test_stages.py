@@ -71,6 +71,7 @@ def test_the_room_decides_too() -> None:
     layout = Cluster(winner.spec, CATALOG).layout
     assert layout is not None
     assert layout.n_racks > 1
+    assert winner.in_room == winner.cost  # units have no prices of cables
     short, weak = found(reach="3 m"), found(floor={**room, "rack_power": "2 kW"})
     assert "3 m are allowed" in short.tried[0].reasons[0]
     assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)

@@ -99,6 +99,23 @@ def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
 
 
 @pytest.mark.slow
+def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    text = NEEDS.replace("pcie-a100, count: 60", "hgx-b200, count: 9").replace("60", "9").replace("QM8700", "QM9790")
+    text += "families: [fat-tree]\ncurrency: USD\nquotes: {QM9790: 27500, 4xNDR: 1150}\nfloor: {rack_units: 48}\n"
+    needs.write_text(text, encoding="utf-8")
+    assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert run(["cost", str(winner), "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]["network"]
+    assert found["winner"]["in_room"] == cost
+    assert cost < found["winner"]["price"]
+    assert "with cables by their length" in found["certificate"]
+
+
+@pytest.mark.slow
 def test_finalists_are_routed_and_what_bandwidth_costs_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
