@@ -7,11 +7,13 @@ all-to-all brings tokens to their experts and another brings the results back.
 
 Requests come in rounds. Each rank that decodes gets an equal part of a round; it is decoded when all of its caches are
 there and the round before is over. Meanwhile the next round is prefilled: its caches and the tokens share the network.
+A rank begins the next round when its caches of the one before have left it.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import EAGER_BYTES, Flows
@@ -82,15 +84,28 @@ def inference(
     decoded: list[int] = []
     for _ in range(rounds):
         come = list(decoded)
-        for request in range(requests):
-            rank = request % prefill
-            for _ in range(layers):
-                busy[rank] = [graph.compute(rank, prompt_s / layers, busy[rank])]
-                to = prefill + request % decode
-                come.append(graph.add(Flows.of(rank, to, cache_bytes / layers), busy[rank]))
+        for rank in range(min(prefill, requests)):
+            mine = np.repeat(np.arange(rank, requests, prefill), layers)
+            filled = _prefilled(rank, prefill + mine % decode, prompt_s / layers, cache_bytes / layers)
+            busy[rank] = [graph.add(filled, busy[rank])]
+            come += busy[rank]
         decoded = come
         for _ in range(tokens * layers):
             for _ in ("to the experts", "and back"):
                 decoded = [graph.compute(prefill, token_s / layers / 2, decoded)]
                 decoded = [graph.add(experts, decoded)] if decode > 1 else decoded
     return graph.flows()
+
+
+def _prefilled(rank: int, to: NDArray[np.int64], layer_s: float, layer_bytes: float) -> Flows:
+    """Return layers that a rank computes one after another, each of which it sends on when it is there."""
+    n = len(to)
+    layer = np.arange(n)
+    here = np.full(n, rank)
+    return Flows.of(
+        np.concatenate([here, here]),
+        np.concatenate([here, to]),
+        np.repeat([0.0, layer_bytes], n),
+        delay_s=np.repeat([layer_s, 0.0], n),
+        after=(np.concatenate([layer[1:], layer + n]), np.concatenate([layer[:-1], layer])),
+    )
