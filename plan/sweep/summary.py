@@ -136,7 +136,7 @@ def pictures(
     from matplotlib.figure import Figure
 
     found: dict[str, bytes] = {}
-    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path"}):
+    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path", "text.parse_math": False}):
         if len(shares) and len(shares.columns) > 1:
             figure = Figure((2 + len(shares.columns), 1.5 + 0.25 * len(shares)), layout="constrained")
             axes = figure.add_subplot()

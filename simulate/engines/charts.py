@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from topo import palette
 from topo.drawing import Drawing
-from topo.drawing.figures import as_drawing
+from topo.drawing.figures import as_drawing, shown_name
 from topo.drawing.figures import figure as new_figure
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
@@ -58,7 +58,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
     for panel in above:
         for row, (_, start_s, time_s) in enumerate(shown):
             panel.barh(row, time_s * scale, left=start_s * scale, color=palette.SERIES[row % len(palette.SERIES)])
-        panel.set_yticks(range(len(shown)), [name for name, _, _ in shown])
+        panel.set_yticks(range(len(shown)), [shown_name(name) for name, _, _ in shown])
         panel.invert_yaxis()
         panel.set_title("jobs", loc="left")
     timeline = outcome.timeline
@@ -76,7 +76,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
                 "ls": "-" if color % 2 else "--",
                 "lw": 1.5,
             }  # two often lie on each other
-            mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=name, **style)
+            mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=shown_name(name), **style)
             most.stairs(fullest, edges, baseline=None, **style)
         figure.legend(*mean.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
     for panel, title in ((mean, "utilisation, mean over the links"), (most, "utilisation of the fullest link")):
@@ -114,7 +114,7 @@ def draw_ports(outcome: Outcome) -> Drawing:
         panel.set_title(f"{len(switches):,} {role.name.lower()}", loc="left")
         panel.set_xlabel("port")
         ticks = np.unique(np.linspace(0, len(switches) - 1, min(len(switches), 12)).astype(int)).tolist()
-        panel.set_yticks(ticks, [fabric.label(int(switches[at])) for at in ticks], fontsize="small")
+        panel.set_yticks(ticks, [shown_name(fabric.label(int(switches[at]))) for at in ticks], fontsize="small")
     if image is not None:
         figure.colorbar(image, ax=list(panels), label="sent, as a part of what could be; grey: no cable")
     return as_drawing(figure)

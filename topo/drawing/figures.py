@@ -11,11 +11,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MOST = 40
+"""Characters of a name."""
+
+
 def figure(width: float, height: float) -> Figure:
     """Return an empty figure of so many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def shown_name(name: str) -> str:
+    r"""Return a name as matplotlib shows it: never as a formula, and at most 40 characters of it.
+
+    Examples
+    --------
+    >>> from topo.drawing.figures import shown_name
+    >>> shown_name("$\alpha$")
+    '\\$\\alpha\\$'
+    """
+    return (name if len(name) <= MOST else f"{name[: MOST - 3]}...").replace("$", r"\$")
 
 
 def as_drawing(figure: Figure) -> Drawing:
