@@ -96,6 +96,17 @@ def test_a_command_that_asks_for_it_leaves_off_by_itself() -> None:
     assert ended(twice.replace("not caught", "True"), signal.SIGINT).returncode == 130, "at the second"
 
 
+def test_without_room_for_a_thread_it_is_refused() -> None:
+    """As by ``ulimit -u`` or a limit of a container; root has none."""
+    code = """
+    raise AssertionError
+def refuse(thread): raise RuntimeError("can't start new thread")
+plan.signals.Thread.start = refuse"""
+    done = ended(code, signal.SIGTERM)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("plan: no thread can be started") and "Traceback" not in done.stderr
+
+
 @pytest.mark.slow
 def test_what_nohup_ignores_stays_ignored() -> None:
     code = (

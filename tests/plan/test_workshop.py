@@ -78,6 +78,17 @@ def test_an_end_at_a_system_call(tmp_path: Path, how: str, end: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", ["file", "renamed"])
+def test_a_limit_on_the_size_of_files(tmp_path: Path, how: str) -> None:
+    """As by ``ulimit -f``: the older result stays, and it is said."""
+    assert write(tmp_path, "old", how).returncode == 0
+    done = write(tmp_path, "new" * 5000, how, "prlimit", "--fsize=4096")
+    assert done.returncode == 2 and "File too large" in done.stderr and "Traceback" not in done.stderr
+    assert read(tmp_path / "out") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.slow
 @pytest.mark.peer("strace")
 @pytest.mark.parametrize("how", ["file", "renamed", "moved", "mounted"])
 def test_a_power_loss_finds_what_is_renamed_on_the_device(tmp_path: Path, how: str) -> None:

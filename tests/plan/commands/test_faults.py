@@ -48,7 +48,7 @@ NEW = {COMMANDS["optimise"]}
 SERVER = """
 import os, signal, sys
 import plan.cli, plan.files, plan.folder, plan.workshop
-from plan.signals import watching
+from plan.signals import UNDIVIDED, watching
 
 answers = os.fdopen(os.dup(1), "w")
 sys.stdin = os.fdopen(os.dup(0))
@@ -95,8 +95,8 @@ for line in sys.stdin:
 plan.files.open_workshop = plan.folder.open_workshop = waiting
 status = plan.cli.run(newer)
 sys.stdout.flush()
-watch.__exit__(None, None, None)
-os._exit(status)  # the end of the interpreter takes seconds, and writes nothing
+with UNDIVIDED:
+    os._exit(status)
 """
 
 

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba.core.registry import CPUDispatcher
 
 import routing
 from helpers.random_fabrics import draw
+from helpers.strategies import fabrics
 from routing.kernels.machine_code import CheckedFile, Interpreter, Kernel, KernelCache
+from topo.errors import HeddleError
+from topo.fabric import Fabric
 
 MODULE = """\
 from routing.kernels.machine_code import kernel
@@ -138,6 +144,24 @@ def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch
         interpreted = routing.route(fabric, "balanced")
         assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
     assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@settings(max_examples=30)
+@given(fabrics(max_switches=10, max_adapters=14, connected=True), st.sampled_from(["minhop", "balanced", "dfsssp"]))
+def test_what_is_interpreted_is_what_is_compiled_at_random(fabric: Fabric, engine: str) -> None:
+    found = []
+    for call in (CPUDispatcher.__call__, lambda self, *given: Interpreter().run(self.py_func, given)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kernel, "__call__", call)
+            try:
+                routed = routing.route(fabric, engine)
+            except HeddleError as error:
+                found.append([str(error)])
+            else:
+                found.append([routed.tables.lft.tobytes(), str(routing.prove(routed))])
+    assert found[0] == found[1]
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Loads by lane and class, against paths followed one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,13 @@ def test_channels_are_told_lane_by_lane_the_hottest_first_and_drawn(outcome: Out
     for drawing in (draw_ports(outcome), draw_timeline(outcome), draw_timeline(outcome, [("job", 0.0, 1e-3)])):
         assert drawing.svg.startswith("<?xml")
     assert draw_timeline(outcome).svg == draw_timeline(outcome).svg
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [r"$\foo{$", "9" * 5000])
+def test_names_are_no_formulas(outcome: Outcome, name: str) -> None:
+    fabric = outcome.network.fabric
+    spoilt = replace(fabric, names=(name, *fabric.names[1:]))
+    named = replace(outcome, network=replace(outcome.network, fabric=spoilt))
+    assert draw_ports(named).svg.startswith("<?xml")
+    assert draw_timeline(outcome, [(name, 0.0, 1e-3)]).svg.startswith("<?xml")
