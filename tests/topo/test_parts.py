@@ -21,7 +21,7 @@ def listed(kind: topo.PartKind, cluster: Cluster) -> Parts:
 
 
 @pytest.mark.slow
-@examples(20)
+@examples(10)
 @given(clusters())
 def test_each_link_is_in_one_part_of_its_kind(cluster: Cluster) -> None:
     """Links between switches and those of adapters are all links; a bundle or batch shares none but with its ends."""
@@ -58,7 +58,7 @@ def test_each_link_is_in_one_part_of_its_kind(cluster: Cluster) -> None:
 
 
 @pytest.mark.slow
-@examples(20)
+@examples(10)
 @given(clusters(), st.data())
 def test_what_is_left_reaches_what_the_graph_says(cluster: Cluster, data: st.DataObject) -> None:
     """`fail_parts` and `Reach.without` are two ways to take the same away."""

@@ -1,5 +1,6 @@
 """Sweeps: every point once, the same bytes wherever it was computed, whatever is lost on the way."""
 
+import csv
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from plan.cli import run
 from plan.commands.sweep import tasks_of
 from plan.sweep.run import POINTS, point_file, read_point, run_sweep
 from plan.sweep.spec import read_sweep
+from topo import format_ibnetdiscover, preset
 from topo.errors import ToolError
 from topo.hardware.catalog import config_root
 
@@ -121,6 +123,13 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
         ("base: nowhere.yaml\nparameters: {seed: [1]}\n", "nowhere.yaml"),
         ("base: dump.ibnetdiscover\nparameters: {network.leaves: [1]}\n", "of a dump"),
         ("base: lab.yaml\nstages: [fly]\nparameters: {seed: [1]}\n", "sweep.yaml:2"),
+        ("base: lab.yaml\nparameters: {failed.swich: [1]}\n", "Did you mean"),
+        ("base: lab.yaml\nparameters: {seed: each}\n", "`each` is of failed.KIND"),
+        ("base: lab.yaml\nparameters: {tables: [new]}\n", "anew, kept and repaired"),
+        ("base: lab.yaml\nparameters: {failed.rack: each}\n", "expected a spec with a floor plan"),
+        ("base: lab.yaml\nstages: [year]\nparameters: {seed: [1]}\n", "`failures` with `parts`"),
+        ("base: lab.yaml\nstages: [year]\nparameters: {seed: [1]}\nfailures: {parts: {bundle: {down: 1 h}}}\n",
+         "no rate is published"),
     ],
 )  # fmt: skip
 def test_refusals(text: str, message: str, tmp_path: Path, capsys: Captured) -> None:
@@ -167,6 +176,35 @@ def test_failures_grow_with_their_number_and_a_seed_repeats(tmp_path: Path) -> N
         loads = [by_point[links, "anew", seed]["quality.max_load"] for links in (0, 4, 12)]
         assert all(load >= loads[0] for load in loads)
         assert all(by_point[links, "anew", seed]["proof.missing"] == 0 for links in (0, 4, 12))
+
+
+@pytest.mark.slow
+def test_parts_of_a_dump_fail_each_and_over_years(tmp_path: Path, capsys: Captured) -> None:
+    """Each switch is a row with what is left; seeds that are years have means with intervals; wrong names say so."""
+    (tmp_path / "dump.ibnetdiscover").write_text(format_ibnetdiscover(preset("lab-20").fabric))
+    file, rules = tmp_path / "sweep.yaml", "{link: {down: 4 h}, switch: {down: 1 d, a_year: 2}}"
+    dump = "base: dump.ibnetdiscover\n"
+    file.write_text(dump + "stages: [route]\nparameters: {failed.switch: each, tables: [repaired]}\n")
+    assert run(["sweep", str(file), "-o", str(tmp_path / "each"), "--json"]) == 0
+    capsys.readouterr()
+    figures = {
+        row["point"]["failed.switch"]: row["figures"] for row in map(json.loads, contents(tmp_path / "each").values())
+    }
+    assert set(figures) == {0, "leaf0", "leaf1", "spine0", "spine1"}
+    for name, row in figures.items():
+        assert (row["left.connected"] < 1) == str(name).startswith("leaf")
+        assert row["left.missing"] == 0
+        assert row["left.fullest"] == (22 if str(name).startswith("spine") else 11 if name == 0 else 0)
+    years = "stages: [year]\nparameters: {seed: [0, 1, 2], tables: [repaired]}\n"
+    file.write_text(f"{dump}{years}failures: {{parts: {rules}, states: 1}}\n")
+    assert run(["sweep", str(file), "-o", str(tmp_path / "years")]) == 0
+    assert "year.connected" in capsys.readouterr().out
+    means = {row["figure"]: row for row in csv.DictReader((tmp_path / "years" / "intervals.csv").open())}
+    low, mean, high = (float(means["year.failures.switch"][name]) for name in ("low", "mean", "high"))
+    assert low < mean < high
+    file.write_text(dump + "stages: [route]\nparameters: {failed.switch: [leaf7]}\n")
+    assert run(["sweep", str(file), "-o", str(tmp_path / "no"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == 1
 
 
 @pytest.mark.slow

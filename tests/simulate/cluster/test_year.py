@@ -166,7 +166,8 @@ def test_a_failure_waits_for_a_spare(spares: int) -> None:
 @pytest.mark.parametrize("tables", ["kept", "repaired", "anew"])
 def test_tables_of_a_state_are_what_routing_says(tables: str) -> None:
     whole = damages(tables)
-    for name, part in PARTS["switch"].items():
+    for name in ("leaf0", "spine0"):
+        part = PARTS["switch"][name]
         found = whole.judge(part)
         (left,) = whole.left(part)
         proof = routing.prove(left)
