@@ -316,6 +316,9 @@ def build(folder: Path) -> list[Target]:
                 ("export", "x.yaml", specs, "export FILE netbox -o @out", 0.5),
                 ("export dot", "fabric.json", [as_json], "export FILE dot -o @out", 0.5),
                 ("export p2p", "x.yaml", specs, "export FILE p2p -o @out", 0.5),
+                ("export ibdm", "x.ibnetdiscover", dumps, "export FILE ibdm -o @out", 0.5),
+                ("export topograph", "x.ibnetdiscover", dumps, "export FILE topograph -o @out", 0.3),
+                ("simulate charts", "jobs.yaml", jobs, "simulate @plan -w FILE -o @out", 0.2),
                 ("compare", "x.yaml", specs, "compare FILE FILE", 0.3),
             )
         ),
