@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from costmodel.needs import Amount, Needs
 from costmodel.parts import columns
 from costmodel.search import Search
 from topo import palette
 from topo.drawing import Drawing
-from topo.drawing.figures import as_drawing, as_png, figure
+from topo.drawing.charts import Axes, chart
 from topo.table import Shown, Table
 
 SHARES = (0.98, 0.95, 0.9, 0.75, 0.5)
@@ -62,35 +64,23 @@ class Tradeoffs(Shown):
     @property
     def drawing(self) -> Drawing:
         """Price over the bandwidth that a job gets at least, with the design of each step."""
-        return as_drawing(self._chart())
-
-    @property
-    def png(self) -> bytes:
-        """The same drawing as PNG, for slides and documents that take no SVG."""
-        return as_png(self._chart())
-
-    def _chart(self) -> Any:
         found = [(share, search.winner) for share, search in sorted(self.curve, key=lambda point: point[0])]
         points = [(share, design.price, design.name) for share, design in found if design is not None]
-        chart = figure(9, 5)
-        axes = chart.subplots()
-        x, y = [0.0, *(100 * share for share, _, _ in points)], [price for _, price, _ in points]
-        axes.step(x, [*y[:1], *y], where="pre", color=palette.SERIES[0])
-        designs: dict[tuple[float, str], list[float]] = {}
-        for share, price, name in reversed(points):
-            designs.setdefault((price, name), []).append(100 * share)
-        for number, ((price, name), shares) in enumerate(designs.items()):
-            colour = palette.SERIES[1 + number % (len(palette.SERIES) - 1)]
-            axes.plot(shares, [price] * len(shares), "o", color=colour, label=f"{price:,.0f}: {name}")
-        if designs:
-            axes.legend(loc="lower left", fontsize=8)
+        prices = np.array([price for _, price, _ in points], float)
         needs = self.whole.needs
-        axes.set_xlabel(f"at least so many % of its rate for {needs.job}")
-        axes.set_ylabel(f"price, {needs.currency}")
-        axes.set_xlim(0, 105)
-        axes.set_ylim(0, 1.1 * max(y, default=1.0))
-        axes.set_title(f"{needs.name}: price over bandwidth", loc="left", color=palette.INK)
-        return chart
+        span = (0.0, 1.1 * float(prices.max(initial=1.0)))
+        about = f"at least so many % of its rate for {needs.job}"
+        axes = Axes(f"price, {needs.currency}", (0, 105), span, 320, x_words=about, digits=",.0f")
+        if points:
+            edges = np.array([0.0, *(100 * share for share, _, _ in points)])
+            axes.stairs(edges, prices, palette.SERIES[0], words="the cheapest design")
+        designs: dict[tuple[float, str], str] = {}
+        for share, price, name in reversed(points):
+            colour = palette.SERIES[1 + len(designs) % (len(palette.SERIES) - 1)]
+            shade = designs.setdefault((price, name), colour)
+            axes.dot(100 * share, price, shade, f"{share:.1%}: {price:,.0f} {needs.currency}, {name}", 4.5)
+        legend = [("dot", shade, f"{price:,.0f}: {name}") for (price, name), shade in designs.items()]
+        return chart("price over bandwidth", needs.name, [axes], legend)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values."""

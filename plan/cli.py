@@ -67,8 +67,7 @@ Exit status:
 """
 COMPLETE = "_PLAN_COMPLETE"
 """Variable by which the script of `plan completion` asks for words, as click names it."""
-EXTRAS = {"cairosvg": "pictures", "highspy": "optimise", "matplotlib": "charts", "openpyxl": "workbooks",
-          "pulp": "optimise"}  # fmt: skip
+EXTRAS = {"cairosvg": "pictures", "highspy": "optimise", "openpyxl": "workbooks", "pulp": "optimise"}
 """Which extra of ours installs a package that not every command needs."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h."""

@@ -18,6 +18,8 @@ from plan.workshop import Content
 from simulate import Outcome, Saturation, Simulation, draw_ports, find_saturation
 from topo import Column, Table, format_csv, format_seconds, plural
 
+LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
+"""Columns of ``links.csv``."""
 SHOWN = 12
 """Classes of links that are shown to a person; ``--json`` has all."""
 
@@ -68,8 +70,7 @@ def _spread(simulation: Simulation) -> Saturation:
 
 def _format_links(outcome: Outcome) -> str:
     """Return the load of each channel that carried anything, lane by lane, the hottest first."""
-    head = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
-    return format_csv(head, outcome.channels.rows())
+    return format_csv(LINKS, outcome.channels.rows())
 
 
 def _format_timeline(outcome: Outcome) -> bytes:

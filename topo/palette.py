@@ -31,6 +31,9 @@ LOADS: tuple[tuple[float, str, str], ...] = (
 )
 """Of links by their load: up to how many times the mean, the colour, and its words."""
 
+HEAT = ("#eef3f8", "#a9c8e6", "#5b97cf", "#2b6cb0", "#12304f")
+"""Of cells of a heat map, from 0 to 1."""
+
 SERIES = ("#3978b8", "#c77d0a", "#0f7b6c", "#a50f15", "#8e5bb5", "#717880", "#6fa8d6", "#e6a117", "#b0742a", INK)
 """Of lines and bars of a chart, in order."""
 
@@ -50,6 +53,8 @@ STYLE = "".join(
         ".h": "fill:none;stroke-linecap:round",
         ".k": "fill:none",
         ".f": f"fill:{GROUND};stroke:{QUIET}",
+        ".q": f"stroke:{EDGE}",
+        ".p": "image-rendering:pixelated",
         ".v": f"fill:{PAPER};stroke:{EDGE}",
     }.items()
 )

@@ -16,6 +16,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 
 class Written(Directive):
@@ -141,6 +142,32 @@ class Outputs(Written):
         yield ""
 
 
+class CatalogColumns(Written):
+    """Every column of the tables of a catalog, out of the fields of its models."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text."""
+        from dataclasses import fields
+
+        from topo.hardware import models
+
+        told = ModuleAnalyzer.for_module(models.__name__).find_attr_docs()
+        tables = {"switches": models.SwitchModel, "nodes": models.NodeModel, "hcas": models.HcaModel,
+                  "cables": models.CableModel}  # fmt: skip
+        for table, model in tables.items():
+            yield from (f".. rubric:: {table}.csv", "", f"{(model.__doc__ or '').splitlines()[0]}", "")
+            yield from (".. list-table::", "   :header-rows: 1", "   :widths: 30 70", "")
+            yield from ("   * - column", "     - meaning")
+            yield from ("   * - ``model``", "     - Its name, as a spec has it.")
+            for one in fields(model):
+                if one.name in ("name", "sources"):
+                    continue
+                words = next((told[base.__name__, one.name] for base in model.__mro__
+                              if (base.__name__, one.name) in told), [])  # fmt: skip
+                yield from (f"   * - ``{one.name}``", f"     - {' '.join(' '.join(words).split())}")
+            yield ""
+
+
 class Face(Written):
     """All public names of a package, with their docstrings."""
 
@@ -167,7 +194,7 @@ class Picture(Directive):
     """A drawing as it stands in the page: of a preset, with the loads of its tables or of an allreduce, or its room."""
 
     required_arguments = 1
-    option_spec = {"loads": directives.flag, "workload": directives.unchanged, "view": directives.unchanged}  # noqa: RUF012  as Docutils has it
+    option_spec = dict.fromkeys(("workload", "view", "chart"), directives.unchanged) | {"loads": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         """Return the picture, which only pages for a browser show."""
@@ -175,26 +202,35 @@ class Picture(Directive):
         import simulate
         import topo
 
-        cluster = topo.preset(self.arguments[0])
+        cluster, view = topo.preset(self.arguments[0]), self.options.get("view")
         if "workload" in self.options:
             routed = routing.route(cluster.fabric)
             hosts = cluster.fabric.ends(role="compute")
-            found = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", self.options["workload"])).draw()
-        elif self.options.get("view") == "floor":
+            flows = simulate.allreduce(hosts, "186 MiB", self.options["workload"])
+            played = simulate.play(routed, flows, n_bins=100)
+            charts = {"timeline": simulate.draw_timeline, "ports": simulate.draw_ports}
+            found = charts[self.options["chart"]](played) if "chart" in self.options else played.draw()
+        elif view == "floor":
             found = topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings, title=cluster.name)
-        elif self.options.get("view") == "racks":
+        elif view == "racks":
             found = topo.draw_racks(cluster.fabrics, cluster.layout, title=cluster.name)
         elif "loads" in self.options:
             found = topo.draw(cluster, [routing.prove(routing.route(fabric)).load for fabric in cluster.subnets])
         else:
             found = topo.draw(cluster)
-        svg = re.sub(r"<\?xml.*?(?=<svg)", "", found.svg, flags=re.DOTALL)
-        return [nodes.raw("", f'<div class="picture">{svg}</div>', format="html")]
+        return [nodes.raw("", f'<div class="picture">{found.svg}</div>', format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
-    given = {"commands": Commands, "keys": Keys, "outputs": Outputs, "face": Face, "picture": Picture}
+    given = {
+        "commands": Commands,
+        "keys": Keys,
+        "outputs": Outputs,
+        "catalog-columns": CatalogColumns,
+        "face": Face,
+        "picture": Picture,
+    }
     for name, directive in given.items():
         app.add_directive(name, directive)
     return {"parallel_read_safe": True}

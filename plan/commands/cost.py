@@ -163,6 +163,7 @@ def optimise(
     from plan.export.spec import format_spec
     from plan.files import write_file
     from plan.finalists import finalists_dict, finalists_table, judge_finalists
+    from plan.render.pictures import as_kind
     from plan.render.tables import show_table
 
     charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
@@ -202,8 +203,8 @@ def optimise(
                 write_file(tables / name, text, new=True)
         click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
     if beside is not None and charts:
-        write_file(charts[0], beside.drawing.svg, new=True)
-        write_file(charts[1], beside.png, new=True)
+        for file in charts:
+            write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
         click.echo(f"price over bandwidth is drawn in {' and '.join(map(str, charts))}", err=as_json)
     if found.verdict is not Verdict.HOLDS or found.unpriced:
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])

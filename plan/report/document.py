@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -13,8 +14,9 @@ import costmodel
 from plan.export.spec import format_spec
 from plan.pipeline import Plan
 from plan.render.views import facts
-from simulate import Simulation, draw_ports
+from simulate import Simulation, draw_ports, draw_timeline
 from topo import (
+    Column,
     Fabric,
     Layout,
     Panel,
@@ -224,8 +226,11 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
         ],
         tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
         charts=[
-            ("jobs over time, and the load of classes of links", simulation.draw().svg),
-            ("load of the ports of hosts", draw_ports(outcome).svg),
+            (
+                "jobs over time, and the load of classes of links",
+                draw_timeline(outcome, simulation.spans, bare=True).svg,
+            ),
+            ("load of the ports of switches", draw_ports(outcome, bare=True).svg),
         ],
         channels={found.fabric.channel_label(port): round(float(carried[port])) for port in used},
     )
@@ -254,7 +259,54 @@ def _sections(plan: Plan) -> Iterator[tuple[str, list[Table]]]:
         tables = [proof.table, quality.table, proof.load_table]
         proven += [replace(table, title=f"{routed.fabric.name}: {table.title}") for table in tables]
     if proven:
-        yield "proof", proven
+        yield "proof", [_by_hand(plan), *proven]
+
+
+def _by_hand(plan: Plan) -> Table:
+    """Return how a reader checks each claim in the folder of the plan, with names of this plan."""
+    rows: list[tuple[str, str, str]] = []
+    for routed, proof, bounds in zip(plan.routed, plan.proofs, plan.bounds, strict=True):
+        fabric = routed.fabric
+        subnet = ["--subnet", fabric.name] if len(plan.routed) > 1 else []
+        of = f" of {fabric.name}" if subnet else ""
+        ends = fabric.end_node[fabric.ends()]
+        pair = [fabric.label(int(ends[at])) for at in (0, -1)] if len(ends) > 1 else []
+        if pair:
+            rows.append(
+                (f"a pair is connected{of}",
+                 f"find the LID of {pair[1]} in the table of the switch of {pair[0]} in opensm/lfts, go out of the "
+                 "port that stands there, and do the same at the next switch",
+                 _command("verify", ".", *subnet, "--path", *pair))
+            )  # fmt: skip
+        rows.append(
+            (f"{proof.credit_loops} channels in credit loops{of}",
+             "write down which cable each path takes after which: no chain of these may come back to where it began",
+             _command("verify", ".", *subnet))
+        )  # fmt: skip
+        inner = fabric.inner
+        if len(inner):
+            fullest = fabric.channel_label(int(inner[proof.load[inner].argmax()])).partition(" -> ")[0]
+            rows.append(
+                (f"{int(proof.load[inner].max()):,} pairs over the fullest link{of}",
+                 f"count the pairs that the command lists; no routing has fewer than {bounds.max_load:,}, because "
+                 f"{bounds.why}",
+                 _command("verify", ".", *subnet, "--over", fullest))
+            )  # fmt: skip
+    fabric = plan.routed[0].fabric
+    spines = np.flatnonzero(fabric.role[: fabric.n_switches] == Role.SPINE).tolist()
+    if spines:
+        spine, subnet = fabric.label(spines[0]), ["--subnet", fabric.name] if len(plan.routed) > 1 else []
+        rows.append(
+            (f"what the failure of {spine} takes away", "leave out its cables, and look for another way",
+             _command("verify", ".", *subnet, "--without", spine))
+        )  # fmt: skip
+    rows.append(("nothing was changed", "", "sha256sum --check SHA256SUMS"))
+    names = ("claim", "by hand", "by command, in the folder of this plan")
+    return Table("how to check each", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["plan", *words])
 
 
 def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:

@@ -9,10 +9,11 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from xml.etree import ElementTree
 
 import topo
 from plan.render.html import render_page
@@ -37,7 +38,6 @@ def format_report(report: Report) -> str:
         simulations=report.simulations,
         beside=_beside(report.plans),
         version=version("heddle-fabric"),
-        image=lambda svg: base64.b64encode(svg.encode()).decode(),
         data=_pack({"report": asdict(report), "palette": PALETTE}),
     )
 
@@ -68,9 +68,53 @@ def read_report(folder: Path) -> Report:
         packed = base64.b64decode(found[1] if found else "")
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             data = json.loads(file.read(budgets()["report-bytes"].limit))
-        return TypeAdapter(Report).validate_python(data["report"])
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, ValidationError):
+        report = TypeAdapter(Report).validate_python(data["report"])
+        for drawing in _drawings(report):
+            check_drawing(drawing)
+        return report
+    except (OSError, EOFError, zlib.error, ValueError, ElementTree.ParseError, KeyError, TypeError, ValidationError):
         raise FormatError("found no report; expected the report.html that `plan build` wrote", str(path)) from None
+
+
+def _drawings(report: Report) -> Iterator[str]:
+    """Yield the drawings of a report, which stand in its page as they are."""
+    for plan in report.plans:
+        if plan.room is not None:
+            yield from (plan.room.floor, *plan.room.fronts)
+    for simulation in report.simulations:
+        yield from (drawing for _, drawing in simulation.charts)
+
+
+DRAWN = {"svg", "title", "desc", "g", "rect", "path", "circle", "text", "image"}
+"""Elements of our drawings."""
+SPELLED = re.compile("on|src|style$", re.IGNORECASE)
+"""Attributes that do or load something, and style, which we have for colours alone."""
+
+
+def check_drawing(svg: str) -> None:
+    """Refuse what is no drawing of ours, since whoever wrote a folder might have put anything in its place.
+
+    Raises
+    ------
+    ValueError
+        When it has elements or attributes that ours have not.
+    """
+    if "<!" in svg or "<?" in svg:
+        raise ValueError("found a declaration in a drawing")
+    for element in ElementTree.fromstring(svg).iter():
+        name = element.tag.removeprefix("{http://www.w3.org/2000/svg}")
+        for qualified, value in element.attrib.items():
+            key = qualified.rpartition("}")[2]
+            colour = key == "style" and COLOUR.fullmatch(value)
+            image = key == "href" and name == "image" and IMAGE.fullmatch(value)
+            if (SPELLED.match(key) and not colour) or (key == "href" and not image) or "url" in value.lower():
+                raise ValueError(f"found the attribute {key} in a drawing")
+        if name not in DRAWN:
+            raise ValueError(f"found the element {name} in a drawing")
+
+
+COLOUR = re.compile("fill:#[0-9a-f]{6}")
+IMAGE = re.compile("data:image/png;base64,[A-Za-z0-9+/=]*")
 
 
 def _beside(plans: Sequence[PlanPage]) -> TableText:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import topo
-from topo import Column, HeddleError, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from topo import Axes, Column, HeddleError, Table, chart, plural
 
 Document = Mapping[str, Any]
 
@@ -132,32 +129,40 @@ def pictures(
     documents: Sequence[Document], better: Mapping[str, str], best: Sequence[int], shares: Table
 ) -> dict[str, bytes]:
     """Return charts as SVG by the name of their file: of the points, their `front` and their `sensitivities`."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     found: dict[str, bytes] = {}
-    with mpl.rc_context({"svg.hashsalt": "heddle", "svg.fonttype": "path", "text.parse_math": False}):
-        if len(shares) and len(shares.columns) > 1:
-            figure = Figure((2 + len(shares.columns), 1.5 + 0.25 * len(shares)), layout="constrained")
-            axes = figure.add_subplot()
-            values = np.array([column.values for column in shares.columns[1:]], float).T
-            image = axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap="Blues")
-            axes.set_xticks(
-                range(values.shape[1]), [column.name for column in shares.columns[1:]], rotation=30, ha="right"
-            )
-            axes.set_yticks(range(len(values)), list(shares.columns[0].values))
-            figure.colorbar(image, label="share of variance")
-            found["sensitivities.svg"] = _svg(figure)
-        names = list(better)[:2]
-        if len(names) == 2:
-            points = np.array([[_number(document, name) for name in names] for document in documents])
-            figure = Figure((6, 4), layout="constrained")
-            axes = figure.add_subplot()
-            axes.plot(*points.T, ".", color=topo.palette.UNUSED, label="points")
-            axes.plot(*points[best].T, "o", color=topo.palette.SERIES[0], label="no other is better in all")
-            axes.set(xlabel=f"{names[0]} ({better[names[0]]} is better)", ylabel=f"{names[1]} ({better[names[1]]})")
-            axes.legend()
-            found["pareto.svg"] = _svg(figure)
+    about = plural(len(documents), "point")
+    if len(shares) and len(shares.columns) > 1:
+        figures, *parameters = shares.columns
+        values = np.array([column.values for column in parameters], float).T
+        rows, columns = values.shape
+        widest = max(64.0, *(7.0 * min(len(column.name), 24) + 12 for column in parameters))
+        axes = Axes(
+            "share of the variance of a figure that a parameter explains", (0, columns), (rows, 0), 22.0 * rows,
+            width=columns * widest, names=[(row + 0.5, str(name)) for row, name in enumerate(figures.values)],
+            columns=[(at + 0.5, column.name) for at, column in enumerate(parameters)],
+        )  # fmt: skip
+        axes.cells(values)
+        for (row, column), value in np.ndenumerate(values):
+            shade = topo.palette.PAPER if value > 0.55 else topo.palette.INK
+            axes.say(column + 0.5, row + 0.5, f"{value:.2f}", shade)
+        found["sensitivities.svg"] = chart("what matters", about, [axes]).svg.encode()
+    names = list(better)[:2]
+    if len(names) == 2:
+        points = np.array([[_number(document, name) for name in names] for document in documents])
+        known = np.isfinite(points).all(axis=1)
+        low, high = points[known].min(axis=0), points[known].max(axis=0)
+        margin = np.where(high > low, 0.05 * (high - low), np.maximum(np.abs(high), 1.0) * 0.05)
+        (left, bottom), (right, top) = (low - margin).tolist(), (high + margin).tolist()
+        title, words = (f"{name} ({better[name]} is better)" for name in reversed(names))
+        axes = Axes(title, (left, right), (bottom, top), 320, x_words=words, digits=",g")
+        fronts = set(best)
+        for point in [*np.flatnonzero(known).tolist(), *best]:
+            shade, size = (topo.palette.SERIES[0], 4.5) if point in fronts else (topo.palette.UNUSED, 3.0)
+            told = ", ".join(f"{name} {_cell(value)}" for name, value in documents[point]["point"].items())
+            x, y = points[point].tolist()
+            axes.dot(x, y, shade, told, size)
+        legend = [("dot", topo.palette.UNUSED, "point"), ("dot", topo.palette.SERIES[0], "no other is better in all")]
+        found["pareto.svg"] = chart("what no other point beats", about, [axes], legend).svg.encode()
     return found
 
 
@@ -176,12 +181,6 @@ def parquet(table: Table) -> bytes | None:
             None if value is None else str(value) for value in values])  # fmt: skip
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays), sink, compression="zstd")
-    return sink.getvalue()
-
-
-def _svg(figure: Figure) -> bytes:
-    sink = io.BytesIO()
-    figure.savefig(sink, format="svg", metadata={"Date": None})
     return sink.getvalue()
 
 

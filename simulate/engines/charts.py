@@ -1,7 +1,4 @@
-"""Charts of an outcome: what ran when, how full the links were over time, and which switch ports carried how much.
-
-The same simulation gives the same bytes: no date, fixed ids, letters as outlines of matplotlib's own font.
-"""
+"""Charts of an outcome: what ran when, how full the links were over time, and which switch ports carried how much."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from topo import palette
 from topo.drawing import Drawing
-from topo.drawing.figures import as_drawing, shown_name
-from topo.drawing.figures import figure as new_figure
-from topo.errors import HeddleError
+from topo.drawing.charts import Axes, chart, heat_legend
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
+from topo.table import format_seconds
 
 MOST_CLASSES = 10
 """Classes of links, lane by lane, in the timeline: those that carried most."""
@@ -24,14 +21,19 @@ MOST_CLASSES = 10
 MOST_JOBS = 40
 """Jobs in the timeline, the first ones."""
 
+MOST_HIGH = 420.0
+"""Height of a heat map."""
 
-def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = ()) -> Drawing:
+
+def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (), *, bare: bool = False) -> Drawing:
     """Draw over time: jobs as bars; of each class of links the mean load, and the fullest link's.
 
     Parameters
     ----------
     jobs
         Name, start and duration in seconds of each.
+    bare
+        Whether it is part of a page that has `topo.palette.STYLE`: without title and margin.
 
     Raises
     ------
@@ -43,25 +45,27 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"), n_bins=20)
-    >>> simulate.draw_timeline(outcome).svg[:5]
-    '<?xml'
+    >>> simulate.draw_timeline(outcome).svg[:4]
+    '<svg'
     """
     if outcome.timeline is None and not jobs:
         raise HeddleError(
             "the outcome has no timeline to draw; play with n_bins, such as simulate.play(..., n_bins=100)"
         )
-    figure = new_figure(10, 7 if jobs else 5)
-    shown = jobs[:MOST_JOBS]
-    heights = [max(2, min(len(shown), 12)), 8, 8] if jobs else [8, 8]
-    *above, mean, most = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     unit, scale = _time_unit(outcome.makespan_s)
-    for panel in above:
-        for row, (_, start_s, time_s) in enumerate(shown):
-            panel.barh(row, time_s * scale, left=start_s * scale, color=palette.SERIES[row % len(palette.SERIES)])
-        panel.set_yticks(range(len(shown)), [shown_name(name) for name, _, _ in shown])
-        panel.invert_yaxis()
-        panel.set_title("jobs", loc="left")
+    span, charts, legend = (0.0, outcome.makespan_s * scale), [], []
+    if jobs:
+        shown = jobs[:MOST_JOBS]
+        rows = [(row + 0.5, name) for row, (name, _, _) in enumerate(shown)]
+        bars = Axes("jobs", span, (len(shown), 0), 17.0 * len(shown), x_words=None, names=rows)
+        for row, (name, start_s, time_s) in enumerate(shown):
+            words = f"{name}: begins at {start_s * scale:.3g} {unit}, takes {time_s * scale:.3g} {unit}"
+            shade = palette.SERIES[row % len(palette.SERIES)]
+            bars.bar(start_s * scale, (start_s + time_s) * scale, row + 0.5, shade, words)
+        charts.append(bars)
     timeline = outcome.timeline
+    mean = Axes("utilisation, mean over the links of a class", span, (0, 1), 130, x_words=None, digits=".0%")
+    most = Axes("utilisation of the fullest link of a class", span, (0, 1), 130, x_words=f"time ({unit})", digits=".0%")
     if timeline is not None and outcome.makespan_s > 0:
         n_bins = min(timeline.load_bytes_s.shape[1], int(np.ceil(outcome.makespan_s / timeline.bin_s)))
         edges = np.minimum(np.arange(n_bins + 1) * timeline.bin_s, outcome.makespan_s) * scale
@@ -70,24 +74,19 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
         capacity = outcome.network.capacity_bytes_s
         for color, (name, lane, channels) in enumerate(_classes(outcome)):
             load = timeline.lane_bytes_s[lane, channels, :n_bins] * stretch
-            fullest = (load / capacity[channels, None]).max(axis=0)
-            style = {
-                "color": palette.SERIES[color % len(palette.SERIES)],
-                "ls": "-" if color % 2 else "--",
-                "lw": 1.5,
-            }  # two often lie on each other
-            mean.stairs(load.sum(axis=0) / capacity[channels].sum(), edges, label=shown_name(name), **style)
-            most.stairs(fullest, edges, baseline=None, **style)
-        figure.legend(*mean.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
-    for panel, title in ((mean, "utilisation, mean over the links"), (most, "utilisation of the fullest link")):
-        panel.set_title(title, loc="left")
-        panel.set_ylim(0, 1.05)
-    most.set_xlabel(f"time ({unit})")
-    return as_drawing(figure)
+            part, peak = load.sum(axis=0) / capacity[channels].sum(), (load / capacity[channels, None]).max(axis=0)
+            shade, dashed = palette.SERIES[color % len(palette.SERIES)], not color % 2  # two often lie on each other
+            for axes, values in ((mean, part), (most, peak)):
+                words = f"{name}: at most {values.max(initial=0.0):.0%}"
+                axes.stairs(edges, values, shade, words=words, dashed=dashed)
+            legend.append(("dashes" if dashed else "line", shade, name))
+    fabric = outcome.network.fabric.name or "the fabric"
+    ends = f"{fabric}, {plural(len(outcome.flows), 'flow')}; the last ends at {format_seconds(outcome.makespan_s)}"
+    return chart("load over time", ends, [*charts, mean, most], legend, bare=bare)
 
 
-def draw_ports(outcome: Outcome) -> Drawing:
-    """Draw a heat map for each role of switches, a row a switch, a column a port.
+def draw_ports(outcome: Outcome, *, bare: bool = False) -> Drawing:
+    """Draw a heat map for each role of switches, a row a switch, a column a port; bare as in `draw_timeline`.
 
     The colour is the part of what the port could have sent that it did send, until the last flow ended.
 
@@ -96,28 +95,25 @@ def draw_ports(outcome: Outcome) -> Drawing:
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"))
-    >>> simulate.draw_ports(outcome).svg[:5]
-    '<?xml'
+    >>> simulate.draw_ports(outcome).svg[:4]
+    '<svg'
     """
     fabric = outcome.network.fabric
-    roles = [Role(role) for role in np.unique(fabric.role[: fabric.n_switches]).tolist()]
-    figure = new_figure(4.5 * max(len(roles), 1) + 1, 6)
-    panels = figure.subplots(1, max(len(roles), 1), squeeze=False)[0]
-    image = None
-    for panel, role in zip(panels, roles, strict=False):
+    charts = []
+    for role in np.unique(fabric.role[: fabric.n_switches]).tolist():
         switches = np.flatnonzero(fabric.role[: fabric.n_switches] == role)
-        image = panel.imshow(
-            _sent(fabric, outcome.utilisation, switches), vmin=0, vmax=1, cmap="inferno", aspect="auto",
-            interpolation="nearest", extent=(0.5, _radix(fabric, switches) + 0.5, len(switches) - 0.5, -0.5),
-        )  # fmt: skip
-        panel.set_facecolor(palette.UNUSED)
-        panel.set_title(f"{len(switches):,} {role.name.lower()}", loc="left")
-        panel.set_xlabel("port")
-        ticks = np.unique(np.linspace(0, len(switches) - 1, min(len(switches), 12)).astype(int)).tolist()
-        panel.set_yticks(ticks, [shown_name(fabric.label(int(switches[at]))) for at in ticks], fontsize="small")
-    if image is not None:
-        figure.colorbar(image, ax=list(panels), label="sent, as a part of what could be; grey: no cable")
-    return as_drawing(figure)
+        sent = _sent(fabric, outcome.utilisation, switches)
+        rows, ports = sent.shape
+        labelled = np.unique(np.linspace(0, rows - 1, min(rows, 16)).astype(int)).tolist()
+        names = [(at + 0.5, fabric.label(int(switches[at]))) for at in labelled]
+        high = float(np.clip(rows * 14, 14 * len(names), MOST_HIGH))
+        title = f"{rows:,} {Role(role).name.lower()}"
+        axes = Axes(title, (0.5, ports + 0.5), (rows, 0), high, min(max(6.0 * ports, 120), 260), "port", names)
+        axes.cells(sent)
+        charts.append(axes)
+    legend = heat_legend("sent, of what the port could have sent until the last flow ended; white: no cable")
+    about = fabric.name or "the fabric"
+    return chart("load of the ports of switches", about, charts, legend, beside=True, bare=bare)
 
 
 def _sent(fabric: Fabric, utilisation: NDArray[np.float64], switches: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -185,7 +185,12 @@ class Simulation(Shown):
 
     def draw(self) -> Drawing:
         """Draw the jobs as bars over time, and below them the load of the classes of links."""
-        return draw_timeline(self.outcome, [(job.name, job.start_s, job.time_s) for job in self.jobs])
+        return draw_timeline(self.outcome, self.spans)
+
+    @property
+    def spans(self) -> list[tuple[str, float, float]]:
+        """Name, begin and duration in seconds of each job."""
+        return [(job.name, job.start_s, job.time_s) for job in self.jobs]
 
 
 @overload

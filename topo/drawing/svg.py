@@ -30,7 +30,11 @@ from topo.hostlist import compress
 HOT, MOST_HOT = 1.5, 120
 """Links of a fan above so many times the mean are drawn as lines of their own, but no more than so many."""
 
-LEGEND_LINE, LEGEND_GAP, MARK = 18.0, 14.0, {"dot": 14.0, "line": 22.0, "area": 22.0, "box": 16.0, "": 0.0}
+LEGEND_LINE, LEGEND_GAP, MARK = (
+    18.0,
+    14.0,
+    {"dot": 14.0, "line": 22.0, "dashes": 22.0, "area": 22.0, "box": 16.0, "": 0.0},
+)
 """Of the legend: height of a line, room between words, width of each mark."""
 
 WIDER = 1.17
@@ -274,8 +278,9 @@ def format_marks(
 def _mark(shape: str, shade: str, x: float, y: float) -> list[str]:
     if shape == "dot":
         return [element("circle", {"cx": x + 5, "cy": y + 8, "r": 4, "fill": shade})]
-    if shape == "line":
-        return [element("path", {"d": f"M{x:.1f} {y + 8:.1f}h16", "stroke": shade, "stroke-width": 4})]
+    if shape in ("line", "dashes"):
+        dashes = {"stroke-dasharray": "5 3"} if shape == "dashes" else {}
+        return [element("path", {"d": f"M{x:.1f} {y + 8:.1f}h16", "stroke": shade, "stroke-width": 4} | dashes)]
     if shape == "box":
         return [element("rect", {"x": x, "y": y + 3, "width": 10, "height": 10, "fill": shade})]
     if shape == "area":

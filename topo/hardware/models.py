@@ -132,6 +132,7 @@ class PoweredModel(HardwareModel):
     """What stands in a rack and draws power."""
 
     rack_units: Whole | None = None
+    """Height in a rack."""
     power_typical_w: Number | None = None
     """Of a server the mean under load, of a switch without optics."""
     power_max_w: Number | None = None
@@ -161,11 +162,13 @@ class SwitchModel(PoweredModel):
     uplink_connector: str | None = None
     """Shape of their cages, each of which holds one of them; `connector` where it is left out."""
     protocol: Literal["infiniband", "ethernet"] = "infiniband"
+    """``infiniband``, where left out, or ``ethernet``."""
     chip: str | None = None
     """Switching chip, as device tables call it."""
     managed: YesNo | None = None
     """Whether it can run a subnet manager itself."""
     connector: str | None = None
+    """Shape of its cages, such as ``QSFP56`` or ``OSFP``."""
     cages: Whole | None = None
     """Connectors of its ports, without those of `uplink_ports`; each takes one transceiver or end of a copper cable,
     which serves all ports in it."""
@@ -206,11 +209,17 @@ class NodeModel(PoweredModel):
     """A server."""
 
     role: ServerRole
+    """``compute``, ``storage`` or ``management``."""
     gpus: Whole = 0
+    """GPUs of the server."""
     gpu: str | None = None
+    """Their model."""
     cpu: str | None = None
+    """Model of its processors."""
     sockets: Whole | None = None
+    """Processors."""
     memory_gbyte: Number | None = None
+    """Memory of the host."""
     adapters: Whole
     """Adapters on the network that the spec plans."""
     adapter_model: str
@@ -224,6 +233,7 @@ class NodeModel(PoweredModel):
     adapters_included: YesNo | None = None
     """Whether the server's price holds its adapters."""
     ssds: Whole = 0
+    """SSDs of a storage server."""
     ssd_tbyte: Number | None = None
     """Size of each SSD."""
     ssd_read_gbyte_per_s: Number | None = None
@@ -233,6 +243,7 @@ class NodeModel(PoweredModel):
     ssd_read_latency_us: Number | None = None
     """Of a read, before its bytes flow."""
     ssd_write_latency_us: Number | None = None
+    """Of a write, likewise."""
     gemm_tf32_tflops: Number | None = None
     """Measured, one GPU."""
     gemm_fp16_tflops: Number | None = None
@@ -278,15 +289,19 @@ class HcaModel(HardwareModel):
     """A host channel adapter."""
 
     ports: Whole
+    """Ports of the adapter."""
     speed: Speed
+    """Of each."""
     chip: str | None = None
     """As device tables call it."""
     device: str = "mlx5"
     """What servers call it, before its number."""
     connector: str | None = None
+    """Shape of its cages."""
     pcie: str | None = None
     """Generation and lanes, such as ``gen4 x16``."""
     power_max_w: Number | None = None
+    """The most that it draws."""
 
     def _words(self) -> tuple[str, ...]:
         ports = f"{self.ports} port{'s' if self.ports > 1 else ''} {self.speed}"
@@ -323,8 +338,11 @@ class CableModel(HardwareModel):
     power_end_w: Number | None = None
     """Of each end."""
     latency_ns_per_m: Number | None = None
+    """Of the light or the signal in it."""
     diameter_mm: Number | None = None
+    """Of the cable."""
     kg_per_m: Number | None = None
+    """Its weight."""
 
     def _words(self) -> tuple[str, ...]:
         kind = {"optic": "transceiver", "TP": "twisted pairs"}.get(self.kind, self.kind.replace("-", " "))

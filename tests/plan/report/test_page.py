@@ -7,6 +7,8 @@ import hashlib
 import html
 import json
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,13 @@ import pytest
 import routing
 import simulate
 import topo
+from plan.cli import run as run_command
 from plan.folder import write_folder
 from plan.inputs import find_preset
 from plan.pipeline import PASSES, ROUTE, Plan, count_parts, run
 from plan.report.document import Report, page_of, simulation_page
 from plan.report.page import format_report, read_report
-from topo import Cluster, Fabric, HeddleError
+from topo import Cluster, Fabric, HeddleError, config_root
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
 
@@ -133,3 +136,24 @@ def test_a_simulation_brings_its_channels() -> None:
     carried = dict(zip(*list(simulation.outcome.channels.to_dict().values())[::3], strict=True))
     assert page.channels == {channel: round(size) for channel, size in carried.items()}
     assert data_of(format_report(Report([], [page])))
+
+
+@pytest.mark.slow
+def test_what_a_reader_may_check_by_command_holds(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    assert run_command(["build", str(config_root() / "lab-20.yaml"), "-o", str(out)]) == 0
+    (plan,) = read_report(out).plans
+    table = next(one for one in plan.tables["proof"] if one.title == "how to check each")
+    claims, _, commands = (column.texts for column in table.columns)
+    monkeypatch.chdir(out)
+    for claim, command in zip(claims, commands, strict=True):
+        name, *words = shlex.split(command)
+        capsys.readouterr()
+        if name == "plan":
+            assert run_command(words) == 0
+            said = capsys.readouterr().out
+            if "over the fullest link" in claim:
+                assert claim.split()[0] in said
+        else:
+            assert subprocess.run([name, *words], capture_output=True, check=False).returncode == 0
+    assert len(claims) == 5

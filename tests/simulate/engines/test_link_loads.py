@@ -93,7 +93,7 @@ def test_channels_are_told_lane_by_lane_the_hottest_first_and_drawn(outcome: Out
         mean <= peak + 1e-12 for mean, peak in zip(table["mean utilisation"], table["peak utilisation"], strict=True)
     )
     for drawing in (draw_ports(outcome), draw_timeline(outcome), draw_timeline(outcome, [("job", 0.0, 1e-3)])):
-        assert drawing.svg.startswith("<?xml")
+        assert drawing.svg.startswith("<svg")
     assert draw_timeline(outcome).svg == draw_timeline(outcome).svg
 
 

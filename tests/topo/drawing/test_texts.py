@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import routing
+import simulate
 import topo
 from helpers.presets import PRESETS
+from plan.sweep.summary import front, pictures, sensitivities
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer("chromium")]
 playwright = pytest.importorskip("playwright.sync_api")
@@ -68,6 +71,24 @@ def test_no_text_of_a_room_lies_on_another(name: str, page: Any) -> None:
         topo.draw_racks(cluster.fabrics, cluster.layout),
     ):
         page.set_content(drawing.svg)
+        assert overlaps(page.evaluate(BOXES)) == []
+
+
+def test_no_text_of_a_chart_lies_on_another(page: Any) -> None:
+    routed = routing.route(topo.preset("lab-20").fabric)
+    outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"), n_bins=20)
+    points = [
+        {"point": {"spines": a, "oversubscription": b, "parallel": c}, "figures": {"bisection": a * b, "price": a + c}}
+        for a in (1, 2)
+        for b in (3, 4)
+        for c in (5, 6)
+    ]
+    better = {"bisection": "high", "price": "low"}
+    found = pictures(points, better, front(points, better), sensitivities(points))
+    drawn = [simulate.draw_timeline(outcome, [("a job", 0, 1e-5), ("another one of a long name", 0, 1e-5)]).svg]
+    for svg in [*drawn, simulate.draw_ports(outcome).svg, *(content.decode() for content in found.values())]:
+        page.set_content(svg)
+        assert len(page.evaluate(BOXES)) > 5
         assert overlaps(page.evaluate(BOXES)) == []
 
 
