@@ -52,7 +52,6 @@ Fabrics
     ``draw``  a picture of a fabric, or of all subnets of a cluster
     ``chart``  charts with a title and a legend
     ``Axes``  one of them, into which curves, bars, points or cells are put
-    ``heat_legend``  what the colours of cells mean
     ``draw_floor``  a picture of the floor from above, with the cables in its trays
     ``draw_racks``  a picture of the front of every rack
     ``draw_each_rack``  a picture of each rack

@@ -15,7 +15,7 @@ from .differences import (
     find_differences as find_differences,
 )
 from .drawing import Drawing as Drawing, draw as draw, lay_out as lay_out
-from .drawing.charts import Axes as Axes, chart as chart, heat_legend as heat_legend
+from .drawing.charts import Axes as Axes, chart as chart
 from .drawing.rooms import draw_each_rack as draw_each_rack, draw_floor as draw_floor, draw_racks as draw_racks
 from .drawing.scene import Scene as Scene
 from .errors import (
