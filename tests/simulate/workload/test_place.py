@@ -170,11 +170,14 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
         (job(size="-3 MiB"), 'w.yaml:5:9: found the text "-3 MiB"; expected a size in B'),
         (job(size=5), "w.yaml:5:9: found the number 5; expected a size with its unit, such as 186 MiB"),
         (job(size=None), "w.yaml:2:3: found no `size`; expected the key `size`: largest buffer"),
-        (job(algorithm="rign"), 'found the text "rign"; expected one of ring, .*hierarchical. Did you mean `ring`'),
+        (
+            job(algorithm="rign"),
+            'found the text "rign"; expected one of ring, .*, sharp. Did you mean `ring`',
+        ),
         (job(collective="allreduse"), "expected one of allreduce, .*Did you mean `allreduce`"),
         (
             job(kind="colective"),
-            'found the text "colective"; expected one of chakra, .*, goal, gpu-collective, storage, training. Did you',
+            'found the text "colective"; expected one of chakra, .*, inference, simai, storage, training. Did you',
         ),
         (job(ranks=17), "w.yaml:6:10: found 17 ranks; expected at most 16: no more adapters of compute servers"),
         (job(ranks=5, within="leaf"), "w.yaml:6:10: found 5 ranks; expected at most 4: .*free in any leaf"),
