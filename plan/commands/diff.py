@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from topo import Fabric
 
 
-@click.command(short_help="What is different in a fabric from its plan, or in a plan from a larger one.")
+@click.command(short_help="Check cabling against a plan, or grow a plan into a larger one.")
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="Folder to write: the list as CSV, as a page to print, as a drawing.")
