@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from topo import Drawing, Fabric
 
 
-@click.command()
+@click.command(short_help="Draw a cluster: its switches, its links, its racks.")
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg when left out.")
 @click.option(
