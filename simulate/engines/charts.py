@@ -111,7 +111,7 @@ def draw_ports(outcome: Outcome, *, bare: bool = False) -> Drawing:
         axes = Axes(title, (0.5, ports + 0.5), (rows, 0), high, min(max(6.0 * ports, 120), 260), "port", names)
         axes.cells(sent)
         charts.append(axes)
-    legend = heat_legend("sent, of what the port could have sent until the last flow ended; white: no cable")
+    legend = heat_legend("sent, of what the port could have sent until the last flow ended; blank: no cable")
     about = fabric.name or "the fabric"
     return chart("load of the ports of switches", about, charts, legend, beside=True, bare=bare)
 
