@@ -34,15 +34,15 @@ from routing.kernels.legal import ChannelOrder
 from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.shifts import part_shifts
-from routing.kernels.traffic import Dests, Net
+from routing.kernels.traffic import Dests, Net, empty_tree, sum_loads
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables, stagger
 from routing.order.joined import order_joined_zones, zones_of
 from routing.order.structure import structure_order, with_switches_in
-from routing.order.turn_order import grow_channel_order, two_sided_order
+from routing.order.turn_order import adjacency_orders, grow_channel_order, two_sided_order
 from routing.proof import prove
 from routing.routed import Candidate, Routed
-from routing.tables import NO_PATH, RoutingTables, select_endpoints, tree_order
+from routing.tables import NO_PATH, RoutingTables, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
 
@@ -59,8 +59,9 @@ Destinations times channels bound the time: beyond the first bound (2 s) there i
 RELIEF_EFFORT = 400_000_000
 """What bounds the time for peaks: trees that are looked at, times channels."""
 
-TRIALS, TRIAL_EFFORT = 8, 1_000_000_000
-"""Grown orders that are tried, and what bounds them: channels squared times ports of a switch (10 s)."""
+TRIALS, TRIAL_SIZE, TRIAL_EFFORT = 16, 2_000_000, 1_000_000_000
+"""Grown orders that are tried, and what bounds them: destinations times channels, of all of them together (a second),
+and channels squared times ports of a switch, for each (10 s)."""
 
 JOINED_FAVOUR, JOINED_SIZE = 0.9, 2_000_000
 """Where the closed form is not perfect within the zones, grown orders are tried, too, and often load the fullest link
@@ -82,9 +83,9 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 0.25, 6, 110_000_000
-"""Share of shifts in the traffic for which flows are parted in the end; how often each is looked at, and what bounds
-that: ranks squared times channels of a switch (1 s)."""
+TURNS, SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 2, 0.25, 6, 110_000_000
+"""How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
+for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 
 SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.01
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
@@ -106,6 +107,8 @@ class Start(NamedTuple):
     """What all candidates begin with."""
 
     fabric: Fabric
+    lids: NDArray[np.uint16]
+    """(E,) those of its end ports."""
     order: ChannelOrder
     dests: Destinations
     level: NDArray[np.int64]
@@ -113,6 +116,8 @@ class Start(NamedTuple):
     """(C,) index of each channel among its sender's."""
     hosts: NDArray[np.int64]
     """(S,) host ports."""
+    ranks: NDArray[np.int32]
+    """(n,) adapters' ports that have LIDs, along the tree."""
     climbs: NDArray[np.int64]
     """(S,) levels for the closed form."""
     tree: bool
@@ -165,47 +170,73 @@ def route(
     start, turned = _start(fabric, lids, lft.shape[::-1]), np.arange(fabric.n_switches)
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
-    if not (
-        start.tree or start.kept is not None
-    ):  # no order of switches is worth anything: take one that is the same for all
+    if not start.tree and start.kept is None:
+        # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
         turned = structure_order(fabric)
         renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
         start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
 
     def finish(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Made:
-        ports = finish_tables(start.dests, _port_numbers(order, next_hop), lids, "balanced").lft
-        return Made(next_hop, RoutingTables(lids, ports[np.argsort(turned)], engine="balanced"))
+        return Made(next_hop, finish_tables(start.dests, _port_numbers(order, next_hop), start.lids, "balanced"))
+
+    def handed_out(tables: RoutingTables) -> RoutingTables:
+        return (
+            tables if start.fabric is fabric else replace(tables, lid=lids, lft=frozen(tables.lft[np.argsort(turned)]))
+        )
 
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
-    made = [_judged(fabric, finish(start.order, start.closed))] if whole else []
+    made = [_judged(start, finish(start.order, start.closed))] if whole else []
     large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
     nodes = _count(fabric, Kind.AGGREGATION).any()
     if large and made and not nodes and made[0].row and made[0].row.worst_shift <= 1:  # what matters is done
         return made[0].tables
-    net, weighted, placed = _place(start, rng or np.random.default_rng(0))
-    best = _best(fabric, [*(finish(net.order, one) for one in placed), *made])
-    parted = _part(fabric, net, weighted, turned, best)
-    if parted is not None:
-        best = _best(fabric, [best, finish(net.order, parted)])
-    return _on_lanes(fabric, best.tables, lanes) if lanes > 1 else best.tables
+    work, order, kept, placed = _place(start, rng or np.random.default_rng(0))
+    best = _best(start, [*(finish(order, one) for one in placed), *made])
+    rounds = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
+    ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
+    early = rounds if ranks is None else rounds // 2
+    for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)]:
+        parted = _part(start, work.net._replace(order=order, kept=kept), work.dests, one, times, best.next_hop)
+        if np.array_equal(parted, best.next_hop):
+            continue
+        found = [parted]
+        if one is None:  # ranks by labels come last, and alter as little as can be
+            found.append(parted.copy())
+            _relieve(work, order, kept, found[-1])
+        before = best if one is None else best._replace(row=None)
+        best = _best(start, [before, *(finish(order, next_hop) for next_hop in found)], one)
+    tables = handed_out(best.tables)
+    return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 
-def _part(fabric: Fabric, net: Net, dests: Dests, turned: NDArray[np.int64], made: Made) -> NDArray[np.uint8] | None:
-    """Return channels taken on which fewer flows of shifts meet; None where there is no time for that."""
-    ranks = tree_order(fabric, select_endpoints(fabric, made.tables, "hca"))
-    channels_each = -(-len(net.order.sender) // fabric.n_switches)
-    rounds = min(SHIFT_ROUNDS, round(SHIFT_EFFORT / max(len(ranks) ** 2 * channels_each, 1)))
+def _shift_rounds(start: Start, ranks: int) -> int:
+    """Return how often there is time to look at each flow of all shifts of so many ranks."""
+    channels_each = -(-len(start.order.sender) // start.fabric.n_switches)
+    return round(SHIFT_EFFORT / max(ranks**2 * channels_each, 1))
+
+
+def _part(
+    start: Start,
+    net: Net,
+    dests: Dests,
+    ranks: NDArray[np.int32] | None,
+    rounds: int,
+    next_hop: NDArray[np.uint8],
+) -> NDArray[np.uint8]:
+    """Return channels taken on which fewer flows of shifts meet."""
     if rounds == 0:
-        return None
-    rank = np.full(made.tables.lft.shape[1], -1)
-    rank[made.tables.lid[ranks]] = np.arange(len(ranks))
-    begin = np.searchsorted(fabric.end_switch[ranks], [turned, turned + 1])
-    next_hop = made.next_hop.copy()
-    part_shifts(
-        net, dests, frozen(rank[dests.lid].astype(np.int32)), frozen(begin.astype(np.int32)), rounds, SHARE, next_hop
-    )
-    return None if np.array_equal(next_hop, made.next_hop) else next_hop
+        return next_hop
+    ranks = start.ranks if ranks is None else ranks
+    rank = np.full(len(next_hop), -1, np.int32)
+    rank[start.lids[ranks]] = np.arange(len(ranks))
+    home, n = start.fabric.end_switch[ranks], start.fabric.n_switches
+    begin = np.zeros((2, n), np.int32)
+    begin[0, home[::-1]] = np.arange(len(ranks))[::-1]  # those of one switch stand together
+    begin[1] = begin[0] + np.bincount(home, minlength=n)
+    next_hop = next_hop.copy()
+    part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds, SHARE, next_hop)
+    return next_hop
 
 
 def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -219,16 +250,16 @@ def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[n
     return lft
 
 
-def _judged(fabric: Fabric, made: Made) -> Made:
+def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) -> Made:
     """Return a candidate with what its tables are worth."""
-    return made if made.row else made._replace(row=judge(fabric, made.tables))
+    return made if made.row else made._replace(row=judge(start.fabric, made.tables, ranks=ranks))
 
 
-def _best(fabric: Fabric, made: Sequence[Made]) -> Made:
+def _best(start: Start, made: Sequence[Made], ranks: NDArray[np.int32] | None = None) -> Made:
     """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
     if len(made) == 1:
         return made[0]
-    judged = [_judged(fabric, one) for one in made]
+    judged = [_judged(start, one, ranks) for one in made]
     rows = [one.row for one in judged if one.row]
     fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
     fit = [
@@ -257,27 +288,33 @@ def _start(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> 
     dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
     hosts, empty = _count(fabric, Kind.HCA), np.full(shape, NO_PATH, np.uint8)
+    ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
     tree, closed = False, empty.copy()
     if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
         tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
     # What crosses from zone to zone is no choice of a climb within one.
     climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
     if zones is None:
-        return Start(fabric, order, dests, level, own, hosts, climbs, tree, closed)
+        return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed)
     dests, plain, crossing = stagger(dests, zones.border, zones.gate, zones.width), empty.copy(), empty
     closed_form(order, dests, climbs, own, plain)
     joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
     closed_form(joined, dests, climbs, own, crossing, turns=zones.turns)
     kept = zones.zone if _alone(joined, dests, zones.zone, crossing) else None
-    return Start(fabric, order, dests, level, own, hosts, climbs, tree, closed, joined, crossing, kept)
+    return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, joined, crossing, kept)
 
 
-def _place(start: Start, rng: np.random.Generator) -> tuple[Net, Dests, list[NDArray[np.uint8]]]:
-    """Return channels in order, destinations and, for each candidate, (T, S) which channel each switch takes."""
+def _place(
+    start: Start, rng: np.random.Generator
+) -> tuple[Work, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]:
+    """Return what candidates are made from, an order, what is kept under it, and (T, S) what each candidate takes."""
     fabric, order, dests, tree, joined = start.fabric, start.order, start.dests, start.tree, start.joined
     size = len(dests.lid) * len(order.sender)
     work = _work(fabric, order, dests, start.hosts, _count(fabric, Kind.AGGREGATION), tree)
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
+    # Where there are levels, the closed form has done for shifts what can be done as cheaply.
+    flat = start.level.min() == start.level.max()
+    parts = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)) // TRIALS) if flat else 0
     free, cut = work.net.kept, _cut_off(order, dests)
     results: list[tuple[int, float, int, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]] = []
     for one in chain([joined] if joined else [], _orders(start, rng)):
@@ -289,7 +326,7 @@ def _place(start: Start, rng: np.random.Generator) -> tuple[Net, Dests, list[NDA
         else:
             begin = np.full(start.closed.shape, NO_PATH, np.uint8)
             closed_form(one, dests, start.climbs, start.own, begin)
-        quality, next_hop = _improve(work, one, kept, begin, rounds, SHIFT_WEIGHTS[0])
+        quality, next_hop = _improve(start, work, one, kept, begin, (rounds, parts), SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
         favour = JOINED_FAVOUR if one is joined else 1.0  # whose bisection and shifts are better
         results.append((lost, favour * quality, len(results), one, kept, [next_hop, begin]))
@@ -299,8 +336,8 @@ def _place(start: Start, rng: np.random.Generator) -> tuple[Net, Dests, list[NDA
     made = [next_hop]
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
-            made.append(_improve(work, order, kept, begin, times, share)[1])
-    return work.net._replace(order=order, kept=kept), work.dests, made
+            made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
+    return work, order, kept, made
 
 
 def _cut_off(order: ChannelOrder, dests: Destinations) -> int:
@@ -312,16 +349,29 @@ def _cut_off(order: ChannelOrder, dests: Destinations) -> int:
 
 
 def _improve(
-    work: Work, order: ChannelOrder, kept: NDArray[np.int32], start: NDArray[np.uint8], rounds: int, share: float
+    start: Start,
+    work: Work,
+    order: ChannelOrder,
+    kept: NDArray[np.int32],
+    begin: NDArray[np.uint8],
+    rounds: tuple[int, int],
+    share: float,
 ) -> tuple[float, NDArray[np.uint8]]:
-    """Return how full channels are, the less the better, and the channels taken once all is rerouted and relieved."""
-    next_hop = start.copy()
+    """Return how full channels are, the less the better, and those taken once all is rerouted, parted and relieved."""
+    next_hop, net = begin.copy(), work.net._replace(order=order, kept=kept)
     dests = work.dests._replace(shift_weight=float(round(share * work.dests.shift_weight)))
-    quality = reroute(work.net._replace(order=order, kept=kept), dests, rounds, work.stride, next_hop)
+    reroute(net, dests, rounds[0], work.stride, next_hop)
+    next_hop = _part(start, net, work.dests, None, rounds[1], next_hop)
+    peak = _relieve(work, order, kept, next_hop)
+    return peak * float(np.square(sum_loads(net, work.dests, empty_tree(net), next_hop)).sum()), next_hop
+
+
+def _relieve(work: Work, order: ChannelOrder, kept: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> float:
+    """Take flows off the fullest channels; return how full those are in the end."""
     for net, dests, fullest, detour, worth in work.reliefs:
         net = net._replace(order=order, kept=kept)
-        peak = relieve_peaks(net, dests, fullest, Limits(detour, work.effort, worth), start, next_hop)
-    return quality * peak, next_hop
+        peak = relieve_peaks(net, dests, fullest, Limits(detour, work.effort, worth), next_hop.copy(), next_hop)
+    return peak
 
 
 def _work(
@@ -403,8 +453,11 @@ def _orders(start: Start, rng: np.random.Generator) -> Iterator[ChannelOrder]:
         yield order_channels(start.fabric, np.where(joining, level.max() + 1, level))
     if (sides := two_sided_order(order)) is not None:
         yield sides
+    trials = TRIAL_SIZE // (len(start.dests.lid) * len(order.sender))
+    if trials:
+        yield from adjacency_orders(order)
     effort = len(order.sender) ** 2 * int(np.diff(order.indptr).max())
-    for trial in range(min(TRIALS, TRIAL_EFFORT // effort)):
+    for trial in range(min(TRIALS, trials, TRIAL_EFFORT // effort)):
         yield grow_channel_order(order, hosts, rng, shuffle=trial > 0)
 
 

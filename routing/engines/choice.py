@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
+
 from routing.engines.judge import FIGURES, Figure, judge, mark
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
@@ -86,17 +88,18 @@ def choose(
     """
     with ThreadPoolExecutor(2) as pool:
         entrants = (*ENTRANTS, "shortest") if (lanes or 1) > 1 else ENTRANTS
-        tried = list(pool.map(lambda name: _try(fabric, name, lambda: tables_of(name, lanes or 1)), entrants))
+        made = list(pool.map(lambda name: _try(name, lambda: tables_of(name, lanes or 1)), entrants))
+        tried = list(pool.map(lambda pair: _judged(fabric, pair[0], pair[1], made[0][0]), made))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
-    made = [(tables, row) for tables, row in tried if tables is not None]
-    if not made:
+    judged = [(tables, row) for tables, row in tried if tables is not None]
+    if not judged:
         raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
-    least = min(row.missing for _, row in made)
-    safe = [pair for pair in made if pair[1].missing == least and not pair[1].credit_loops] or made[:1]
+    least = min(row.missing for _, row in judged)
+    safe = [pair for pair in judged if pair[1].missing == least and not pair[1].credit_loops] or judged[:1]
     tables, best = max(safe, key=lambda pair: round(mark(pair[1], [row for _, row in safe]), 3))
     rows = [row for _, row in tried]
-    why = _reason(best, [row for _, row in safe], [row for _, row in made if row.missing == least])
-    plain = [row for _, row in made if row.credit_loops and row.missing == least]
+    why = _reason(best, [row for _, row in safe], [row for _, row in judged if row.missing == least])
+    plain = [row for _, row in judged if row.credit_loops and row.missing == least]
     if lanes is None and (offer := _offer(fabric, lambda: tables_of("shortest", 1), best, plain)):
         rows.append(offer)
         differ = [
@@ -129,12 +132,22 @@ def _offer(
     return replace(row, credit_loops=0, lanes=needed)
 
 
-def _try(fabric: Fabric, name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTables | None, Candidate]:
+def _try(name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTables | None, Candidate]:
     try:
-        tables = tables_of()
+        return tables_of(), Candidate(name)
     except RoutingError as error:
         return None, Candidate(name, refusal=str(error))
-    return tables, judge(fabric, tables, switches=name not in PLAIN)
+
+
+def _judged(
+    fabric: Fabric, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
+) -> tuple[RoutingTables | None, Candidate]:
+    """Return tables with what they are worth: as much as the first ones where they are the same."""
+    if tables is None:
+        return None, row
+    same = first is not None and tables.path_sl is None is first.path_sl and np.array_equal(tables.lft, first.lft)
+    asked = first if first is not None and same and row.engine not in PLAIN else tables
+    return tables, replace(judge(fabric, asked, switches=row.engine not in PLAIN), engine=row.engine)
 
 
 def _with_safe_switches(

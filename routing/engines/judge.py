@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from routing.proof import prove
 from routing.quality import measure
@@ -15,6 +17,10 @@ from topo.fabric import Fabric, Kind
 
 MEASURED_FLOWS = 400_000
 """Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
+
+
+_known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
+"""What tables are worth that were judged before: `balanced` judges what it makes, and `auto` asks again."""
 
 
 class Figure(NamedTuple):
@@ -51,7 +57,9 @@ FIGURES = (
 )
 
 
-def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Candidate:
+def judge(
+    fabric: Fabric, tables: RoutingTables, *, switches: bool = True, ranks: NDArray[np.int32] | None = None
+) -> Candidate:
     """Return what tables are worth.
 
     Parameters
@@ -60,19 +68,25 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
     tables : RoutingTables
     switches : bool
         Whether paths from and to SHARP aggregation nodes must be safe, too.
+    ranks : (n,) int32, optional
+        All adapters' ports in the order of their ranks; counted along the tree when left out.
     """
+    usual = switches and ranks is None
+    if usual and tables in _known and _known[tables][0] is fabric:
+        return _known[tables][1]
     routed = Routed(fabric, tables)
-    proof = prove(routed)
+    ends: Any = "hca" if ranks is None else ranks
+    proof = prove(routed, ends)
     missing, loops = proof.missing - proof.disconnected, proof.credit_loops
     if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
         wider = prove(routed, "adapters")
         missing, loops = wider.missing - wider.disconnected, wider.credit_loops
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
-    quality = measure(routed, samples=samples, max_shifts=shifts, proof=proof)
+    quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
     shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
     by_role = [load[shared].max(initial=1) for load in proof.load_by_role.values()]
-    return Candidate(
+    row = Candidate(
         engine=tables.engine,
         missing=missing,
         credit_loops=loops,
@@ -87,6 +101,9 @@ def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Ca
         shift=quality.shift.bandwidth,
         worst_shift=quality.shift.max_load_worst,
     )
+    if usual:
+        _known[tables] = fabric, row
+    return row
 
 
 def mark(row: Candidate, others: Sequence[Candidate]) -> float:

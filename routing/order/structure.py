@@ -3,8 +3,9 @@
 An engine that takes one destination, root or channel after the other makes other tables when these come in another
 order. Where the order of a fabric is worth nothing, since no closed form follows it, that is chance. Here switches get
 colours, first by level and by what hangs on them, then by the colours of their neighbours, again and again (Weisfeiler
-and Leman, 1968). If some still look alike, one of them is told apart, and so on: as good as always those are symmetric,
-so that it does not matter which.
+and Leman, 1968). If some still look alike, one of them is told apart, and so on: the one after which all colours come
+to the least sum, as good as always one of several that are symmetric, so that it does not matter which. Twins, each
+linked to all switches of a colour or to none, are told apart at once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.fabric import Fabric, frozen
+from topo.fabric import Fabric, Role, frozen
 
 Colours = NDArray[np.uint64]
 
@@ -23,7 +24,7 @@ BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
 BY_PORT = ("width", "speed", "port_guid", "length_m")
 
 EFFORT = 10_000_000
-"""Switches that are told apart times channels, at most: half a second."""
+"""Switches that are tried times channels, at most: half a second."""
 
 
 def structure_order(fabric: Fabric) -> NDArray[np.int64]:
@@ -37,7 +38,7 @@ def structure_order(fabric: Fabric) -> NDArray[np.int64]:
     linked = sender[by_sender][first]
     ends = np.flatnonzero((fabric.end_switch >= 0) & (np.arange(fabric.n_end_ports) >= n))
     hung = _mixed(fabric.role[fabric.end_node[ends]] + _mixed(rate[fabric.port_of(ends)]))
-    colour = fabric.level[:n].astype(np.uint64)
+    colour = fabric.level[:n].astype(np.uint64) + _mixed((fabric.role[:n] == Role.JOINT).astype(np.uint64))
     np.add.at(colour, fabric.end_switch[ends], hung)
 
     def refined(colour: Colours) -> Colours:
@@ -52,15 +53,30 @@ def structure_order(fabric: Fabric) -> NDArray[np.int64]:
 
     if not len(inner):
         return np.argsort(colour, kind="stable")
-    colour = refined(colour)
-    for turn in range(min(n, EFFORT // len(inner))):
-        _, alike, count = np.unique(colour, return_inverse=True, return_counts=True)
-        if count.max() == 1:
-            break
-        one = np.flatnonzero(alike == np.argmax(count > 1))[:1]
-        colour[one] = _mixed(colour[one] + np.uint64(turn + 1))
-        colour = refined(colour)
+    colour, left = refined(colour), EFFORT // len(inner)
+    while left > 0 and (alike := _first_cell(colour)).size:
+        one, left = refined(_told_apart(colour, alike[:1])), left - 1
+        if len(np.unique(one)) == len(np.unique(colour)) + 1:  # nothing else tells them apart: they are twins
+            one = refined(_told_apart(colour, alike))
+        elif len(alike) <= left:
+            left -= len(alike)
+            each = (refined(_told_apart(colour, alike[[place]])) for place in range(len(alike)))
+            one = min(each, key=lambda found: int(_mixed(found).sum()))
+        colour = one
     return np.argsort(colour, kind="stable")
+
+
+def _first_cell(colour: Colours) -> NDArray[np.int64]:
+    """Return the switches of the first colour that several have."""
+    _, alike, count = np.unique(colour, return_inverse=True, return_counts=True)
+    return np.flatnonzero(alike == np.argmax(count > 1)) if count.max() > 1 else np.zeros(0, np.int64)
+
+
+def _told_apart(colour: Colours, switches: NDArray[np.int64]) -> Colours:
+    """Return colours with another one for each of some switches."""
+    colour = colour.copy()
+    colour[switches] = _mixed(colour[switches] + np.arange(1, len(switches) + 1).astype(np.uint64))
+    return colour
 
 
 def _mixed(x: NDArray[np.unsignedinteger]) -> Colours:

@@ -1,12 +1,16 @@
 """The order of switches by structure: the same under all labels."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from helpers.presets import subnets
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from routing.order.structure import structure_order, with_switches_in
 from topo.fabric import Fabric
+from topo.levels import find_levels
 
 
 def matrix(fabric: Fabric) -> np.ndarray:
@@ -16,9 +20,13 @@ def matrix(fabric: Fabric) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("seed", [0, 2, 5, 8, 12])
-def test_the_order_is_the_same_under_other_labels(seed: int) -> None:
-    fabric = draw(seed)
+WHOLE = {name: partial(lambda name: subnets(name)[0], name) for name in ("dragonfly", "slim-fly", "torus")}
+"""Fabrics whose switches all look alike."""
+
+
+@pytest.mark.parametrize("name", [0, 2, 5, 8, 9, 12, *WHOLE])
+def test_the_order_is_the_same_under_other_labels(name: int | str) -> None:
+    fabric = find_levels(WHOLE[name]() if isinstance(name, str) else draw(name))
     found = []
     for number in range(3):
         mixed = relabelled(fabric, np.random.default_rng(number)).fabric
