@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.flow import max_flow_gbps
 from topo.hostlist import compress
+from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 MOST_ZONES = 16
@@ -26,7 +28,7 @@ MOST_FAULTS = 8
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failed(Brief):
     """Parts that do not work."""
 
     switches: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -34,6 +36,10 @@ class Failed:
     links: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Rows of `Fabric.links`, by subnet."""
     servers: frozenset[str] = frozenset()
+
+    def _brief(self) -> str:
+        lost = [sum(map(len, lost.values())) for lost in (self.switches, self.links)]
+        return f"{plural(lost[0], 'node')}, {plural(lost[1], 'link')}, {plural(len(self.servers), 'server')}"
 
 
 @dataclass(frozen=True, eq=False)

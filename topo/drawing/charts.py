@@ -15,6 +15,8 @@ from topo import palette
 from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
 from topo.drawing.scene import LINE, short, text_width
 from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
+from topo.errors import plural
+from topo.table import Brief
 
 Mark = tuple[str, str, str]
 """Of a legend: shape, colour, words."""
@@ -25,7 +27,7 @@ GAP = 20.0
 
 
 @dataclass
-class Axes:
+class Axes(Brief):
     """A rectangle with a scale on each side; what is put into it is in the units of these scales."""
 
     title: str
@@ -43,6 +45,9 @@ class Axes:
     digits: str = "g"
     """How numbers on the left are written."""
     inside: list[str] = field(default_factory=list)
+
+    def _brief(self) -> str:
+        return f"{self.title!r}: {plural(len(self.inside), 'mark')}"
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Return where a point is on the picture."""

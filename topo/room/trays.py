@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays
 from topo.room.cables import Cabling
 from topo.room.racks import Layout
+from topo.table import Brief
 
 
 @dataclass(frozen=True)
-class Trays:
+class Trays(Brief):
     """Cables in the trays of a room of R rows and C places in a row.
 
     A cable between rows lies along the row with the lower number, and crosses at the place of its other end.
@@ -27,6 +29,9 @@ class Trays:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.along), 'row')}, at most {plural(int(self.along.max(initial=0)), 'cable')} above one"
 
 
 def fill_trays(fabrics: Sequence[Fabric], layout: Layout, cablings: Sequence[Cabling]) -> Trays:

@@ -185,4 +185,4 @@ def test_compare_sets_any_specs_beside_one_another(capsys: pytest.CaptureFixture
 
 def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", str(config_root() / "lab-20.yaml")]) == 2
-    assert "expected another to compare with" in capsys.readouterr().err
+    assert "expected another spec to compare with" in capsys.readouterr().err
