@@ -52,7 +52,11 @@ def cabling(fabric):
         pytest.param("spread", "nue", 0, False, 2, id="nue is complete without loops, and far from even"),
         pytest.param("border", "minhop", 0, False, 2, id="gathered: minhop overloads a joint link twice"),
         pytest.param("border", "updn", 1_216_800, False, 0, id="gathered: updn loses all pairs between zones"),
-        pytest.param("border", "dfsssp", 0, False, 1, id="gathered: dfsssp happens to be even and free of loops"),
+        pytest.param(
+            *("border", "dfsssp", 0, False, 1),
+            id="gathered: dfsssp happens to be even and free of loops",
+            marks=[pytest.mark.slow, pytest.mark.nightly],
+        ),
     ],
 )
 def test_stock_engines_of_opensm(placement, engine, missing, loops, load, tmp_path):

@@ -179,6 +179,7 @@ def test_failures_grow_with_their_number_and_a_seed_repeats(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_parts_of_a_dump_fail_each_and_over_years(tmp_path: Path, capsys: Captured) -> None:
     """Each switch is a row with what is left; seeds that are years have means with intervals; wrong names say so."""
     (tmp_path / "dump.ibnetdiscover").write_text(format_ibnetdiscover(preset("lab-20").fabric))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import tree, zoned
-from helpers.strategies import slow_but
+from helpers.strategies import examples, slow_but
 from routing.engines.balanced import route
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -175,6 +175,7 @@ def test_any_zones_that_compile_route_complete_and_free_of_loops(
 
 
 @pytest.mark.parametrize("placement", slow_but(PLACEMENTS, "border"))
+@examples(20)
 @given(seed=st.integers(0, 10_000))
 def test_lost_links_are_routed_around(placement, seed):
     fabric = zoned(placement, leaves=8, spines=4, n_gpus=120, n_storage=20, ports=4)
@@ -206,7 +207,7 @@ def test_border_leaves_that_miss_spines(placement, zone):
     spines = np.flatnonzero((fabric.role == Role.SPINE) & (fabric.zone == zone))
     assert len(border) == {"border": 1, "spread": 4}[placement]
     for leaf, count in product(border[:2].tolist(), (1, 2, 3)):
-        for gone in list(combinations(spines.tolist(), count))[:3]:
+        for gone in list(combinations(spines.tolist(), count))[:2]:
             damaged = without_spines(fabric, leaf, np.array(gone))
             proof = prove(Routed(damaged, route(damaged)), "all")
             assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)

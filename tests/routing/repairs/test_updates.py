@@ -101,7 +101,7 @@ def small(seed: int) -> tuple[Routed, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), *(
-    pytest.param(seed, marks=pytest.mark.slow if seed < 12 else pytest.mark.nightly) for seed in range(3, 200)
+    pytest.param(seed, marks=pytest.mark.slow if seed < 8 else pytest.mark.nightly) for seed in range(3, 200)
 )])  # fmt: skip
 def test_every_mixture_delivers_and_climbs(seed: int) -> None:
     routed, down = small(seed)
