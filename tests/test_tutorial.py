@@ -1,4 +1,4 @@
-"""docs/tutorial.md and the home page: whoever follows them, file by file and command by command, sees what they show."""
+"""docs/tutorial.md and the home page: whoever follows them, file by file, sees what they show."""
 
 import os
 import re
