@@ -87,7 +87,7 @@ def main() -> None:
         routing = "adaptive" if model.adaptive else "static"
         figures = f"{hops:,} | {makespan * 1e3:.3f} | {best:.2f} | {hops / best / 1e6:.1f}"
         print(f"| {load} | {hosts:,} | {lanes} | {routing} | {model.inputs} | {figures} |", flush=True)
-    print("\n| step of training, 16 servers | messages | hops | of them played | one of | CPU, s |")
+    print("\n| step of training, 16 servers | messages | hops | simulated hops | ratio | CPU, s |")
     print("|---|--:|--:|--:|--:|--:|")
     fabric = topo.preset("fire-flyer-2").fabric
     routed = Network.of(route(fabric), hop_latency_s=200e-9)

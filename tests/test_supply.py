@@ -82,7 +82,7 @@ def test_the_bill_of_materials_names_every_dependency(project, repository: Path,
 
 def test_each_claim_of_the_threat_model_names_tests_that_there_are(repository: Path) -> None:
     text = (repository / "docs" / "threat-model.md").read_text()
-    tables = re.findall(r"^\|.*held by \|\n\|[-|]+\n((?:^\|.*\|\n)+)", text, re.MULTILINE)
+    tables = re.findall(r"^\|.*tested by \|\n\|[-|]+\n((?:^\|.*\|\n)+)", text, re.MULTILINE)
     rows = [line for table in tables for line in table.splitlines()]
     assert len(tables) == 2 and len(rows) > 15
     for row in rows:
