@@ -70,13 +70,15 @@ def find_preset(folder: str, name: str, option: str) -> Path:
 
 
 @of_one_plan
-def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
+def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool = False) -> Fabric:
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
     Parameters
     ----------
     subnet : str, optional
         Which subnet of a spec or folder that has several.
+    merged : bool, optional
+        Whether chips of a switch of XDR are one; see `topo.read_fabric`.
 
     Raises
     ------
@@ -93,7 +95,7 @@ def read_fabric_argument(path: Path, subnet: str | None = None) -> Fabric:
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
     _refuse_choice(path, subnet)
-    return read_fabric(path)
+    return read_fabric(path, merged=merged)
 
 
 def read_cluster(path: Path) -> Cluster:

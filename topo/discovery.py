@@ -49,6 +49,8 @@ class Discovery:
     out of range, or one that two end ports share; it is empty when there is none at all."""
     skipped: tuple[tuple[int, str], ...]
     """Line and reason of everything that was left out."""
+    merged: Discovery | None = None
+    """The same with the chips of each switch of XDR as one, and its planes as one cable; None where there are none."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,8 @@ class Records:
         self.nodes: dict[NodeKey, FoundNode] = {}
         self.cables: list[CableEnd] = []
         self.skipped: list[tuple[int, str]] = []
+        self.labels: dict[tuple[NodeKey, int], tuple[str, int | None]] = {}
+        """What is printed at the ports of chips, and their plane where the dump tells (`topo.planes`)."""
         self.lmc = 0
         """The largest of any port."""
 

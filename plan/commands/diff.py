@@ -51,9 +51,12 @@ def diff(
     with progress(quiet=as_json) as step:
         step("reading")
         from plan.inputs import read_fabric_argument
-        from topo import draw, find_differences
+        from topo import HeddleError, draw, find_differences
 
-        wanted, found = read_fabric_argument(planned, subnet), read_fabric_argument(fabric)
+        wanted, found = read_fabric_argument(planned, subnet, merged=True), read_fabric_argument(fabric, merged=True)
+        if adopt is not None and found.n_switches < read_fabric_argument(fabric).n_switches:
+            raise HeddleError(f"{fabric}: its switches are of several chips, each with tables of its own, which a plan "
+                              "of whole switches does not have; leave out --adopt")  # fmt: skip
         step("comparing")
         differences = find_differences(wanted, found, walk_of(planned, wanted))
         if output is not None:

@@ -6,17 +6,21 @@ import json
 import random
 import re
 import shutil
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+import openpyxl
 
 import costmodel
 import plan.cli
 import routing
 import simulate
 import topo
-from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump
+from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump, format_planes
 from routing import opensm
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -167,6 +171,33 @@ def line_of_words(folder: Path) -> Callable[[Path], None]:
     return run
 
 
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+def workbook() -> bytes:
+    """Return planned cables as a workbook."""
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for row in P2P.splitlines():
+        book.active.append(row.split(","))
+    book.save(out)
+    return out.getvalue()
+
+
+def book_parts(book: bytes) -> dict[str, bytes]:
+    """Return the parts that a workbook is a zip of."""
+    with zipfile.ZipFile(io.BytesIO(book)) as packed:
+        return {name: packed.read(name) for name in packed.namelist()}
+
+
+def with_sheet(path: Path, book: bytes) -> Path:
+    """Put a spoilt sheet into a workbook that is whole: of a spoilt zip, little is read."""
+    whole = path.with_suffix(".xlsx")
+    with zipfile.ZipFile(whole, "w") as packed:
+        for name, data in (book_parts(book) | {SHEET: path.read_bytes()}).items():
+            packed.writestr(name, data)
+    return whole
+
+
 def _contents(folder: Path) -> dict[str, str]:
     """Digest of each file below a folder, those beside it included."""
     return {
@@ -257,13 +288,17 @@ def build(folder: Path) -> list[Target]:
 
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
-             "p2p": P2P, "topo": TOPO, "edges": EDGES}  # fmt: skip
+             "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
+             "edges": EDGES}  # fmt: skip
+    book = workbook()
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]
     return [
         Target("dump", "x.ibnetdiscover", dumps, read_dump, 30),
         *(Target(name, "x", [text.encode()], read_dump, 5) for name, text in lists.items()),
+        Target("p2p-workbook", "x.xlsx", [book], read_dump, 5),
+        Target("p2p-workbook-sheet", "x", [book_parts(book)[SHEET]], lambda path: read_dump(with_sheet(path, book)), 5),
         Target("fabric-json", "fabric.json", [as_json], read_dump, 20),
         Target("spec", "x.yaml", specs + _presets(), read_spec, 30),
         Target("lfts", "lfts", tables, read_tables, 30),

@@ -81,6 +81,50 @@ def format_db_csv(fabric: Fabric, *, twice: bool = False) -> str:
     return "\n".join([*lines, "END_LINKS", "", ""])
 
 
+def format_planes(fabric: Fabric, rng: np.random.Generator, *, adapters: int = 1, systems: bool = True) -> str:
+    """As ibdiagnet2.db_csv of XDR: a switch is four chips with a plane each, and their ports are numbered by chance.
+
+    A cable has as many of its planes as it has lanes. An adapter is one node with four ports, or several nodes.
+    """
+    nodes, ports, labels, links = [], [], [], []
+    offset, width, guids = fabric.port_offset, fabric.width, fabric.node_guid.tolist()
+    of_cage = (
+        np.concatenate([rng.permutation(np.diff(offset[node : node + 2])[0]) for node in range(fabric.n_nodes)]) + 1
+    )
+
+    def end(port: int, plane: int) -> str:
+        node = int(fabric.port_node[port])
+        if node < fabric.n_switches:
+            return f"0x{guids[node] + plane:x},{of_cage[port]}"
+        return f"0x{guids[node] + plane % adapters:x},{plane // adapters + 1}"
+
+    for node in range(fabric.n_nodes):
+        switch, name = node < fabric.n_switches, fabric.names[node]
+        for chip in range(4 if switch else adapters):
+            told = name.replace("/U1", f"/U{chip + 1}")
+            system = guids[node] if systems else 0
+            count = offset[node + 1] - offset[node] + 1 if switch else 4 // adapters  # one for the aggregation node
+            nodes.append(f'"{told}",{count},{2 if switch else 1},0x{system:x},0x{guids[node] + chip:x}')
+    for port in range(fabric.n_ports):
+        number = int(fabric.port_number[port]) - 1
+        for plane in range(4):
+            if port < fabric.first_adapter_port:
+                labels.append(f"{end(port, plane)},sw{number // 2 + 1}p{number % 2 + 1},{plane + 1}")
+            if plane < width[port] and fabric.peer[port] >= 0:
+                ports.append(f"{end(port, plane)},1,{SPEED_BITS[SPEEDS[fabric.speed[port]]]},0")
+    for a, b in fabric.links.tolist():
+        links += [f"{end(a, plane)},{end(b, plane)}" for plane in range(min(width[a], 4))]
+    tables = {
+        "NODES": ("NodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID", nodes),
+        "PORTS": ("NodeGuid,PortNum,LinkWidthActv,LinkSpeedActv,LID", ports),
+        "PORT_HIERARCHY_INFO": ("NodeGUID,PortNum,ExtendedLabel,Plane", labels),
+        "LINKS": ("NodeGuid1,PortNum1,NodeGuid2,PortNum2", links),
+    }
+    return "".join(
+        "\n".join([f"START_{table}", head, *rows, f"END_{table}", "", ""]) for table, (head, rows) in tables.items()
+    )
+
+
 def format_net_dump(fabric: Fabric) -> str:
     """As ibdiagnet2.net_dump: a block a switch."""
     lids, lines = lids_of(fabric), []

@@ -27,6 +27,7 @@ from topo.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.formats.csv import plain_text, split_row
 from topo.formats.subnet_lst import SPEED
 from topo.formats.text import lines_of
+from topo.planes import LABEL
 
 CSV_HEAD: re.Pattern[str] = re.compile(
     r"\W*+(?:fields:)?.{0,200}?\b(StartDevice|EndDevice|HCA/Port|A-Node Name)\b.{0,400}", re.IGNORECASE
@@ -39,7 +40,6 @@ TOPO_SYSTEM = re.compile(r"(\S{1,80})\s+(\S{1,80})(?:\s+CFG:.*)?\s*")
 BLADE = re.compile(r"Blade\s*0*(\d{1,3})_Port\s*0*(\d{1,3})/0*(\d{1,3})", re.IGNORECASE)
 ONE = re.compile(r"(?:Port|P)?\s*0*(\d{1,3})", re.IGNORECASE)
 TWO = re.compile(r"P?0*(\d{1,3})/P?0*(\d{1,2})", re.IGNORECASE)
-OF_CAGE = re.compile(r"swp?0*(\d{1,3})[ps]0*(\d{1,2})", re.IGNORECASE)
 DEVICE = re.compile(r"(\S{1,40})/P?0*(\d{1,2})", re.IGNORECASE)
 MOST_ADAPTERS = 16
 """Of a server: a bare number above is the port of a switch."""
@@ -196,7 +196,7 @@ def _is_switch(ends: Sequence[_End]) -> bool:
     if told:
         return True in told
     ports = [end.port for end in ends]
-    if any(BLADE.fullmatch(port) or TWO.fullmatch(port) or OF_CAGE.fullmatch(port) for port in ports):
+    if any(BLADE.fullmatch(port) or TWO.fullmatch(port) or LABEL.fullmatch(port) for port in ports):
         return True
     numbers = [match for port in ports if (match := ONE.fullmatch(port))]
     return len(numbers) == len(ports) and any(
@@ -212,7 +212,7 @@ def _at_switch(end: _End, halved: int) -> tuple[str, int]:
     name = f"MF0;{end.system}:{end.model}/U1" if end.model else end.system
     if match := BLADE.fullmatch(end.port):
         return f"{end.system}/L{int(match[1]):02d}/U{int(match[2])}", int(match[3])
-    if match := TWO.fullmatch(end.port) or OF_CAGE.fullmatch(end.port):
+    if match := TWO.fullmatch(end.port) or LABEL.fullmatch(end.port):
         return name, 2 * (int(match[1]) - 1) + int(match[2]) if 1 <= int(match[2]) <= 2 else 0
     match = ONE.fullmatch(end.port)
     return name, int(match[1]) + halved if match else 0

@@ -9,7 +9,8 @@ Tables of CSV, each between ``START_X`` and ``END_X`` with a header of its own::
 
 Nodes, ports and links are read; other tables may be there or not. The tables spell their columns in their own ways
 (``NodeGUID`` and ``NodeGuid``), so case does not count. Of XDR each chip of a switch is a node of its own, with the
-ports of its plane; the four planes of a link are four links there.
+ports of its plane; the four planes of a link are four links there. What is printed at a port, the ``ExtendedLabel`` of
+``PORT_HIERARCHY_INFO``, tells which belong together (`topo.planes`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from topo.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.formats.csv import split_row
 from topo.formats.text import lines_of
 from topo.hardware.speeds import SPEEDS
+from topo.planes import assemble
 
-HEAD = re.compile(r"START_[A-Z0-9_]{1,60}\s*")
+HEAD: re.Pattern[str] = re.compile(r"START_[A-Z0-9_]{1,60}\s*")
 TABLES = {
     "NODES": ("nodedesc", "numports", "nodetype", "nodeguid"),
     "PORTS": ("nodeguid", "portnum"),
     "LINKS": ("nodeguid1", "portnum1", "nodeguid2", "portnum2"),
+    "PORT_HIERARCHY_INFO": ("nodeguid", "portnum"),
 }
 """The columns that each table must have."""
 TYPES = {1: "H", 2: "S", 3: "R"}
@@ -80,6 +83,11 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
                     switch_lid[guid] = lid
                 records.lmc = max(records.lmc, min(_number(records, row, "lmc", number, 0), 7))
                 ports[guid, port] = (_number(records, row, "portguid", number, 0), lid, *_rate(records, row, number))
+            elif table == "PORT_HIERARCHY_INFO":
+                # Of adapters the number of the port may be missing; they follow from their switches.
+                guid, port = _number(records, row, "nodeguid", number), _number(records, row, "portnum", number, 0)
+                plane = _number(records, row, "plane", number, 0) if "plane" in row else None
+                records.labels[("S", guid), port] = row.get("extendedlabel", "").strip(), plane
             else:
                 a, p, b, q = (_number(records, row, name, number) for name in TABLES["LINKS"])
                 links.append((number, a, p, b, q))
@@ -89,7 +97,7 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     for guid, key in keys.items():
         records.nodes[key].lid = switch_lid.get(guid, 0) if key[0] == "S" else 0
     _add_links(records, links, keys, ports)
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+    return assemble(records, Path(path).name.partition(".")[0] or "fabric")
 
 
 def _add_node(records: Records, row: Row, number: int) -> None:

@@ -38,7 +38,7 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
 """Lines that show a format, and what reads it."""
 
 
-def read_fabric(path: str | Path) -> Fabric:
+def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     """Read a fabric that `write_fabric` wrote, or a real one that a tool of the field prints.
 
     A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
@@ -51,6 +51,9 @@ def read_fabric(path: str | Path) -> Fabric:
     ----------
     path : str or Path
         The file.
+    merged : bool, optional
+        Whether chips of a switch of XDR, each with a plane, are one switch, and the links of all planes one cable:
+        where the file tells what is printed at the ports, as ``.db_csv`` and ``.net_dump`` do.
 
     Returns
     -------
@@ -76,6 +79,8 @@ def read_fabric(path: str | Path) -> Fabric:
     if Path(path).suffix == ".json":
         return read_fabric_json(path)
     discovery = read_dump(path)
+    if merged and discovery.merged:
+        discovery = discovery.merged
     skipped = discovery.skipped
     notes = [f"{path}{f':{line}' if line else ''}: skipped, {reason}" for line, reason in skipped[:NOTED]]
     if len(skipped) > NOTED:

@@ -20,8 +20,11 @@ from typing import NamedTuple
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.formats.subnet_lst import SPEED
 from topo.formats.text import lines_of
+from topo.planes import assemble
 
-HEAD = re.compile(r'\s*"(.{0,200})"\s*,\s*[^,"]{1,40},\s*0x([0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,5})\s*')
+HEAD: re.Pattern[str] = re.compile(
+    r'\s*"(.{0,200})"\s*,\s*[^,"]{1,40},\s*0x([0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,5})\s*'
+)
 COLUMNS = 13
 
 
@@ -71,6 +74,7 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
         port = int(cells[1])
         ports[guid] = max(ports.get(guid, 0), port)
         numbers[guid, cells[0]] = port
+        records.labels[("S", guid), port] = cells[0], None
         far = re.fullmatch(r"0x([0-9a-fA-F]{1,16})", cells[9])
         if port and far and int(far[1], 16):
             name = cells[12].removeprefix('"').removesuffix('"').strip()
@@ -106,7 +110,7 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
                 speed=speed,
             )
         )
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+    return assemble(records, Path(path).name.partition(".")[0] or "fabric")
 
 
 def _adapter_port(label: str) -> int:
