@@ -17,7 +17,7 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
 
 check: lint ## lint, and all tests that are neither slow nor judged by real tools: under a minute
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer" --hypothesis-profile fast tests
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
 test: tools lint ## install what the tests need, then check and test everything
 	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
