@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from topo import Table
 
 
+FULLER = 1.02
+"""How much fuller the fullest link may be after a repair than before without a word on it."""
+
+
 @click.command(short_help="Repair tables after failures, with few entries changed.")
 @fabric_argument
 @click.option(
@@ -93,7 +97,9 @@ def repair(
         worth = compare_tables(
             {"as loaded": replace(holding, fabric=left)} | {name: state.after for name, state in states.items()}, plan
         )
-        document = plan.to_dict() | {"repair": chosen.to_dict() | updates.to_dict() | {"worth": worth.to_dict()}}
+        well, now_full = routing.prove(whole).max_load, plan.proofs[-1].max_load
+        told = chosen.to_dict() | updates.to_dict() | {"fullest_link_when_well": well, "worth": worth.to_dict()}
+        document = plan.to_dict() | {"repair": told}
         if output is not None:
             step("writing")
             files = plan_files(plan, document, OF_ROUTE)
@@ -107,6 +113,9 @@ def repair(
         show_table(chosen.table)
         show_table(worth)
         show_table(updates.table)
+        if not full and now_full > FULLER * well:
+            click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; "
+                       "--full says what routing anew would gain")  # fmt: skip
         if len(updates.drained):
             lids = ", ".join(map(str, updates.drained[:8].tolist())) + (" ..." if len(updates.drained) > 8 else "")
             click.echo(f"no order serves both tables: send nothing to {len(updates.drained):,} LIDs meanwhile ({lids})")

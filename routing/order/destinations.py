@@ -173,6 +173,7 @@ def _tree_order(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
 def finish_tables(dests: Destinations, lft: NDArray[np.uint8], lids: NDArray[np.uint16], engine: str) -> RoutingTables:
     """Fill in what each switch hands over itself, and close the tables."""
     lft[dests.switch, dests.lid] = dests.port
+    lft.flags.writeable = False  # or it would be copied once more
     return RoutingTables(lids, lft, engine=engine)
 
 

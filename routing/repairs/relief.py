@@ -13,6 +13,8 @@ from topo.fabric import Fabric, frozen
 
 EFFORT = 100_000_000
 """What bounds the time: trees that are looked at, times channels."""
+DETOURS = (0, 2)
+"""Channels by which paths may grow, one after the other: longer ones only where the others do not do."""
 
 
 def take_off_peaks(
@@ -56,9 +58,12 @@ def take_off_peaks(
         role_weight=0.0,
     )
     next_hop = channels.taken(lft)
-    mended = next_hop.copy()
+    mended, old = next_hop.copy(), channels.taken(tables.lft)
     everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
-    limits = Limits(0, effort, 1.0, enough, spare)
-    relieve_peaks(net, dests, everywhere, limits, channels.taken(tables.lft), next_hop)
+    most = np.count_nonzero(mended != old) + spare
+    for detour in DETOURS:
+        limits = Limits(detour, effort, 1.0, enough, int(most - np.count_nonzero(next_hop != old)))
+        if relieve_peaks(net, dests, everywhere, limits, old, next_hop) <= enough:
+            break
     lid, switch = np.nonzero(next_hop != mended)
     lft[switch, lid] = order.number[order.indptr[switch] + next_hop[lid, switch]]

@@ -40,8 +40,9 @@ class Repair(Shown):
     """What is up, and tables for it."""
     how: str
     """``kept order``: all paths, old and new, climb one order of channels; ``extended order``: likewise, and it allows
-    turns that were none before; ``grown order``: the new ones climb another one, which holds most turns of the old;
-    ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all entries are new."""
+    turns that were none before; ``order of levels``: the new ones climb that one; ``grown order``: they climb one that
+    holds most turns of the old; ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all
+    entries are new."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
 
@@ -148,9 +149,14 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
     if basis.ordered and found.lost.any():
         channels = Channels.of(left)
         extended = _extend(basis, channels, found)
-        rank, how = (_regrow(basis, channels), "grown order") if extended is None else (extended, "extended order")
-        if extended is None:
-            found = mend(ground_of(whole, left, rank, other=True), np.ones(len(lids), bool))
+        if extended is not None:
+            rank, how = extended, "extended order"
+        else:  # levels fit trees, and what is grown anything: the one that keeps more is the better one
+            orders = {"order of levels": channels.ranks(channels.order.rank), "grown order": _regrow(basis, channels)}
+            every = np.ones(len(lids), bool)
+            tried = {name: mend(ground_of(whole, left, one, other=True), every) for name, one in orders.items()}
+            how = min(tried, key=lambda name: (tried[name].lost.sum(), (tried[name].new != tried[name].old).sum()))
+            found, rank = tried[how], orders[how]
     lft = tables.lft.copy()
     lft[:, found.lids] = found.new.T
     few = int((1.0 if spare is None and np.count_nonzero(dead) > 2 else spare or 0.0) * (found.new != found.old).sum())
