@@ -374,7 +374,7 @@ def alternatives_of(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System
     nodes = replace(bill, lines=tuple(line for line in bill.of("node").lines if line.place == "compute"))
     network, servers, power = bill.of("switch").price(UNITS), nodes.price(UNITS), nodes.power
     if counts.gpus is None:
-        raise DesignError("the model of a server is unknown, and so the number of GPUs to compare")
+        raise DesignError("the model of a server is unknown, and therefore the number of GPUs")
     mine = System(
         name="this design",
         switches=counts.switches,

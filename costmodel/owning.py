@@ -219,7 +219,7 @@ def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
     """
     stated = stated or Cluster.given(cluster).spec.owning
     if stated is None:
-        raise DesignError(f"{cluster.name} states nothing under `owning`: give years, pue, price_per_kwh and currency")
+        raise DesignError(f"{cluster.name} has no `owning`: give years, pue, price_per_kwh and currency")
     return _own(cluster, bill(cluster), stated)
 
 
@@ -242,7 +242,7 @@ def expected_failures(counts: Counts, observed: Published) -> Failures:
         return events * periods_per_year / observed.value(table, FIRE_FLYER, period)
 
     if counts.gpus is None:
-        raise DesignError("the model of a server is unknown, and so the number of GPUs that can fail")
+        raise DesignError("the model of a server is unknown, and therefore the number of GPUs that can fail")
     return Failures(
         gpu=counts.gpus * rate("VII", "gpu_failures", "gpus", "months", 12.0),
         main_memory=counts.gpus * rate("VII", "main_memory_failures", "gpus", "months", 12.0),

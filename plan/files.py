@@ -26,7 +26,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
     Raises
     ------
     HeddleError
-        When nothing can be written there, or what is there must stay.
+        When cannot be written, or what is there must stay.
     """
     if magic and path.exists() and not _begins_with(path, magic):
         found = f"something that is no {kind}"
@@ -38,7 +38,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
     folder = path.absolute().parent
     if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         reason = os.strerror(errno.EACCES if folder.is_dir() else errno.ENOTDIR if folder.exists() else errno.ENOENT)
-        raise HeddleError(f"{path}: nothing can be written there ({reason}); name another file")
+        raise HeddleError(f"{path}: cannot be written ({reason}); name another file")
 
 
 KINDS = {

@@ -106,7 +106,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
         As `check_replaceable`, and when the device is full or fails.
     """
     if astray := sorted(name for name in files if Path(name).is_absolute() or ".." in Path(name).parts):
-        raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, which would be outside of the folder")
+        raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, outside the folder")
     check_replaceable(folder)
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -120,5 +120,5 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
             (put_contents if in_place else put_folder)(made, folder)
     except OSError as error:
         raise HeddleError(
-            f"{folder}: cannot be written ({error.strerror or error}); what was there before is untouched"
+            f"{folder}: cannot be written ({error.strerror or error}); the previous content is unchanged"
         ) from None

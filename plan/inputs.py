@@ -38,7 +38,7 @@ def check_name(path: Path) -> None:
         pass
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}..."
-        raise HeddleError(f"{shown}: no file can be there ({getattr(error, 'strerror', None) or error})") from None
+        raise HeddleError(f"{shown}: not a possible file name ({getattr(error, 'strerror', None) or error})") from None
 
 
 def find_preset(folder: str, name: str, option: str) -> Path:
@@ -346,7 +346,7 @@ def give_roles(
         if path is not None:
             guids = read_guid_list(path)
             if not guids and wanted == Role.COMPUTE:  # without storage, the list of its ports that we write is empty
-                raise FormatError("found no GUID; expected one a line, such as 0x0c42a10300a9b026", str(path))
+                raise FormatError("found no GUID; expected one per line, such as 0x0c42a10300a9b026", str(path))
             fabric, unknown = apply_guids(fabric, {wanted: guids})
             if unknown:
                 first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])

@@ -249,7 +249,7 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
         proof = routing.prove(routed, plan.wishes.endpoints)
         if not proof.pairs and plan.cluster is None:
             ends = f"{plural(len(proof.ends), 'end port')} ({plan.wishes.endpoints})"
-            raise HeddleError(f"{plan.source}: found {ends}; expected two at least")
+            raise HeddleError(f"{plan.source}: found {ends}; expected at least two")
         proofs.append(proof)
         if plan.lost(proof):
             examples = [example.describe() for example in proof.examples[:3]]

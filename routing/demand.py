@@ -106,7 +106,7 @@ def read_demand(path: str | Path, routed: Routed) -> Demand:
     values = np.array(rows, np.float64).reshape(len(rows), 3)
     values = values[(values[:, 2] > 0) & (values[:, 0] != values[:, 1])]
     if not len(values):
-        raise FormatError("no row asks for anything; expected a pair of end ports with a weight above 0", str(path))
+        raise FormatError("found no weight above 0; expected a pair of end ports with a weight above 0", str(path))
     return Demand(values[:, 0].astype(np.int32), values[:, 1].astype(np.int32), values[:, 2])
 
 

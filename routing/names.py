@@ -133,7 +133,7 @@ def find_link(fabric: Fabric, text: str) -> int:
     node = _only(name, "node", found, _guids(fabric, found))
     last = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
     if not 1 <= int(number) <= last:
-        raise HeddleError(f"found the port {near}; {fabric.label(node)} has the ports 1 to {last}")
+        raise HeddleError(f"found the port {near}; {fabric.label(node)} has ports 1 to {last}")
     port = fabric.port_id(node, int(number))
     if fabric.peer[port] < 0:
         first = fabric.port_id(node, 1)

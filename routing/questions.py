@@ -329,7 +329,7 @@ def pairs_over(
         to, group, passes = to[kept], group[kept], passes[kept]
         total += int(attached[group].sum())
         if total > MOST_PAIRS:
-            raise RoutingError(f"more than {MOST_PAIRS:,} pairs go over it, which are too many to list")
+            raise RoutingError(f"more than {MOST_PAIRS:,} pairs go over it, too many to list")
         row = np.repeat(np.arange(len(to)), attached[group])
         number = np.arange(len(row)) - np.repeat(np.cumsum(attached[group]) - attached[group], attached[group])
         member = first[group[row]] + number

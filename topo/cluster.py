@@ -355,7 +355,7 @@ def catalog_folders(document: Document, base: Path) -> list[Path]:
         found = False
     if not found:
         expected = "a folder of catalog tables, or one table such as prices.csv, relative to this file"
-        raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if there is none.")
+        raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if it has no value.")
     return [folder]
 
 

@@ -36,8 +36,8 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], tuple[s
     twin = np.array([place.get(guid, -1) for guid in whole.node_guid.tolist()])
     if not (twin >= 0).any():
         raise HeddleError(
-            f"{now.name}: found no node GUID of {whole.name}; expected a later picture of the same fabric. A plan "
-            "makes up its GUIDs: take a picture of the real fabric for both"
+            f"{now.name}: found no node GUID of {whole.name}; expected a later dump of the same fabric. A plan "
+            "invents its GUIDs: use dumps of the real fabric for both"
         )
     there = twin[whole.port_node]
     known = (there >= 0) & (whole.port_number <= np.diff(now.port_offset)[there])

@@ -84,10 +84,10 @@ def list_parts(
     [40, 22, 4, 20, 4]
     """
     if kind in ("rack", "feed") and (layout is None or catalog is None):
-        raise HeddleError(f"{kind}: nobody knows which there are; expected a spec with a floor plan")
+        raise HeddleError(f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan")
     if kind == "batch" and (cablings is None or batch is None):
         wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
-        raise HeddleError(f"batch: nobody knows which there are; expected {wanted}")
+        raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
     if kind == "server":
         return {name: Failed(servers=frozenset([name])) for name in reach.names}
     if kind == "rack":

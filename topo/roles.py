@@ -126,5 +126,5 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
         if len(rules) > ROLE_RULES.limit:
             raise ROLE_RULES.exceeded(path, number)
     if not rules:
-        raise FormatError("found no rule; expected one a line, such as storage st*", path)
+        raise FormatError("found no rule; expected one per line, such as storage st*", path)
     return tuple(rules)

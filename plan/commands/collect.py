@@ -45,7 +45,7 @@ cp -p {logs}/opensm-subnet.lst {logs}/opensm-lfts.dump . 2> /dev/null || true
 @click.command(short_help="Print the commands that record the state of a real fabric.")
 @click.option("--device", help="Adapter of the host that is connected to the subnet, such as mlx5_0.")
 @click.option("--port", type=click.IntRange(1, 254), help="Its port.")
-@click.option("--folder", default="fabric", show_default=True, help="Where the records are to go.")
+@click.option("--folder", default="fabric", show_default=True, help="Folder for the records.")
 @click.option("--cache", default="/var/cache/opensm", show_default=True, help="OpenSM's cache.")
 @click.option("--logs", default="/var/log", show_default=True, help="Folder of OpenSM's dumps.")
 @as_json

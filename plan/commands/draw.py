@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Draw a cluster: its switches, its links, its racks.")
 @fabric_argument
-@click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg when left out.")
+@click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg by default.")
 @click.option(
     "--tables",
     type=FILE,
-    help="Forwarding tables, or the folder of a `plan build`: links are coloured by their load.",
+    help="Forwarding tables, or the folder of a `plan build`: colours links by their load.",
 )
 @click.option(
     "--simulation",
     type=FILE,
-    help="Folder that `plan simulate -o` wrote: links are coloured by the bytes they carried.",
+    help="Folder that `plan simulate -o` wrote: colours links by the bytes that they carried.",
 )
 @click.option(
     "--view",

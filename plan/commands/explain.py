@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
 
 
-@click.command(short_help="Say which link or collision makes measured pairs slow.")
+@click.command(short_help="Find the link or collision that slows measured pairs.")
 @fabric_argument
 @click.argument("measured", type=FILE)
 @routing_options
@@ -54,5 +54,5 @@ def explain(fabric: Path, measured: Path, given: RoutingFiles, following: int, a
             if len(table):
                 show_table(table)
         if found.unclear:
-            click.echo(f"{found.unclear:,} slow pairs that no culprit explains")
+            click.echo(f"{found.unclear:,} slow pairs without an explanation")
     return 1 if found.culprits else 3 if found.unclear else 0

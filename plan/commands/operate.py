@@ -40,7 +40,7 @@ SAVING = 0.05
 
 @click.command()
 @fabric_argument
-@click.option("--queue", "-q", default="day", show_default=True, help="Jobs that come: a YAML file, or a preset.")
+@click.option("--queue", "-q", default="day", show_default=True, help="Queue of jobs: a YAML file, or a preset.")
 @click.option(
     "--hours",
     type=Number(1e-9, 1e6),
@@ -49,7 +49,7 @@ SAVING = 0.05
     help="Simulated time; the run ends earlier when all jobs have ended.",
 )
 @click.option(
-    "--placement", type=click.Choice(PLACEMENTS), help="Which nodes a job gets, instead of the queue's policy."
+    "--placement", type=click.Choice(PLACEMENTS), help="Placement policy, instead of the queue's."
 )
 @click.option("--state", type=FILE, help="File to resume from, if it exists, and to save to.")
 @click.option(
@@ -132,7 +132,7 @@ def operate(
         if run.links is not None:
             show_table(run.links)
     if not finished:
-        where = f"the same command goes on from {state}" if state is not None else "with --state it could go on"
+        where = f"repeat the command to continue from {state}" if state is not None else "with --state it could go on"
         click.echo(f"plan: stopped after {run.now_s / 3600:.2f} h; {where}", err=True)
     return 0 if finished else 128 + stopped[0]
 

@@ -71,15 +71,15 @@ fabric_argument = click.argument("fabric", type=FILE)
 output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
 subnet_option = click.option(
-    "--subnet", help="Which subnet, when FABRIC has several; several as one network by a pattern such as '*-plane*'."
+    "--subnet", help="Subnet, if FABRIC has several; a pattern such as '*-plane*' joins several into one network."
 )
-roles_option = click.option("--roles", type=FILE, help="File with lines such as `storage st*`: what hosts are for.")
+roles_option = click.option("--roles", type=FILE, help="File with the roles of hosts, in lines such as `storage st*`.")
 endpoints_option = click.option(
     "--endpoints",
     type=click.Choice(["hca", "adapters", "all"]),
     default="hca",
     show_default=True,
-    help="Who talks to whom: HCAs; SHARP aggregation nodes and routers too; port 0 of switches too.",
+    help="End ports to connect: HCAs; or also SHARP aggregation nodes and routers; or also port 0 of switches.",
 )
 
 
@@ -112,7 +112,7 @@ routing_options = bundle(
         "--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights; or ibdiagnet's .slvl."
     ),
     click.option(
-        "--policy", type=FILE, help="qos-policy.conf, which says the level of each path; or ibdiagnet's .psl."
+        "--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl."
     ),
     roles_option,
     subnet_option,
@@ -124,8 +124,8 @@ role_options = bundle(
     "hosts",
     RoleFiles,
     roles_option,
-    click.option("--cn-guids", type=FILE, help="Port GUIDs of the hosts that compute, one a line."),
-    click.option("--io-guids", type=FILE, help="Port GUIDs of the hosts that store, one a line."),
+    click.option("--cn-guids", type=FILE, help="Port GUIDs of compute hosts, one per line."),
+    click.option("--io-guids", type=FILE, help="Port GUIDs of storage hosts, one per line."),
 )
 """The options that say what hosts are for."""
 

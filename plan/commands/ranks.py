@@ -24,15 +24,15 @@ ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
 
 @click.command(short_help="Order the ranks of a job for the tables of a fabric.")
 @fabric_argument
-@click.option("--nodes", required=True, help="Of the job: a hostlist such as gpu[001-032], or a file of names.")
+@click.option("--nodes", required=True, help="Nodes of the job: a hostlist such as gpu[001-032], or a file of names.")
 @click.option(
     "--for",
     "algorithms",
     multiple=True,
     type=click.Choice(ALGORITHMS),
-    help="Algorithm to order for; each of them when left out.",
+    help="Algorithm; all of them by default.",
 )
-@click.option("--adapters", help="Devices that take part, such as 'mlx5_[0-7]'; those of compute nodes if left out.")
+@click.option("--adapters", help="Devices to use, such as 'mlx5_[0-7]'; by default those of compute nodes.")
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="Processes of a node, for --output.")
 @click.option("--gigabytes", type=Number(1e-9, 1e9), default=1.0, show_default=True, help="Of the buffer.")
 @routing_options

@@ -104,9 +104,9 @@ class PacketOptions:
 
 
 AGAIN = (
-    click.option("--alone", is_flag=True, help="Play each job alone too, and say how much the others slow it down."),
+    click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down."),
     click.option(
-        "--why", is_flag=True, help="Say what held each job back, and play again with more and less of each capacity."
+        "--why", is_flag=True, help="Find the bottleneck of each job; repeats the simulation with more and less of each capacity."
     ),
 )
 
@@ -121,8 +121,8 @@ class Again:
 
 @click.command()
 @fabric_argument
-@click.option("--workload", "-w", help="Jobs to play: a YAML file, or a preset such as allreduce or three-jobs.")
-@click.option("--flows", type=FILE, help="Bare flows to play: CSV with start_s,src,dst,bytes[,sl].")
+@click.option("--workload", "-w", help="Workload: a YAML file, or a preset such as allreduce or three-jobs.")
+@click.option("--flows", type=FILE, help="Single flows: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
 @bundle("timing", Timing, *TIMING)
 @bundle("packets", PacketOptions, *PACKETS)

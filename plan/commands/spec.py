@@ -18,7 +18,7 @@ DEFAULT_PRESET = "lab-20"
 
 @click.command()
 @click.argument("preset", default=DEFAULT_PRESET)
-@click.option("-o", "--output", type=FILE, help="File to write; PRESET.yaml when left out.")
+@click.option("-o", "--output", type=FILE, help="File to write; PRESET.yaml by default.")
 @click.option("--list", "only_list", is_flag=True, help="List the presets.")
 @as_json
 def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> None:

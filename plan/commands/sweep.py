@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 MARK = "sweep.json"
 
 
-@click.command(short_help="What if: many plans, on one machine or a cluster.")
+@click.command(short_help="Plan many variants, on one machine or a cluster.")
 @click.argument("sweep", type=FILE)
 @output_folder
 @click.option("--jobs", "-j", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes here.")
-@click.option("--scheduler", help="Address of a Dask scheduler whose workers compute: tcp://host:8786.")
-@click.option("--again", is_flag=True, help="Try points that failed again.")
+@click.option("--scheduler", help="Address of a Dask scheduler: tcp://host:8786.")
+@click.option("--again", is_flag=True, help="Retry points that failed.")
 @as_json
 def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bool, as_json: bool) -> int:
     """Compute a plan for every combination of parameters that SWEEP names.
 
     SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
-    and workloads. A point is a file that is named for all that it follows from; the same command goes on where it was
+    and workloads. A point is a file that is named for all that it follows from; repeat the command to continue where it was
     stopped and computes no point twice. A point that fails is a row with its error.
 
     The folder gets points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
@@ -103,7 +103,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             f"{ran.own_s:,.1f} s), {ran.found:,} were there, {failed:,} failed; written to {output}"
         )
     if not ran.whole:
-        click.echo(f"plan: stopped with {summary['missing']:,} points missing; the same command goes on", err=True)
+        click.echo(f"plan: stopped with {summary['missing']:,} points missing; repeat the command to continue", err=True)
         return 128 + stopped[0]
     return 0
 
@@ -124,7 +124,7 @@ def check_folder(folder: Path) -> None:
         )
     above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
-        raise HeddleError(f"{folder}: nothing can be written there; name another folder with -o")
+        raise HeddleError(f"{folder}: cannot be written; name another folder with -o")
 
 
 def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:

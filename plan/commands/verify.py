@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from topo import Fabric
 
 
-@click.command(short_help="Prove anybody's forwarding tables on any fabric.")
+@click.command(short_help="Prove any forwarding tables on any fabric.")
 @fabric_argument
 @click.argument("lfts", type=FILE, required=False)
 @endpoints_option
 @click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
 @click.option(
-    "--lanes", type=FILE, help="opensm.conf, which says the lane of each service level; or ibdiagnet's .slvl."
+    "--lanes", type=FILE, help="opensm.conf, with the lane of each service level; or ibdiagnet's .slvl."
 )
-@click.option("--policy", type=FILE, help="qos-policy.conf, which says the level of each path; or ibdiagnet's .psl.")
+@click.option("--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
-@click.option("--subnet", help="Which subnet, when FABRIC has several.")
+@click.option("--subnet", help="Subnet, if FABRIC has several.")
 @bundle(
     "asked",
     Questions,
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
         metavar="A B",
         help="Show every hop, port and lane from A to B and back; each a name, a LID or a GUID.",
     ),
-    click.option("--over", multiple=True, metavar="LINK", help="Say who uses a link, such as leaf01:21."),
+    click.option("--over", multiple=True, metavar="LINK", help="List the pairs that use a link, such as leaf01:21."),
     click.option(
         "--without",
         multiple=True,
         metavar="SWITCH|LINK",
-        help="Say what is lost without it, at once and after it is routed anew.",
+        help="Show the effect of a failure, at once and after rerouting.",
     ),
     click.option(
         "--adaptive",
@@ -131,7 +131,7 @@ def verify(
     print_notes((*source.notes, *read.notes))
     if not proof.pairs:
         raise HeddleError(
-            f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected two at least, or there is "
+            f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or there is "
             "nothing to prove. Is the file whole?"
         )
     if as_json:

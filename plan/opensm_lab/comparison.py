@@ -76,7 +76,7 @@ def check_tools() -> None:
     if missing := missing_tools():
         raise ToolError(
             f"a real OpenSM on a simulated fabric needs programs that are not installed: {', '.join(missing)}; "
-            "in brackets, the Debian packages that hold them"
+            "the Debian packages are in brackets"
         )
 
 

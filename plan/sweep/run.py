@@ -67,7 +67,7 @@ def write_point(folder: Path, name: str, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HeddleError(f"{path.parent}: nothing can be written there ({error.strerror})") from None
+        raise HeddleError(f"{path.parent}: cannot be written ({error.strerror})") from None
     write_file(path, content)
 
 
@@ -127,7 +127,7 @@ def run_sweep(
             if lost >= PATIENCE:
                 where = scheduler or "the processes of this machine"
                 raise ToolError(f"{where}: lost {lost} times without a point between ({error}); {len(left):,} points "
-                                "are left, and the same command goes on with them") from error  # fmt: skip
+                                "are left, and repeat the command to continue") from error  # fmt: skip
             time.sleep(PAUSE_S)
     return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
 

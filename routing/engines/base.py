@@ -192,7 +192,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     engine = Fabric.given(fabric).engine if engine is None else engine
     lmc = fabric.lmc if lmc is None else lmc
     if not fabric.n_switches:
-        raise RoutingError(f"{fabric.name}: found no switch, so there are no tables to make")
+        raise RoutingError(f"{fabric.name}: found no switch, so there are no tables to compute")
     lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":

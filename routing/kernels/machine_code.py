@@ -148,7 +148,7 @@ def check_room() -> None:
     try:
         mmap.mmap(-1, ROOM, flags=mmap.MAP_PRIVATE).close()
     except OSError:
-        raise MemoryError(f"no {ROOM:,} bytes for compiled code") from None
+        raise MemoryError(f"no memory of {ROOM:,} bytes for compiled code") from None
 
 
 def warn_once(place: str, reason: str) -> None:

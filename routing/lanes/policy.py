@@ -143,6 +143,6 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
             names = (fabric.names[int(fabric.end_node[other])] for other in (first, end))
             raise RoutingError(
                 f"{' and '.join(names)} hang on one switch and have different service levels towards the same "
-                "destinations: that is not judged. Where there is no credit loop on one lane, there is none on several"
+                "destinations: this case is not checked. Tables without a credit loop on one lane have none on several"
             )
     return replace(tables, path_sl=path_sl)

@@ -72,7 +72,7 @@ def parse_guid2lid(text: str | Iterable[str], path: str = "") -> dict[int, range
             )
         if not separated:
             raise FormatError(
-                "no empty line before this entry; OpenSM would take it for part of the last one", path, number
+                "no empty line before this entry; OpenSM would read it as part of the previous one", path, number
             )
         separated = False
         guid = int(match[1], 16)
@@ -83,7 +83,7 @@ def parse_guid2lid(text: str | Iterable[str], path: str = "") -> dict[int, range
         lids = range(low, high + 1)
         if guid in entries or not taken.isdisjoint(lids):
             what = f"GUID 0x{guid:016x}" if guid in entries else f"LID {low:#06x}"
-            raise FormatError(f"the {what} has come before; each must come once", path, number)
+            raise FormatError(f"the {what} is listed twice; list it once", path, number)
         entries[guid] = lids
         taken.update(lids)
     return entries

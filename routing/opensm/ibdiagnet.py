@@ -89,7 +89,7 @@ def parse_psl(text: str | Iterable[str], fabric: Fabric, tables: RoutingTables, 
         if levels[switch, lid] not in (255, level):
             raise FormatError(
                 f"found level {level} to LID {lid}, where another host on {fabric.label(switch)} has "
-                f"{levels[switch, lid]}: that is not judged",
+                f"{levels[switch, lid]}: this case is not checked",
                 path,
                 number,
             )

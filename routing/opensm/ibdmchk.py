@@ -41,7 +41,7 @@ def parse_report(text: str) -> IbdmchkReport:
     scanned = re.search(r"-I- Scanned:(\d+) (?:CA to CA )?paths", text)
     lost = re.search(r"-E- Found (\d+) missing paths out of:(\d+) paths", text)
     if scanned is None and lost is None:
-        raise ValueError(f"ibdmchk stopped before it had walked the paths: {text[-500:]!r}")
+        raise ValueError(f"ibdmchk stopped before it had followed the paths: {text[-500:]!r}")
     pairs = int(scanned[1]) if scanned else int(lost[2]) if lost else 0
     # It counts cables, those of the two hosts included: one more than there are switches.
     section = re.search(r"LFT ROUTE HOP HISTOGRAM.*?HOPS NUM-CA-CA-PAIRS\n((?: +\d+ +\d+\n)*)", text, re.DOTALL)

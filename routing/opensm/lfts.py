@@ -221,7 +221,7 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     note(lft_text.UNKNOWN_SWITCH, "switches that the fabric does not have")
     note(lft_text.UNKNOWN_ENTRY, "entries of switches that the fabric does not have")
     note(lft_text.UNKNOWN_PORT, "entries towards port GUIDs that the fabric does not have")
-    note(lft_text.DUPLICATE, "entries given twice, of which the last counts")
+    note(lft_text.DUPLICATE, "duplicate entries (the last one counts)")
     note(lft_text.OTHER, "lines that are not part of a forwarding table")
     if silent := np.flatnonzero(scan.section == 0).tolist():
         shown = ", ".join(fabric.label(switch) for switch in silent[:3])

@@ -182,5 +182,5 @@ def _items(lines: Iterable[str], path: str) -> dict[str, list[Item]]:
 def _values(number: int, item: dict[str, str], path: str, *keys: str) -> list[str]:
     """Return the values of some keys; ``use`` is a remark, and others would change what is meant."""
     if unknown := [key for key in item if key not in (*keys, "use")]:
-        raise FormatError(f"found {unknown[0][:40]!r}; of this item, {', '.join(keys)} are understood", path, number)
+        raise FormatError(f"found {unknown[0][:40]!r}; of this item, {', '.join(keys)} are supported", path, number)
     return [item.get(key, "") for key in keys]

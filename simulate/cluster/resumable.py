@@ -59,7 +59,7 @@ class ResumableEnvironment(NetworkEnvironment):
         """Saved ends that have been announced to the processes."""
         if saved is not None:
             if not np.array_equal(saved.get("run.network", np.zeros(0)), _digest(network)):
-                raise HeddleError("a saved run is of another fabric, or of other tables; go on with its own")
+                raise HeddleError("a saved run is of another fabric, or of other tables; continue with its own fabric and tables")
             try:
                 whole, real = saved["run.whole"], saved["run.real"]
                 _check_run(saved)
@@ -67,7 +67,7 @@ class ResumableEnvironment(NetworkEnvironment):
             except KeyError as error:
                 raise HeddleError(f"a saved run has no {error}; it was saved by another version") from None
             except (TypeError, ValueError, IndexError, OverflowError):
-                raise HeddleError("a saved run has arrays of other shapes; begin anew without it") from None
+                raise HeddleError("a saved run has arrays of other shapes; start again without it") from None
             ends = zip(whole.tolist(), real.tolist(), strict=True)
             self._ends = [(a, b, c, x, y, d) for (a, b, c, d), (x, y) in ends]
 
@@ -177,7 +177,7 @@ def _check_run(saved: Arrays) -> None:
         or (np.diff(real[:, 1], prepend=0.0) < 0).any()
         or np.isnan(upcoming[0])
     ):
-        raise HeddleError("a saved run has transfers that no run leaves behind; begin anew without it")
+        raise HeddleError("a saved run has transfers that no run leaves behind; start again without it")
 
 
 def _digest(network: Network) -> NDArray[np.uint8]:

@@ -55,7 +55,7 @@ class ClusterRun(Shown):
     def __init__(self, network: Network, queue: Queue, saved: Arrays | None = None) -> None:
         self.queue = queue
         if saved is not None and bytes(saved.get("plan", np.zeros(0, np.uint8))) != _in_full(queue):
-            raise HeddleError("a saved run is of another plan; go on with the one that it was saved from")
+            raise HeddleError("a saved run is of another plan; continue with the plan from which it was saved")
         self.env = ResumableEnvironment(network, saved)
         fabric, rules = network.fabric, queue.rules
         ends = fabric.ends(role="compute")

@@ -53,7 +53,7 @@ def parse_saved_run(data: bytes, path: str) -> dict[str, NDArray[Any]]:
     start = len(MAGIC) + hashlib.sha256().digest_size
     rest = memoryview(data)[start:]
     if hashlib.sha256(rest).digest() != data[len(MAGIC) : start]:
-        raise HeddleError(f"{path}: the saved run is damaged or incomplete; begin anew without it")
+        raise HeddleError(f"{path}: the saved run is damaged or incomplete; start again without it")
     try:
         with zipfile.ZipFile(io.BytesIO(rest)) as archive:
             members = archive.infolist()
@@ -63,7 +63,7 @@ def parse_saved_run(data: bytes, path: str) -> dict[str, NDArray[Any]]:
                 raise ValueError("found more than a saved run has")
             return {member.filename.removesuffix(".npy"): _parse_array(archive.read(member)) for member in members}
     except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        raise HeddleError(f"{path}: the saved run holds something other than arrays; begin anew without it") from None
+        raise HeddleError(f"{path}: the saved run holds something other than arrays; start again without it") from None
 
 
 def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:

@@ -138,7 +138,7 @@ def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured")
         if len(src) > FLOWS.limit:
             raise FormatError(f"found more than {FLOWS.limit:,} pairs; expected {FLOWS}", path, line)
     if not src:
-        raise FormatError("found no measured pair; expected one at least", path)
+        raise FormatError("found no measured pair; expected at least one", path)
     return Measured(np.array(src, np.int32), np.array(dst, np.int32), np.array(gbps), np.array(played, np.int32))
 
 

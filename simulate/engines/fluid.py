@@ -250,7 +250,7 @@ class Fluid:
         try:
             if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
                 raise HeddleError(
-                    "a saved network has links of other rates; go on with the network that it was saved from"
+                    "a saved network has links of other rates; continue with the network from which it was saved"
                 )
             state = {name: aligned_copy(arrays[f"state.{name}"]) for name in State._fields if name not in shared}
             for name in ("number", "unused", "sent", "spare"):
@@ -266,7 +266,7 @@ class Fluid:
         except KeyError as error:
             raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
         except (TypeError, ValueError, IndexError, OverflowError):
-            raise HeddleError("a saved network has arrays of other shapes; begin anew without it") from None
+            raise HeddleError("a saved network has arrays of other shapes; start again without it") from None
         return result
 
     def _check_own(self, in_use: NDArray[np.bool_]) -> None:
@@ -292,7 +292,7 @@ class Fluid:
             or ((self._spare < 0) | (self._spare >= self._n_connections)).any()
             or self._state.connections["left"][self._spare].any()
         ):
-            raise HeddleError("a saved network has numbers of flows that no run leaves behind; begin anew without it")
+            raise HeddleError("a saved network has numbers of flows that no run leaves behind; start again without it")
 
     @property
     def numbers(self) -> list[int]:

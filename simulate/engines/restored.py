@@ -64,7 +64,7 @@ def check_state(state: State, room: Room, network: Network, used: tuple[int, int
 
 def _check(holds: Any, what: str) -> None:
     if not holds:
-        raise HeddleError(f"a saved network has {what} that no run leaves behind; begin anew without it")
+        raise HeddleError(f"a saved network has {what} that no run leaves behind; start again without it")
 
 
 def _within(array: NDArray[Any], low: int, end: int) -> bool:

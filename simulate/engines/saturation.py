@@ -124,7 +124,7 @@ def find_saturation(outcome: Outcome) -> Saturation:
     """
     met, network, routes = outcome.congestion, outcome.network, outcome.routes
     if met is None:
-        raise HeddleError("fluid flows never stand still; expected an outcome of packets")
+        raise HeddleError("fluid flows never stall; expected an outcome of packets")
     n_ports, n_lanes, time_s = network.fabric.n_ports, len(network.lane_weight), outcome.makespan_s or 1.0
     stalled = met.stalled_s[:, :n_ports] / time_s
     tree = stalled >= STALLED

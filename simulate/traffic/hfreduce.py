@@ -130,7 +130,7 @@ class HFReduce:
             raise HeddleError(f"found {size_bytes} bytes in chunks of {self.chunk_bytes}; expected both above 0")
         operations = self.operations(servers.model)
         if servers.nvlink != self.nvlink or not {*operations} <= {*servers.operations}:
-            raise HeddleError("found servers set up for another purpose; expected those of `HFReduce.servers`")
+            raise HeddleError("found servers that were made for something else; expected those of `HFReduce.servers`")
         trees = double_binary_tree(len(servers)) if trees is None else trees
         in_turn = ceil(size_bytes / self.chunk_bytes / len(trees))
         most = in_turn * len(trees) * len(servers) * (2 * servers.gpus * servers.bridged + 3)

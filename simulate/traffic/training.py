@@ -207,7 +207,7 @@ def data_parallel(
     1932
     """
     if not 0 < compression <= 1:
-        raise HeddleError(f"found compression to {compression} of the bytes; expected more than 0, and 1 at most")
+        raise HeddleError(f"found compression to {compression} of the bytes; expected more than 0 and at most 1")
     graph = OperationGraph()
     computed = graph.compute(0, sum(layer.forward_s for layer in layers))
     ready = []

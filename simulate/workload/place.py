@@ -364,8 +364,8 @@ def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models:
         raise HeddleError(f"The servers of this fabric are {known[0]}, not {said}: leave `server` out")
     if said is None and np.any(numbers < 0):
         raise HeddleError(
-            "Cannot tell what the servers are: the fabric does not say it, as one read from a dump; name their model "
-            "of the catalog as `server`"
+            "The model of the servers is unknown, because a dump does not contain it; name a model of the catalog as "
+            "`server`"
         )
     name = said or known[0]
     if name not in models:

@@ -423,7 +423,7 @@ def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:
     distance that differs from SSD to SSD, so that what a server holds is mirrored on many.
     """
     if replicas > n_servers:
-        raise HeddleError(f"found {replicas} replicas on {n_servers} storage servers; expected one a server at most")
+        raise HeddleError(f"found {replicas} replicas on {n_servers} storage servers; expected at most one per server")
     if n_ssds < 1:
         raise HeddleError("found storage servers without SSDs; expected a model with SSDs in the catalog")
     ssd, server = np.divmod(np.arange(n_servers * n_ssds), n_servers)
@@ -436,5 +436,5 @@ def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:
 def _figure(model: NodeModel, name: str) -> float:
     value = getattr(model, name)
     if value is None or value <= 0:
-        raise HeddleError(f"the catalog has no {name} of {model.name}; storage cannot be played without it")
+        raise HeddleError(f"the catalog has no {name} of {model.name}; storage needs it")
     return float(value)

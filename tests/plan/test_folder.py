@@ -297,6 +297,6 @@ def test_a_plan_that_is_being_written_beside_is_left_alone(tmp_path):
 
 
 def test_no_file_is_written_outside_of_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(HeddleError, match="outside of the folder"):
+    with pytest.raises(HeddleError, match="outside the folder"):
         write_folder(tmp_path / "out", {"../evil": "text"})
     assert list(tmp_path.iterdir()) == []

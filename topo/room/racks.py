@@ -370,7 +370,7 @@ class _Filling:
                 if other is not None:
                     raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
             if not self.can_power(index, place):
-                raise DesignError(f"what is fixed in {rack} draws more than the {floor.most_power:,.0f} W of a rack")
+                raise DesignError(f"the devices fixed in {rack} draw more than the {floor.most_power:,.0f} W of a rack")
             self.put(index, place, lowest)
 
     def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
@@ -434,7 +434,7 @@ def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, 
         inside = 0 <= row < (floor.rows or row + 1) and 0 <= column < per_row
         if not inside or unit == "0":
             room = f"{floor.rows or 'any'} rows of {per_row} racks"
-            raise DesignError(f"{name} is fixed at {text}, which the room does not have: {room}, from R01-01 U1 on")
+            raise DesignError(f"{name} is fixed at {text}, which does not exist: {room}, from R01-01 U1 on")
         fixed[index[name]] = row * per_row + (per_row - 1 - column if row % 2 else column), int(unit) if unit else None
     return fixed
 

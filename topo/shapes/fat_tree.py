@@ -239,7 +239,7 @@ def _size_frame(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) ->
     set_by_hand = [key for key in ("leaves", "spines", "parallel", "spine_switch") if getattr(tree, key) is not None]
     if set_by_hand or tree.levels not in (None, 2):
         raise DesignError(
-            f"{tree.switch} is a whole tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of {radix} "
+            f"{tree.switch} is a complete tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of {radix} "
             f"ports): leave out {', '.join(f'`{key}`' for key in set_by_hand) or '`levels: 3`'}"
         )
     parallel = radix // 2 // spine_chips
@@ -416,7 +416,7 @@ def _ports_of_grafts(links: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
     left = int(room.sum())
     if links > left:
         raise DesignError(
-            f"grafts onto leaves want {links} leaf ports, and {len(room)} leaves have {left} left: short of "
+            f"grafts onto leaves need {links} leaf ports, and {len(room)} leaves have {left} left: short of "
             f"{links - left}. Take fewer uplinks, or `onto: spines`"
         )
     return apportion(links, room)

@@ -86,7 +86,7 @@ class KaryTree(ShapeModel):
 
 def _require_fit(m: Sequence[int], w: Sequence[int], p: Sequence[int], ports: SwitchPorts) -> None:
     if not len(m) == len(w) == len(p):
-        raise DesignError(f"m, w and p have {len(m)}, {len(w)} and {len(p)} numbers: each needs one a level")
+        raise DesignError(f"m, w and p have {len(m)}, {len(w)} and {len(p)} numbers: each needs one per level")
     if w[0] != 1 or p[0] != 1:
         raise DesignError(f"w begins with {w[0]} and p with {p[0]}: a host has one port here, so both begin with 1")
     for level in range(len(m)):

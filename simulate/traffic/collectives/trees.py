@@ -114,7 +114,7 @@ def depths(tree: Tree) -> NDArray[np.int32]:
         level += 1
         at = np.concatenate([children_first[start[rank + 1] : start[rank + 2]] for rank in at.tolist()])
     if np.any(depth < 0):
-        raise HeddleError(f"rank {int(np.argmax(depth < 0))} does not hang on the root")
+        raise HeddleError(f"rank {int(np.argmax(depth < 0))} is not connected to the root")
     return depth
 
 

@@ -115,5 +115,5 @@ def pattern_of(algorithm: str, n_ranks: int) -> Pattern:
     if algorithm not in PATTERNS:
         raise HeddleError(f"found the algorithm {algorithm!r}; expected one of {', '.join(PATTERNS)}")
     if n_ranks < 2:
-        raise HeddleError(f"found {n_ranks} nodes; expected two at least, or there is nothing to send")
+        raise HeddleError(f"found {n_ranks} nodes; expected at least two, or there is nothing to send")
     return PATTERNS[algorithm](n_ranks)

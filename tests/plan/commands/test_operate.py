@@ -310,7 +310,7 @@ def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
     assert "no saved run" in refused(capsys, LAB, "-q", queue, "--state", notes)
     assert notes.read_text() == "mine"
     assert "found a folder" in refused(capsys, LAB, "-q", queue, "--state", tmp_path)
-    assert "nothing can be written" in refused(capsys, LAB, "-q", queue, "--state", tmp_path / "no" / "state")
+    assert "cannot be written" in refused(capsys, LAB, "-q", queue, "--state", tmp_path / "no" / "state")
 
 
 def test_refuses_queues(tmp_path: Path, capsys: Captured) -> None:

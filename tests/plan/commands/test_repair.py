@@ -55,7 +55,7 @@ def test_a_later_picture_says_what_is_down(lab: Path, tmp_path: Path, capsys: py
     ("words", "message"),
     [
         (["--down", "leef0"], "did you mean"),
-        (["--down", "leaf0:99"], "has the ports 1 to"),
+        (["--down", "leaf0:99"], "has ports 1 to"),
         (["--down", "leaf0:19"], "no cable"),
     ],
 )

@@ -321,7 +321,7 @@ def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, cap
     assert "found a plan" in refused(capsys, lab, "-w", collective(tmp_path), "-o", lab)
     assert "an input" in refused(capsys, LAB, "--flows", flows, "-o", flows)
     assert "a folder" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path)
-    assert "nothing can be written" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path / "no" / "such.csv")
+    assert "cannot be written" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path / "no" / "such.csv")
     workload = written(tmp_path / "w.yaml", "jobs:\n- {name: a, kind: flows, file: f.csv}\n")
     assert "an input" in refused(capsys, LAB, "-w", workload, "--trace", flows)
     assert "an input" in refused(capsys, LAB, "-w", workload, "--goal", workload)
@@ -481,7 +481,7 @@ def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Cap
     dump = lab / "fabric.ibnetdiscover"
     tables = ("--tables", lab / "opensm" / "lfts")
     said = refused(capsys, dump, *tables, "-w", written(tmp_path / "w.yaml", f"jobs: [{job}}}]"))
-    assert "Cannot tell what the servers are" in said
+    assert "The model of the servers is unknown" in said
     named = written(tmp_path / "n.yaml", f"jobs: [{job}, server: pcie-a100, ranks: 16}}]")
     found = simulate(capsys, dump, *tables, "-w", named)["jobs"][0]
     assert found["ranks"] == 128

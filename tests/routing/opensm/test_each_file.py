@@ -50,8 +50,8 @@ def test_guid2lid_as_opensm_writes_it(tmp_path) -> None:
         ("\n0x0000000000000abd 0x0000 0x0000", 3, "found LIDs 0x0000"),
         ("\n0x0000000000000abd 0x0003 0x0002", 3, "found LIDs 0x0003 to 0x0002"),
         ("\n0x0000000000000abd 0x0002 0xbfff", 3, "expected 1 to 128"),
-        ("\n0x0000000000000abd 0x0001 0x0001", 3, "the LID 0x0001 has come before"),
-        ("\n0x0000000000000abc 0x0002 0x0002", 3, "the GUID 0x0000000000000abc has come before"),
+        ("\n0x0000000000000abd 0x0001 0x0001", 3, "the LID 0x0001 is listed twice"),
+        ("\n0x0000000000000abc 0x0002 0x0002", 3, "the GUID 0x0000000000000abc is listed twice"),
     ],
 )
 def test_guid2lid_that_opensm_would_lose_is_refused(second: str, line: int, message: str) -> None:

@@ -179,7 +179,7 @@ def test_what_cannot_be_used_is_told(small: Case) -> None:
     assert notes[:4] == (
         "1 switches that the fabric does not have (from line 5)",
         "2 entries of switches that the fabric does not have (from line 6, 7)",
-        "1 entries given twice, of which the last counts (from line 4)",
+        "1 duplicate entries (the last one counts) (from line 4)",
         "5 lines that are not part of a forwarding table (from line 8, 9, 10)",
     )
 

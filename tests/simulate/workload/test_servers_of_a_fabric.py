@@ -85,7 +85,7 @@ def test_servers_by_name_or_adapter_by_adapter() -> None:
 
 def test_what_a_dump_does_not_know_the_workload_must_say() -> None:
     fabric = dumped(cluster("dgx-b200", 4).fabric)
-    assert "Cannot tell what the servers are" in refusal(fabric)
+    assert "The model of the servers is unknown" in refusal(fabric)
     assert ring(fabric, server="dgx-b200").bus_gbytes_per_s == pytest.approx(8 * 48.5, rel=1e-3)
     assert "has 8 adapter ports in this fabric, and pcie-a100 has 1" in refusal(fabric, server="pcie-a100")
 
@@ -93,7 +93,7 @@ def test_what_a_dump_does_not_know_the_workload_must_say() -> None:
 def test_one_unknown_server_among_known_ones_is_not_guessed() -> None:
     fabric = cluster("dgx-b200", 4).fabric
     partly = replace(fabric, host_model=np.where(np.arange(4) == 2, -1, fabric.host_model).astype(np.int16))
-    assert "Cannot tell what the servers are" in refusal(partly)
+    assert "The model of the servers is unknown" in refusal(partly)
     assert parse_workload({"jobs": [RING | {"nodes": ["gpu0", "gpu1"]}]}, partly).jobs[0].n_ranks == 16
     assert parse_workload({"jobs": [RING | {"server": "dgx-b200"}]}, partly).jobs[0].n_ranks == 32
 
@@ -130,7 +130,7 @@ def test_storage_servers_too_are_those_of_the_fabric() -> None:
     fabric = topo.preset("lab-20").fabric
     read = {"name": "read", "kind": "storage", "ranks": 1, "batches": 1}
     assert parse_workload({"jobs": [read]}, fabric).storage_server.name == "storage-3fs"
-    for spec, said in (({}, "Cannot tell what the servers are"), ({"server": "storage-9fs"}, "no server storage-9fs")):
+    for spec, said in (({}, "The model of the servers is unknown"), ({"server": "storage-9fs"}, "no server storage-9fs")):
         with pytest.raises(SpecError, match=said):
             parse_workload({"jobs": [read], "storage": spec}, dumped(fabric))
     with pytest.raises(SpecError, match="are storage-3fs, not management"):

@@ -138,7 +138,7 @@ def test_files_take_the_chains_in_turn(network: Network) -> None:
 @given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 5))
 def test_chains_use_every_ssd_alike(servers: int, ssds: int, replicas: int) -> None:
     if replicas > servers:
-        with pytest.raises(HeddleError, match="one a server at most"):
+        with pytest.raises(HeddleError, match="at most one per server"):
             _chains(servers, ssds, replicas)
         return
     chains = _chains(servers, ssds, replicas)

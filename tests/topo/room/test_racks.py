@@ -202,7 +202,7 @@ def test_fixed_positions_stay_and_the_rest_fits_around_them(data: st.DataObject)
     [
         ({"fixed": {"leaf0": "R01-01 U40"}}, "give `racks_per_row`"),
         ({"fixed": {"leaf9": "R01-01"}, "racks_per_row": 2}, "no such device. Did you mean `leaf"),
-        ({"fixed": {"leaf0": "R01-03"}, "racks_per_row": 2}, "leaf0 is fixed at R01-03, which the room does not have"),
+        ({"fixed": {"leaf0": "R01-03"}, "racks_per_row": 2}, "leaf0 is fixed at R01-03, which does not exist"),
         ({"fixed": {"leaf0": "R03-01"}, "racks_per_row": 2, "rows": 2}, "2 rows of 2 racks"),
         ({"fixed": {"leaf0": "R00-01"}, "racks_per_row": 2}, "from R01-01 U1 on"),
         ({"fixed": {"leaf0": "R01-01 U0"}, "racks_per_row": 2}, "from R01-01 U1 on"),
@@ -213,7 +213,7 @@ def test_fixed_positions_stay_and_the_rest_fits_around_them(data: st.DataObject)
         ),
         (
             {"fixed": {"gpu00": "R01-01", "gpu01": "R01-01"}, "racks_per_row": 2, "rack_power": "4 kW"},
-            "what is fixed in rack R01-01 draws more than the 4,000 W of a rack",
+            "the devices fixed in rack R01-01 draw more than the 4,000 W of a rack",
         ),
         ({"feeds": {"power": "1 kW", "count": 2, "spare": 2}}, "2 of 2 feeds are spare"),
     ],

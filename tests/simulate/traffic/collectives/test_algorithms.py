@@ -193,7 +193,7 @@ def test_rerooting_keeps_the_edges(n: int, data: st.DataObject) -> None:
 def test_what_is_no_tree_is_refused() -> None:
     with pytest.raises(HeddleError, match="ranks 0 and 2 are both roots"):
         depths(np.array([-1, 0, -1], np.int32))
-    with pytest.raises(HeddleError, match="rank 1 does not hang on the root"):
+    with pytest.raises(HeddleError, match="rank 1 is not connected to the root"):
         depths(np.array([-1, 2, 1], np.int32))
 
 
