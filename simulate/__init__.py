@@ -100,6 +100,8 @@ Clusters at work
 Failures
     ``FailureSpec``  which parts fail, how often and for how long, and what jobs lose
     ``Damages``  what is left of a routed cluster without some parts
+    ``draw_run``  charts of a run: jobs, waiting and failures over time
+    ``draw_failures``  charts of a year: what fails when
     ``play_year``  a year of failures drawn at random, and what it costs
 
 Files

@@ -2,6 +2,7 @@ from .cluster.damage import Damages as Damages
 from .cluster.failures import FailureSpec as FailureSpec
 from .cluster.job import JobRecord as JobRecord
 from .cluster.queue import Queue as Queue, QueueSpec as QueueSpec, parse_queue as parse_queue, read_queue as read_queue
+from .cluster.charts import draw_failures as draw_failures, draw_run as draw_run
 from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
 from .cluster.year import play_year as play_year

@@ -8,7 +8,9 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -221,6 +223,26 @@ class Picture(Directive):
         return [nodes.raw("", f'<div class="picture">{found.svg}</div>', format="html")]
 
 
+class Chart(Directive):
+    """A chart that a command writes for the YAML below: ``sweep`` or ``operate``, and the name of the file."""
+
+    required_arguments = 2
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the YAML, and the chart, which only pages for a browser show."""
+        command, file = self.arguments
+        content = "\n".join(self.content)
+        words = {"sweep": ["in.yaml"], "operate": ["lab-20.yaml", "-q", "in.yaml"]}[command]
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "in.yaml").write_text(content, encoding="utf-8")
+            for line in (["init", "lab-20"], [command, *words, "-o", "out"]):
+                subprocess.run([sys.executable, "-m", "plan", *line], cwd=folder, capture_output=True, check=True)
+            svg = Path(folder, "out", file).read_text(encoding="utf-8")
+        shown = nodes.literal_block(content, content, language="yaml")
+        return [shown, nodes.raw("", f'<div class="picture">{svg}</div>', format="html")]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
     given = {
@@ -230,6 +252,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "catalog-columns": CatalogColumns,
         "face": Face,
         "picture": Picture,
+        "chart": Chart,
     }
     for name, directive in given.items():
         app.add_directive(name, directive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,9 +49,7 @@ SAVING = 0.05
     show_default=True,
     help="Simulated time; the run ends earlier when all jobs have ended.",
 )
-@click.option(
-    "--placement", type=click.Choice(PLACEMENTS), help="Placement policy, instead of the queue's."
-)
+@click.option("--placement", type=click.Choice(PLACEMENTS), help="Placement policy, instead of the queue's.")
 @click.option("--state", type=FILE, help="File to resume from, if it exists, and to save to.")
 @click.option(
     "--save-every",
@@ -61,6 +60,9 @@ SAVING = 0.05
 )
 @routing_options
 @seed_option("Of draws and failures.")
+@click.option(
+    "-o", "--output", type=FILE, help="Folder for the report, the figures, and the chart of jobs and failures."
+)
 @as_json
 def operate(
     fabric: Path,
@@ -71,13 +73,14 @@ def operate(
     save_every: float,
     given: RoutingFiles,
     seed: int,
+    output: Path | None,
     as_json: bool,
 ) -> int:
     """Play hours or days of training jobs on a routed fabric.
 
     Jobs wait for nodes, load, compute, exchange, write checkpoints, lose nodes and end, with storage on the same
-    network. FABRIC is taken as `plan simulate` takes it. Interrupted, it leaves off in --state, and the same command
-    goes on: the end is the same to the last bit.
+    network. FABRIC is the same as for `plan simulate`. With --state, a run that was stopped continues when the command
+    is repeated, and its result is the same to the last bit.
     """
     with progress(quiet=as_json) as step:
         from plan.files import check_writable, write_file
@@ -86,6 +89,10 @@ def operate(
 
         if state is not None and not state.is_dir():
             check_writable(state)
+        if output is not None:
+            from plan.folder import check_replaceable
+
+            check_replaceable(output, keep_plan=True)
         jobs = read_queue(find_preset("queues", queue, "--queue"), seed)
         if placement is not None:
             jobs = jobs.under(placement=placement)
@@ -113,18 +120,31 @@ def operate(
                 begun_s = monotonic()
                 save()
                 due_s[0] = monotonic() + max(save_every, (monotonic() - begun_s) / SAVING)
-    print_notes(routed.fabric.notes)
-    classes, label = run.link_classes, routed.fabric.channel_label
-    if as_json:
-        print_json(
-            {
-                "time_s": run.now_s,
-                "stopped": not finished,
-                "utilisation": run.utilisation,
-                "jobs": [job.to_dict() for job in run.records],
-                "links": None if classes is None else [item.to_dict(label(item.hottest)) for item in classes],
+        classes, label = run.link_classes, routed.fabric.channel_label
+        figures = {
+            "time_s": run.now_s,
+            "stopped": not finished,
+            "utilisation": run.utilisation,
+            "jobs": [job.to_dict() for job in run.records],
+            "links": None if classes is None else [item.to_dict(label(item.hottest)) for item in classes],
+        }
+        if output is not None:
+            from plan.folder import write_folder
+            from plan.report.document import Report, run_page
+            from plan.report.page import format_report
+            from simulate import draw_run
+
+            step("writing")
+            files = {
+                "report.html": format_report(Report([], [run_page(run, find_preset("queues", queue, "--queue").stem)])),
+                "operate.json": json.dumps(figures, indent=2) + "\n",
+                "jobs.csv": run.table.to_csv(),
+                "timeline.svg": draw_run(run).svg,
             }
-        )
+            write_folder(output, files)
+    print_notes(routed.fabric.notes)
+    if as_json:
+        print_json(figures)
     else:
         from plan.render.tables import show_table
 
@@ -132,7 +152,11 @@ def operate(
         if run.links is not None:
             show_table(run.links)
     if not finished:
-        where = f"repeat the command to continue from {state}" if state is not None else "with --state it could go on"
+        where = (
+            f"repeat the command to continue from {state}"
+            if state is not None
+            else "use --state to be able to continue"
+        )
         click.echo(f"plan: stopped after {run.now_s / 3600:.2f} h; {where}", err=True)
     return 0 if finished else 128 + stopped[0]
 

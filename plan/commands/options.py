@@ -111,9 +111,7 @@ routing_options = bundle(
     click.option(
         "--lanes", type=FILE, help="opensm.conf with service levels, lanes and weights; or ibdiagnet's .slvl."
     ),
-    click.option(
-        "--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl."
-    ),
+    click.option("--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl."),
     roles_option,
     subnet_option,
 )

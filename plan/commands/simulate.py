@@ -104,9 +104,13 @@ class PacketOptions:
 
 
 AGAIN = (
-    click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down."),
     click.option(
-        "--why", is_flag=True, help="Find the bottleneck of each job; repeats the simulation with more and less of each capacity."
+        "--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down."
+    ),
+    click.option(
+        "--why",
+        is_flag=True,
+        help="Find the bottleneck of each job; repeats the simulation with more and less of each capacity.",
     ),
 )
 

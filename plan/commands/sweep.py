@@ -32,8 +32,8 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
     """Compute a plan for every combination of parameters that SWEEP names.
 
     SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
-    and workloads. A point is a file that is named for all that it follows from; repeat the command to continue where it was
-    stopped and computes no point twice. A point that fails is a row with its error.
+    and workloads. Each point is a file, named by a digest of everything on which it depends: the same command continues
+    where it was stopped, and computes no point twice. A point that fails is a row with its error.
 
     The folder gets points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
     """
@@ -73,6 +73,10 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             write_file(output / "points.parquet", columnar)
         for name, picture in pictures(documents, spec.better, best, shares).items():
             write_file(output / name, picture)
+        if "year" in spec.stages and tasks and not stopped:
+            from plan.sweep.point import draw_first_year
+
+            write_file(output / "failures.svg", draw_first_year(tasks[0]).encode())
     failed = sum("error" in document for document in documents)
     summary = {
         "points": len(tasks),
@@ -103,7 +107,9 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             f"{ran.own_s:,.1f} s), {ran.found:,} were there, {failed:,} failed; written to {output}"
         )
     if not ran.whole:
-        click.echo(f"plan: stopped with {summary['missing']:,} points missing; repeat the command to continue", err=True)
+        click.echo(
+            f"plan: stopped with {summary['missing']:,} points missing; repeat the command to continue", err=True
+        )
         return 128 + stopped[0]
     return 0
 

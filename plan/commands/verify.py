@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 @click.argument("lfts", type=FILE, required=False)
 @endpoints_option
 @click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
-@click.option(
-    "--lanes", type=FILE, help="opensm.conf, with the lane of each service level; or ibdiagnet's .slvl."
-)
+@click.option("--lanes", type=FILE, help="opensm.conf, with the lane of each service level; or ibdiagnet's .slvl.")
 @click.option("--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Subnet, if FABRIC has several.")

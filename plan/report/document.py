@@ -14,7 +14,7 @@ import costmodel
 from plan.export.spec import format_spec
 from plan.pipeline import Plan
 from plan.render.views import facts
-from simulate import Simulation, draw_ports, draw_timeline
+from simulate import ClusterRun, Simulation, draw_ports, draw_run, draw_timeline
 from topo import (
     Column,
     Fabric,
@@ -175,6 +175,27 @@ class SimulationPage:
     """What each shows, and its SVG."""
     channels: dict[str, int]
     """Bytes over each channel that carried any, by its name."""
+
+
+def run_page(run: ClusterRun, name: str) -> SimulationPage:
+    """Return what a report shows of a queue that was simulated."""
+    network, jobs = run.env.network, run.records
+    carried = run.env.engine.loads()[: network.fabric.n_ports] if run.links is not None else np.zeros(0)
+    return SimulationPage(
+        name=name,
+        facts=[
+            ("fabric", network.fabric.name or "the fabric"),
+            ("tables", network.tables.engine or "given"),
+            ("simulated time", f"{run.now_s / 3600:.2f} h"),
+            ("jobs that ended", f"{sum(job.end_s is not None for job in jobs):,} of {len(jobs):,}"),
+            ("failures that hit a job", f"{sum(job.failures for job in jobs):,}"),
+            ("nodes in use", f"{run.utilisation:.1%} of the time"),
+        ],
+        tables=[table_text(table) for table in (run.table, run.links) if table is not None],
+        charts=[("jobs, waiting and failures over time", draw_run(run, bare=True).svg)],
+        channels={network.fabric.channel_label(port): round(float(carried[port]))
+                  for port in np.flatnonzero(carried).tolist()},
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,19 @@ def _ground_of(said: str) -> Ground:
     return Ground(Task(**json.loads(said)))
 
 
+def draw_first_year(task: Task) -> str:
+    """Return what fails in the year of a point, as SVG."""
+    from simulate import draw_failures
+    from topo import Reach
+
+    rules = FailureSpec.model_validate_json(task.failures)
+    plan = plan_of(task)
+    reach = Reach(plan.fabrics)
+    parts = {kind: parts_of(kind, reach, plan.cluster, rules) for kind in rules.parts}
+    seed = int(task.point.get("seed", 0))
+    return draw_failures(parts, rules, seed, about=f"{plan.name or 'the fabric'}, seed {seed}").svg
+
+
 def _ground(task: Task) -> Ground:
     """Return the ground of a point, which the one before may have made."""
     point = {name: value for name, value in task.point.items() if name not in ("seed", "workload", *FAILED)}

@@ -127,7 +127,7 @@ def run_sweep(
             if lost >= PATIENCE:
                 where = scheduler or "the processes of this machine"
                 raise ToolError(f"{where}: lost {lost} times without a point between ({error}); {len(left):,} points "
-                                "are left, and repeat the command to continue") from error  # fmt: skip
+                                "are left; repeat the command to continue") from error  # fmt: skip
             time.sleep(PAUSE_S)
     return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
 

@@ -43,9 +43,7 @@ def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]
             if isinstance(value, (int, float)):
                 worth[row, column] = -value if way == "high" else value
     if silent := [name for name, known in zip(better, np.isfinite(worth).any(axis=0), strict=True) if not known]:
-        raise HeddleError(
-            f"better: found {silent[0]!r}; expected a figure of the points, such as {_some(documents)}"
-        )
+        raise HeddleError(f"better: found {silent[0]!r}; expected a figure of the points, such as {_some(documents)}")
     rows = np.flatnonzero(np.isfinite(worth).all(axis=1))
     order = rows[np.lexsort(worth[rows].T[::-1])]
     kept: list[int] = []

@@ -95,6 +95,10 @@ class JobProcess:
     """The nodes that it runs on now."""
     asked_s: float | None = field(init=False, default=None)
     """Since when it waits for nodes."""
+    attempts: list[tuple[float, float, bool]] = field(init=False, default_factory=list)
+    """Begin and end of each time that it had nodes, and whether a failure ended it."""
+    granted_s: float = field(init=False, default=0.0)
+    """When it got the nodes that it runs on now."""
 
     def __post_init__(self) -> None:
         self.record = JobRecord(self.plan.name, self.plan.nodes, self.plan.compute_s)
@@ -108,7 +112,7 @@ class JobProcess:
             self.asked_s = self.env.now
             self.ends = yield self.scheduler.request(self.plan.nodes)
             self.record.waited_s += self.env.now - self.asked_s
-            self.asked_s = None
+            self.asked_s, self.granted_s = None, self.env.now
             if self.record.begin_s is None:
                 self.record.begin_s = self.env.now
             self.record.leaves = self.scheduler.count_leaves(self.ends)
@@ -121,7 +125,12 @@ class JobProcess:
                 self.record.failures += 1
                 self.record.steps = saved.steps
             ends, self.ends = self.ends, None
+            self.attempts.append((self.granted_s, self.env.now, self.record.end_s is None))
             self.scheduler.release(ends)
+
+    def held(self, now_s: float) -> list[tuple[float, float, bool]]:
+        """Return the same until now, with the time that has not ended."""
+        return [*self.attempts, *([(self.granted_s, now_s, False)] if self.ends is not None else [])]
 
     def fail(self) -> None:
         """Let a node of the job fail: the job waits for nodes again, and resumes from its last checkpoint."""

@@ -59,7 +59,9 @@ class ResumableEnvironment(NetworkEnvironment):
         """Saved ends that have been announced to the processes."""
         if saved is not None:
             if not np.array_equal(saved.get("run.network", np.zeros(0)), _digest(network)):
-                raise HeddleError("a saved run is of another fabric, or of other tables; continue with its own fabric and tables")
+                raise HeddleError(
+                    "a saved run is of another fabric, or of other tables; continue with its own fabric and tables"
+                )
             try:
                 whole, real = saved["run.whole"], saved["run.real"]
                 _check_run(saved)

@@ -67,6 +67,8 @@ class Scheduler:
         self._spanning: set[int] = set()
         """The first node of each job that spans zones."""
         self._granted_s, self._since_s = 0.0, 0.0
+        self.history: list[tuple[float, int, int]] = []
+        """After each change: when, how many nodes jobs had, and how many were down."""
 
     def granted_s(self, now_s: float) -> float:
         """Return the seconds until now for which nodes were jobs', the sum over all nodes."""
@@ -104,11 +106,13 @@ class Scheduler:
         self._account()
         self._free[numbers] = True
         self._spanning.discard(numbers[0])
+        self._note()
         self._serve()
 
     def take_down(self, end: int) -> None:
         """Grant this node to no job until it is repaired."""
         self._up[self._numbers(end)] = False
+        self._note()
 
     def is_up(self, end: int) -> bool:
         """Return whether a node works."""
@@ -117,6 +121,7 @@ class Scheduler:
     def repair(self, end: int) -> None:
         """Grant this node again."""
         self._up[self._numbers(end)] = True
+        self._note()
         self._serve()
 
     def spans_zones(self, ends: ArrayLike) -> bool:
@@ -130,6 +135,9 @@ class Scheduler:
     def _account(self) -> None:
         """Count what was granted until now, before that changes."""
         self._granted_s, self._since_s = self.granted_s(self.env.now), self.env.now
+
+    def _note(self) -> None:
+        self.history.append((self.env.now, int(np.count_nonzero(~self._free)), int(np.count_nonzero(~self._up))))
 
     def _numbers(self, ends: ArrayLike) -> list[int]:
         return [self._number[end] for end in np.atleast_1d(np.asarray(ends)).tolist()]
@@ -145,6 +153,7 @@ class Scheduler:
                     chosen = self._rng.permutation(chosen)
                 self._account()
                 self._free[chosen] = False
+                self._note()
                 if len(np.unique(self.zone[chosen])) > 1:
                     self._spanning.add(int(chosen[0]))
                 request.granted.succeed(self.ends[chosen])

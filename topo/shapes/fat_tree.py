@@ -239,8 +239,8 @@ def _size_frame(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) ->
     set_by_hand = [key for key in ("leaves", "spines", "parallel", "spine_switch") if getattr(tree, key) is not None]
     if set_by_hand or tree.levels not in (None, 2):
         raise DesignError(
-            f"{tree.switch} is a complete tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of {radix} "
-            f"ports): leave out {', '.join(f'`{key}`' for key in set_by_hand) or '`levels: 3`'}"
+            f"{tree.switch} is a complete tree in one box ({leaf_chips} leaf chips, {spine_chips} spine chips of "
+            f"{radix} ports): leave out {', '.join(f'`{key}`' for key in set_by_hand) or '`levels: 3`'}"
         )
     parallel = radix // 2 // spine_chips
     return TreeSize(leaf_chips, leaf_chips, spine_chips, parallel, radix - spine_chips * parallel, radix, radix)

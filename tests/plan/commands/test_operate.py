@@ -16,6 +16,7 @@ import plan.signals
 import simulate.cluster.run
 from plan.cli import run
 from plan.inputs import find_preset
+from plan.report.page import read_report
 from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
 from topo.hardware.catalog import config_root
@@ -112,6 +113,19 @@ def test_ends_when_the_hours_are_over(tmp_path: Path, capsys: Captured) -> None:
     assert found["time_s"] == pytest.approx(360.0)
     assert job["end_s"] is None
     assert 0 < job["steps"] <= 350 / job["step_s"]
+
+
+@pytest.mark.slow
+def test_its_folder_is_the_same_after_a_stop_and_can_be_reported(tmp_path: Path, capsys: Captured) -> None:
+    queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
+    operate(capsys, LAB, "-q", queue, "--hours", "0.5", "-o", tmp_path / "whole")
+    operate(capsys, LAB, "-q", queue, "--hours", "0.1", "--state", state, "-o", tmp_path / "parts")
+    operate(capsys, LAB, "-q", queue, "--hours", "0.5", "--state", state, "-o", tmp_path / "parts")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    assert files == {path.name: path.read_bytes() for path in (tmp_path / "parts").iterdir()}
+    assert set(files) == {"report.html", "operate.json", "jobs.csv", "timeline.svg", "SHA256SUMS"}
+    assert run(["report", str(tmp_path / "whole"), "-o", str(tmp_path / "day.html")]) == 0
+    assert "over time" in read_report(tmp_path / "whole").simulations[0].charts[0][0]
 
 
 def test_prints_a_table(tmp_path: Path, capsys: Captured) -> None:

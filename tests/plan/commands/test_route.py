@@ -255,7 +255,11 @@ def test_tools_that_are_missing_are_told_before_any_work(tmp_path, capsys, monke
         ("empty", b"", "is not a fabric that can be read"),
         ("binary", bytes(range(256)) * 300, "is not a fabric that can be read|characters in a line"),
         ("spec.yaml", b"name: [", "spec.yaml:1"),
-        ("one host", b'vendid=0x2c9\nSwitch 2 "S-0000000000000001" # "a" base port 0 lid 1 lmc 0\n', "expected two"),
+        (
+            "one host",
+            b'vendid=0x2c9\nSwitch 2 "S-0000000000000001" # "a" base port 0 lid 1 lmc 0\n',
+            "expected at least two",
+        ),
     ],
 )
 def test_what_is_no_fabric_is_bad_input(name, content, says, tmp_path, capsys) -> None:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import routing
+import simulate
 import topo
+from plan.inputs import find_preset
 from plan.pipeline import PASSES, ROUTE, Plan, run
-from plan.report.document import Report, page_of
+from plan.report.document import Report, page_of, run_page, simulation_page
 from plan.report.page import format_report
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer("chromium")]
@@ -40,6 +43,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages["hostile"] = page_of(run(Plan(HOSTILE, fabrics=(spoilt,)), ROUTE))
     for name, page in pages.items():
         (out / f"{name}.html").write_text(format_report(Report([page], [])), encoding="utf-8")
+    routed = routing.route(topo.preset("lab-20").fabric)
+    played = simulate.play(routed, simulate.read_workload(find_preset("workloads", "allreduce", "-w"), routed.fabric))
+    job = {"name": "a", "nodes": 12, "steps": 200, "forward": "1 s", "backward": "1 s", "copies": 2}
+    day = simulate.ClusterRun(simulate.Network.of(routed), simulate.parse_queue({"jobs": [job]}))
+    day.play(3600)
+    plays = [simulation_page(played, "allreduce"), run_page(day, "day")]
+    (out / "plays.html").write_text(format_report(Report([pages["lab-20"]], plays)), encoding="utf-8")
     both = Report([pages["fire-flyer-2"], pages["lab-20"]], [])
     (out / "both.html").write_text(format_report(both), encoding="utf-8")
     return out
@@ -73,7 +83,7 @@ def opened(chromium, folder, faults, request):
     context.close()
 
 
-@pytest.mark.parametrize("name", ["fire-flyer-2", "hostile", "both"])
+@pytest.mark.parametrize("name", ["fire-flyer-2", "hostile", "both", "plays"])
 def test_a_page_opens_without_a_fault_and_fetches_nothing(opened, faults, name):
     page = opened(name)
     assert faults == []
@@ -159,7 +169,16 @@ def test_a_rack_shows_what_stands_in_it(opened):
     assert page.locator(".floor .chosen").get_attribute("data-rack") == "3"
 
 
-@pytest.mark.parametrize("name", ["fire-flyer-2", "both"])
+def test_charts_of_simulations_open(opened, faults):
+    page = opened("plays")
+    charts = page.locator("svg", has_text="utilisation of the fullest link of a class")
+    assert charts.first.bounding_box()["width"] > 300
+    days = page.locator("svg", has_text="nodes in use, of 16")
+    assert days.first.bounding_box()["width"] > 300
+    assert faults == []
+
+
+@pytest.mark.parametrize("name", ["fire-flyer-2", "both", "plays"])
 def test_axe_finds_no_barrier(opened, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(opened(name)).response["violations"]

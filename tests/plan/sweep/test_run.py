@@ -200,6 +200,7 @@ def test_parts_of_a_dump_fail_each_and_over_years(tmp_path: Path, capsys: Captur
     file.write_text(f"{dump}{years}failures: {{parts: {rules}, states: 1}}\n")
     assert run(["sweep", str(file), "-o", str(tmp_path / "years")]) == 0
     assert "year.connected" in capsys.readouterr().out
+    assert "switches down" in (tmp_path / "years" / "failures.svg").read_text()
     intervals = (tmp_path / "years" / "intervals.csv").read_text()
     means = {row["figure"]: row for row in csv.DictReader(intervals.splitlines())}
     low, mean, high = (float(means["year.failures.switch"][name]) for name in ("low", "mean", "high"))

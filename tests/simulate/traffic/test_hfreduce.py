@@ -181,7 +181,7 @@ def test_refuses_nothing_to_reduce(size: float, chunk: float) -> None:
 
 def test_refuses_servers_of_another_setup() -> None:
     servers = HFReduce(nvlink=True).servers(PCIE_A100, routed_tree()[0], ends(2))
-    with pytest.raises(HeddleError, match="another purpose"):
+    with pytest.raises(HeddleError, match="made for something else"):
         HFReduce().flows(servers, MIB)
 
 

@@ -130,7 +130,10 @@ def test_storage_servers_too_are_those_of_the_fabric() -> None:
     fabric = topo.preset("lab-20").fabric
     read = {"name": "read", "kind": "storage", "ranks": 1, "batches": 1}
     assert parse_workload({"jobs": [read]}, fabric).storage_server.name == "storage-3fs"
-    for spec, said in (({}, "The model of the servers is unknown"), ({"server": "storage-9fs"}, "no server storage-9fs")):
+    for spec, said in (
+        ({}, "The model of the servers is unknown"),
+        ({"server": "storage-9fs"}, "no server storage-9fs"),
+    ):
         with pytest.raises(SpecError, match=said):
             parse_workload({"jobs": [read], "storage": spec}, dumped(fabric))
     with pytest.raises(SpecError, match="are storage-3fs, not management"):
