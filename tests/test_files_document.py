@@ -1,13 +1,21 @@
 """docs/reference/files.md and docs/describe.md: every column of every table that is written, and a spec that checks."""
 
 import csv
+import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import costmodel
+import routing
+import simulate
+import topo
 from plan.cli import run
-from plan.simulation import LINKS
+from plan.export.p2p import HEADER
+from plan.simulation import LINKS, simulation_files
+from plan.sweep.summary import intervals, sensitivities, table_of_points
 
 PAGE = "docs/reference/files.md"
 
@@ -37,6 +45,40 @@ def test_every_column_of_every_table_is_documented(repository: Path) -> None:
         with table.open(encoding="utf-8") as file:
             assert sorted(next(csv.reader(file))) == sorted(pages[name]), name
     assert sorted(LINKS) == sorted(pages["links.csv"])
+
+
+@pytest.mark.slow
+def test_every_column_of_what_other_commands_write_is_documented(repository: Path) -> None:
+    pages, cluster = documented(repository), topo.preset("lab-20")
+    fabric, bill = cluster.fabric, costmodel.bill(cluster)
+    routed = routing.route(fabric)
+    job = {"name": "a", "nodes": 2, "steps": 1, "forward": "1 s", "backward": "1 s"}
+    day = simulate.ClusterRun(simulate.Network.of(routed), simulate.parse_queue({"jobs": [job]}))
+    points = [{"point": {"seed": seed}, "figures": {"cost.total": float(seed)}} for seed in (1, 2)]
+    written = {
+        "jobs.csv": day.table,
+        "differences.csv": topo.find_differences(fabric, fabric).table,
+        "works.csv": topo.plan_growth(fabric, fabric).table,
+        "bought.csv": bill.beyond(bill).table,
+        "updates.csv": routing.order_updates(routed, routed).write_table,
+        "points.csv": table_of_points(points),
+        "intervals.csv": intervals(points),
+        "sensitivities.csv": sensitivities(points),
+    }
+    for name, table in written.items():
+        header = next(csv.reader([table.to_csv().splitlines()[0]]))
+        assert [column for column in header if column not in ("seed", "cost.total")] == pages[name], name
+    assert set(HEADER) == set(pages["exports/p2p.xlsx"])
+    flows = simulate.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
+    for engine in ("fluid", "packets"):
+        network = simulate.Network.of(routed, hop_latency_s=1e-7)
+        simulation = simulate.play(network, flows, engine=engine)
+        files = simulation_files(simulation, {}, "one")
+        arrays = set(np.load(io.BytesIO(files["timeline.npz"])))
+        assert arrays == set(pages["timeline.npz"]) - ({"filled_packets"} if engine == "fluid" else set())
+        assert files["links.csv"].splitlines()[0].split(",") == pages["links.csv"]
+    lines = b"".join(simulate.format_trace_csv(simulation.workload, simulation.outcome)).decode()
+    assert lines.splitlines()[0].split(",") == pages["flows.csv"]
 
 
 @pytest.mark.slow
