@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from topo import Fabric
 
 
+HALF = 0.5
+"""Share of the cables below which a plan is hardly the one of the fabric."""
+
+
 @click.command(short_help="Check cabling against a plan, or grow a plan into a larger one.")
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
@@ -91,6 +95,8 @@ def diff(
             racks = () if any(one.rack for one in differences.found) else ("rack",)
             show_table(table, hide=("planned", "found", *racks))
         print_text(table.title)
+        if differences.agreeing < HALF * differences.cables:
+            click.echo("fewer than half of the cables are as planned: is this the plan of this fabric?")
         for folder, what in ((output, "differences.html to print"), (adopt, "tables for this fabric in opensm/")):
             if folder is not None:
                 click.echo(f"written to {folder}: {what}")

@@ -19,7 +19,7 @@ from routing.repairs.channels import Channels
 from routing.repairs.relief import take_off_peaks
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
-from topo.errors import plural
+from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
@@ -42,7 +42,7 @@ class Repair(Shown):
     """``kept order``: all paths, old and new, climb one order of channels; ``extended order``: likewise, and it allows
     turns that were none before; ``order of levels``: the new ones climb that one; ``grown order``: they climb one that
     holds most turns of the old; ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all
-    entries are new."""
+    entries are new, as when mended paths need more lanes."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
 
@@ -166,7 +166,10 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
     mended = replace(tables, lft=lft)
     if not basis.ordered:
         lanes = len({tables.sl2vl[level] for level in np.unique(tables.path_sl).tolist()})  # type: ignore[arg-type]
-        mended, how = break_loops(left, replace(mended, path_sl=None, sl2vl=(0,) * 16), lanes), "lanes"
+        try:
+            mended, how = break_loops(left, replace(mended, path_sl=None, sl2vl=(0,) * 16), lanes), "lanes"
+        except RoutingError:  # mended paths would need more
+            return route_anew(Repair(basis.routed, replace(basis.routed, fabric=left), "", rank))
     return Repair(basis.routed, replace(basis.routed, fabric=left, tables=mended), how, rank)
 
 

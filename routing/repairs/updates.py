@@ -131,7 +131,7 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
     Raises
     ------
     RoutingError
-        When the tables are not of one fabric with the same LIDs, use several lanes, or have credit loops.
+        When the tables are not of one fabric with the same LIDs, or have credit loops.
 
     Examples
     --------
@@ -147,13 +147,15 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
         raise RoutingError(
             "the two tables have other switches or LIDs; expected tables of one fabric with the same LIDs"
         )
-    if any(tables.path_sl is not None and tables.path_sl.any() for tables in (old, new)):
-        raise RoutingError(
-            "no order of updates is known for tables on several lanes; stop traffic while they are written"
-        )
     owner = lid_owners(new)
     lids = np.flatnonzero((owner >= 0) & (fabric.end_switch[owner] >= 0))
     changed = lids[(old.lft[:, lids] != new.lft[:, lids]).any(axis=0)]
+    if any(tables.path_sl is not None and tables.path_sl.any() for tables in (old, new)):
+        # No order of channels serves several lanes, whose paths may change lanes, too: all are drained.
+        switch, at = np.nonzero(old.lft[:, changed] != new.lft[:, changed])
+        entries = np.stack([np.zeros_like(at), switch, changed[at]], axis=1).astype(np.int32)
+        drained = lids[: len(lids) * bool(len(changed))].astype(np.int32)
+        return Updates(fabric, entries, drained, frozen(np.full(fabric.n_ports, -1, np.int32)))
     drained = np.zeros(0, np.int32)
     parts = [lids[start : start + CHUNK] for start in range(0, len(lids), CHUNK)]
     if rank is None or not all(_climbs(_Mixture.of(before, after, part), rank) for part in parts):

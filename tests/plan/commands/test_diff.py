@@ -52,6 +52,13 @@ def test_the_list(dump: Path, tmp_path: Path) -> None:
     assert "not as planned" in drawing
 
 
+def test_the_plan_of_another_fabric(dump: Path) -> None:
+    status, said = run("diff", topo.config_root() / "torus.yaml", dump)
+    assert status == 1
+    assert "is this the plan of this fabric?" in said
+    assert "is this the plan" not in run("diff", topo.config_root() / "lab-20.yaml", dump)[1]
+
+
 def test_for_programs(dump: Path) -> None:
     status, said = run("diff", topo.config_root() / "lab-20.yaml", dump, "--json")
     document = json.loads(said)

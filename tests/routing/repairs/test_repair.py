@@ -149,6 +149,21 @@ def test_tables_on_several_lanes_need_no_more(engine: str) -> None:
         assert proof.missing == proof.credit_loops == 0
         assert proof.lanes <= prove(routed, "adapters").lanes
         assert done.how == "lanes"
+        updates = done.updates  # none may be sent to anyone meanwhile
+        assert (updates.stages, len(updates.entries)) == (1, len(done.changed))
+        assert set(done.changed[:, 1]) <= set(updates.drained.tolist())
+
+
+@pytest.mark.slow
+def test_where_lanes_are_too_few_all_is_routed_anew() -> None:
+    basis, rng = prepare_repair(route(draw(23), "shortest")), np.random.default_rng(23)
+    hows = set()
+    for cables in range(1, 4):
+        done = repair(basis, rng.choice(basis.routed.fabric.inner_links[:, 0], cables))
+        proof = prove(done.after, "adapters")
+        assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)
+        hows.add(done.how)
+    assert hows == {"lanes", "routed anew"}
 
 
 def test_tables_with_credit_loops_are_no_basis() -> None:
