@@ -77,7 +77,7 @@ class Power(Shown):
         """Which power of the parts is planned with, in words."""
         if not self.by_typical:
             return "at maximum power"
-        return f"at maximum power; typical, for want of the maximum, for {listed(self.by_typical)}"
+        return f"at maximum power; typical power (the maximum is unknown) of {listed(self.by_typical)}"
 
     @property
     def gaps(self) -> tuple[str, ...]:

@@ -18,9 +18,10 @@ from plan.render.progress import progress
 def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     """Compile, route, prove, measure, price and export a cluster.
 
-    The folder is written whole or not at all, and an older plan in it is replaced. It is written even when the plan is
-    refused, so that you can look at what is wrong; only the exit status is 1 then. It is 3 when nobody can tell whether
-    a budget holds, because a figure is unknown.
+    The folder is written completely or not at all, and replaces an older plan. It is also written if the plan is
+    refused, so that you can examine the plan.
+
+    Exit status 1: the plan is refused; 3: an unknown figure decides whether a budget holds.
     """
     from plan.folder import check_replaceable, write_folder
 

@@ -15,7 +15,7 @@ from plan.commands.options import FILE, as_json, print_json
 def calibrate(log: Path, as_json: bool) -> None:
     """Fit overhead and rate to a log of nccl-tests or ib_write_bw, with intervals of 95 %.
 
-    The rate is what `plan simulate --host-gbps` takes where the log is of one adapter port a rank.
+    Use the rate for `plan simulate --host-gbps` if each rank of the log has one adapter port.
     """
     import simulate
 

@@ -52,7 +52,7 @@ cp -p {logs}/opensm-subnet.lst {logs}/opensm-lfts.dump . 2> /dev/null || true
 def collect(device: str | None, port: int | None, folder: str, cache: str, logs: str, as_json: bool) -> None:
     """Print a shell script that records the state of a subnet: cabling, tables, speeds, errors.
 
-    Nothing is run, here or anywhere: the script is for the one who has the rights to. Each command only reads.
+    `plan` does not run the script. Its commands only read, but need the rights of an administrator.
     """
     chosen = [("-C", "-i", device), ("-P", "-p", None if port is None else str(port))]
     given = [(diags, ibdiagnet, shlex.quote(value)) for diags, ibdiagnet, value in chosen if value is not None]

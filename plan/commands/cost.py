@@ -44,7 +44,7 @@ def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
 def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     """Price a cluster part by part, without routing it.
 
-    SPEC is a YAML file. A folder of `plan build` has its cost in plan.json and bom.csv already.
+    SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
     import topo
     from costmodel import quote
@@ -82,11 +82,10 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
 @currency_option
 @as_json
 def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
-    """Set specs beside one another.
+    """Compare specs: parts, cost, power, bisection and failures.
 
-    Parts, cost, power, bisection and failures. SPECS are two or more. One alone must be of the clusters of the
-    Fire-Flyer paper: it is set beside three levels for the same nodes and beside DGX A100, as the paper does, and the
-    paper's tables are computed again.
+    SPECS are two or more files. A single spec must be a cluster of the Fire-Flyer paper: it is compared with three
+    levels for the same nodes and with DGX A100, and the tables of the paper are computed again.
     """
     import costmodel
     from plan.inputs import read_cluster
@@ -155,9 +154,9 @@ def optimise(
     finalists: int,
     as_json: bool,
 ) -> None:
-    """Find the cheapest network for NEEDS, and prove it cheapest.
+    """Find the cheapest network for NEEDS, and prove that none is cheaper.
 
-    Searches all trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in the order of their price.
+    The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
     """
     import costmodel
     from plan.export.spec import format_spec

@@ -33,17 +33,17 @@ HALF = 0.5
 def diff(
     planned: Path, fabric: Path, output: Path | None, adopt: Path | None, subnet: str | None, as_json: bool
 ) -> None:
-    """Compare a fabric that was found with its plan, cable by cable, or a plan with a larger one.
+    """Compare a real fabric with its plan, cable by cable, or a plan with a larger one.
 
-    PLAN is a spec, a folder of `plan build`, a sheet of planned cabling (NDT, P2P, .topo) or an earlier dump; FABRIC is
-    what is there, in any form that `plan route` takes. Nodes are matched by GUID or description, or else by what their
-    ports lead to; each difference says how sure that is. The order is that of a walk from rack to rack where PLAN is a
-    spec with a floor plan, or a folder that was built from one, else that of names.
+    PLAN is a spec, a folder of `plan build`, a planned cable list (NDT, P2P, .topo) or an earlier dump; FABRIC is the
+    real fabric, in any form that `plan route` accepts. Nodes are matched by GUID or description, otherwise by their
+    cables; each difference shows its confidence. Differences are listed in the order of a walk from rack to rack if
+    PLAN has a floor plan, otherwise by name.
 
-    Between two specs it says how to grow from PLAN to FABRIC: what is bought, which cables move, in which order no host
-    loses its path, and which tables change; --adopt then routes FABRIC with the GUIDs and LIDs of PLAN.
+    With two specs, the command shows how to grow from PLAN to FABRIC: what to buy, which cables to move in which order
+    so that no host loses its path, and which tables change. --adopt then routes FABRIC with the GUIDs and LIDs of PLAN.
 
-    Exit status 1 when anything is different.
+    Exit status 1: there are differences.
     """
     from plan.folder import check_replaceable, write_folder
     from plan.inputs import SPEC_SUFFIXES

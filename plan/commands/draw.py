@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 def draw(
     fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, view: str, as_json: bool
 ) -> None:
-    """Draw a cluster: switches, links, and how busy they are; or its racks.
+    """Draw a cluster: switches, links and their load; or its racks.
 
-    FABRIC is a spec, a real fabric as ibnetdiscover or OpenSM lists it, or a folder that `plan build` or `plan
-    route` wrote, with its tables. Levels and zones of what is no spec are found from its cabling. In an SVG, hover over
-    anything to read what it is. Load is told in pairs of hosts over a link, when all talk to all, or in the bytes of a
-    simulation. Racks and floor are those of a spec that has a `floor`.
+    FABRIC is a spec, a real fabric from ibnetdiscover or OpenSM, or a folder of `plan build` or `plan route` with its
+    tables. Levels and zones of a real fabric are derived from its cabling. In an SVG, point at any part to read what it
+    is. The load is the number of pairs of hosts over a link if all send to all, or the bytes of a simulation. Racks and
+    floor need a spec with a `floor`.
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 )
 @as_json
 def explain(fabric: Path, measured: Path, given: RoutingFiles, following: int, as_json: bool) -> int:
-    """Explain measured bandwidths of pairs by slow links and by collisions.
+    """Explain measured bandwidths of pairs by slow links and collisions.
 
-    FABRIC is taken as `plan simulate` takes it, with the --tables with which it was measured. MEASURED is a CSV file: a
-    row for each pair, source,destination,Gb/s and a round where several were measured at once; or a matrix, whose first
-    cell is the unit. Says who is to blame, how sure that is, and which pairs to measure next.
+    FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED is a
+    CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at once), or is
+    a matrix whose first cell is the unit. The command names the cause, its probability, and the pairs to measure next.
 
-    Exit status 1 when a link or a collision is accused, 3 when pairs are slow and nobody can tell for what.
+    Exit status 1: a link or a collision was found; 3: pairs are slow and the cause is unknown.
     """
     with progress(quiet=as_json) as step:
         import simulate

@@ -24,11 +24,11 @@ from topo import HeddleError, did_you_mean, plural
 def export(
     fabric: Path | None, format: str | None, output: Path | None, only_list: bool, hosts: RoleFiles, as_json: bool
 ) -> None:
-    """Write one of the formats that `plan build` writes, such as `slurm` or `netbox`.
+    """Write one of the formats of `plan build`, such as `slurm` or `netbox`.
 
-    FABRIC is a spec; a folder that `plan build` or `plan route` wrote, whose files are taken as they are; or a real
-    fabric in any form that `plan route` takes, whose hosts --roles, --cn-guids and --io-guids tell apart. A single file
-    goes to standard output when -o is left out.
+    FABRIC is a spec; a folder of `plan build` or `plan route`, whose files are copied; or a real fabric in any form
+    that `plan route` accepts, with the roles of hosts from --roles, --cn-guids and --io-guids. A single file goes to
+    standard output unless -o is given.
     """
     from plan.export.registry import EXPORTS
 

@@ -76,7 +76,7 @@ def operate(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Play hours or days of training jobs on a routed fabric.
+    """Simulate hours or days of training jobs on a routed fabric.
 
     Jobs wait for nodes, load, compute, exchange, write checkpoints, lose nodes and end, with storage on the same
     network. FABRIC is the same as for `plan simulate`. With --state, a run that was stopped continues when the command

@@ -49,12 +49,12 @@ def ranks(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the order of ranks in which a collective meets itself least.
+    """Find the order of ranks in which a collective has the least contention with itself.
 
-    FABRIC is taken as `plan simulate` takes it, with its --tables. For each algorithm the order is searched for on the
-    paths that these tables give to the nodes, and proven: flows on the fullest link between switches in each step,
-    and the time of max-min fair rates, before and after. --output has the files that put it to use: a host file, a
-    rankfile of MPI, a list for srun --distribution=arbitrary, settings of NCCL and UCC.
+    FABRIC is the same as for `plan simulate`, with its --tables. For each algorithm, the command searches an order for
+    the paths that these tables give to the nodes, and proves its quality: flows on the fullest link between switches in
+    each step, and the time at max-min fair rates, before and after. --output contains a host file, a rankfile for MPI,
+    a list for srun --distribution=arbitrary, and settings for NCCL and UCC.
     """
     if (output is None) != (ranks_per_node is None):
         raise click.UsageError("expected both or neither of --output and --ranks-per-node, which its files need")

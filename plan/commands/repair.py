@@ -50,13 +50,13 @@ def repair(
     given: RoutingFiles,
     as_json: bool,
 ) -> None:
-    """Make tables for what is left of a fabric, and say in which order switches get them.
+    """Repair the tables of a fabric after failures, and order the updates of switches.
 
-    FABRIC is the fabric when all is well, with its tables: a folder of `plan build` or `plan route`, a spec, or a real
-    fabric with --tables. Name all that is down, not only what is new: the tables follow from that alone, so that
-    without any of it they are those of FABRIC again, byte for byte.
+    FABRIC is the intact fabric with its tables: a folder of `plan build` or `plan route`, a spec, or a real fabric with
+    --tables. Name all failed parts, not only new ones: the tables depend only on these. Without failed parts they are
+    those of FABRIC, byte for byte.
 
-    Exit status 1 when a pair is missing that cables connect, or a credit loop is found; OUT is written all the same.
+    Exit status 1: a pair is missing that cables connect, or a credit loop is found; OUT is written nevertheless.
     """
     from plan.folder import check_replaceable, write_folder
 

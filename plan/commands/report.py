@@ -17,8 +17,8 @@ from plan.render.progress import progress
 def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Show plans and simulations on one page.
 
-    OUT are folders that `plan build`, `plan route` or `plan simulate` wrote. Each has a report.html of its own already;
-    this makes one of several. The page is a single file that loads nothing from anywhere.
+    OUT are folders of `plan build`, `plan route`, `plan simulate` or `plan operate`. Each contains its own report.html;
+    this command joins several. The page is a single file that loads nothing from a network.
     """
     from plan.files import check_suffix, check_writable, write_file
     from plan.report.document import Report

@@ -74,13 +74,13 @@ def route(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Route any fabric, prove the tables, measure them, and write what OpenSM loads.
+    """Route any fabric, prove and measure the tables, and write the files for OpenSM.
 
-    FABRIC is a real fabric as ibnetdiscover prints it or OpenSM lists it (opensm-subnet.lst), a folder that `plan`
-    wrote, or a spec. Levels, zones and joints are found from the wiring; LIDs that the fabric has are kept.
+    FABRIC is a real fabric from ibnetdiscover or OpenSM (opensm-subnet.lst), a folder of `plan`, or a spec. Levels,
+    zones and joints are derived from the wiring; LIDs of the fabric are kept.
 
-    Exit status 1 when a pair is missing that cables connect, a credit loop is found, or a rehearsal does not end as
-    planned; OUT is written all the same. It is 1 and nothing is written when paths need more lanes than --lanes.
+    Exit status 1: a pair is missing that cables connect, a credit loop is found, or a rehearsal differs from the plan;
+    OUT is written nevertheless. It is also 1, and nothing is written, if paths need more lanes than --lanes.
     """
     from plan.folder import check_replaceable, write_folder
 

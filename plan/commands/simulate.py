@@ -155,11 +155,11 @@ def simulate(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Play workloads or bare flows over a routed fabric.
+    """Simulate workloads or single flows on a routed fabric.
 
-    FABRIC is a spec, which is routed as it says; a folder that `plan build` wrote; or a real fabric as ibnetdiscover
-    prints it, with its --tables. Rates are exact for fluid flows, which have no queues; with --engine packets, queues
-    and head-of-line blocking are played too. Exit status 1 is a deadlock.
+    FABRIC is a spec, which is routed according to its keys; a folder of `plan build`; or a real fabric from
+    ibnetdiscover with its --tables. Fluid flows have exact fair rates and no queues; --engine packets also simulates
+    queues and head-of-line blocking. Exit status 1: deadlock.
     """
     packets.check()
     if again.why and packets.engine != "fluid":

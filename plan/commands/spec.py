@@ -24,7 +24,7 @@ DEFAULT_PRESET = "lab-20"
 def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> None:
     """Write a commented spec to start from.
 
-    PRESET is one of those that `plan init --list` shows, lab-20 when left out. A file that exists is never overwritten.
+    PRESET is one of `plan init --list`, by default lab-20. An existing file is never overwritten.
     """
     from plan.files import write_file
     from topo import config_root, did_you_mean, presets
@@ -54,12 +54,13 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 @spec_argument
 @as_json
 def check(spec: Path, as_json: bool) -> int:
-    """Validate a spec, and say what comes of it.
+    """Validate a spec and summarise the result.
 
-    That is what `plan build` says, without routing: parts, cost, power, what a single failure takes away, what is
-    unknown. Nothing is written. Every error has its file, line and column, what was found there, and what was
-    expected. Exit status 1: the spec asks for more than its own budget allows, or servers that must reach one another
-    do not; 3: nobody can tell whether a budget holds, because a figure is unknown.
+    The output is that of `plan build` without routing: parts, cost, power, effects of single failures, unknown figures.
+    Nothing is written. Every error shows the file, line and column, what was found, and what was expected.
+
+    Exit status 1: the plan exceeds its own budget, or servers that must reach each other do not; 3: an unknown figure
+    decides whether a budget holds.
     """
     from plan.inputs import read_cluster
     from plan.pipeline import CHECK, Plan, run
@@ -95,8 +96,9 @@ OUTPUT = "plan.json"
 def schema(kind: str, as_json: bool) -> None:
     """Print the JSON Schema of a kind of YAML, for editors.
 
-    KIND is what the YAML holds: a cluster's spec, when left out. Editors with a YAML language server complete and check
-    the YAML by it. `plan.json` is the file of that name in an output folder. With or without --json it is JSON.
+    KIND is the content of the YAML, by default the spec of a cluster. Editors with a YAML language server use the
+    schema to complete and check it. `plan.json` is the file of that name in an output folder. The output is always
+    JSON.
     """
     from importlib import import_module, resources
     from importlib.metadata import version

@@ -29,13 +29,13 @@ MARK = "sweep.json"
 @click.option("--again", is_flag=True, help="Retry points that failed.")
 @as_json
 def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bool, as_json: bool) -> int:
-    """Compute a plan for every combination of parameters that SWEEP names.
+    """Compute a plan for every combination of the parameters in SWEEP.
 
     SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
     and workloads. Each point is a file, named by a digest of everything on which it depends: the same command continues
     where it was stopped, and computes no point twice. A point that fails is a row with its error.
 
-    The folder gets points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
+    The folder contains points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
     """
     check_folder(output)
     with progress(quiet=as_json) as step:

@@ -66,21 +66,19 @@ def verify(
     asked: Questions,
     as_json: bool,
 ) -> None:
-    """Walk every pair through forwarding tables, and look for credit loops.
+    """Follow every pair through forwarding tables, and look for credit loops.
 
-    FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric as ibnetdiscover prints it or OpenSM
-    lists it (opensm-subnet.lst). LFTS is a file of forwarding tables as `plan build`, OpenSM (opensm-lfts.dump,
-    opensm.fdbs) or dump_lfts write it. It can be left out for a folder: its own tables are proven, on its lanes if they
-    need several.
+    FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric from ibnetdiscover or OpenSM
+    (opensm-subnet.lst). LFTS is a file of forwarding tables from `plan build`, OpenSM (opensm-lfts.dump, opensm.fdbs)
+    or dump_lfts. Omit it for a folder, which contains its own tables and lanes.
 
-    Credit loops are judged lane by lane: with --lanes and --policy on the lanes that OpenSM gives to paths, else on
-    one. Tables that have none on one lane have none on several.
+    Credit loops are checked lane by lane: with --lanes and --policy on the lanes that OpenSM assigns to paths,
+    otherwise on one lane. Tables without a loop on one lane have none on several.
 
-    --path, --over and --without answer questions about these tables, after one line on the proof; each can be given
-    several times. Pairs are those of --endpoints. --json lists all of them. --adaptive says with which ports switches
-    may choose freely, between hosts.
+    --path, --over and --without answer questions about the tables, and can be repeated. They consider the pairs of
+    --endpoints; --json lists all of them. --adaptive shows which ports switches may choose freely, between hosts.
 
-    Exit status 1 when a pair is missing, a credit loop is found, or an entry is not as expected.
+    Exit status 1: a pair is missing, a credit loop is found, or an entry differs from --expect.
     """
     from plan.inputs import files_of_folder, give_lids, read_fabric_argument
 

@@ -28,12 +28,11 @@ from topo import (
 )
 
 README = """\
-Import into NetBox (tried with 4.7), folder after folder and file after file, in this order: manufacturers/,
-device-types/, roles/, sites.csv, locations.csv, racks.csv, devices.csv, cables.csv. Without a floor plan there are no
-locations and racks.
+Import these files into NetBox (tested with 4.7) in this order: manufacturers/, device-types/, roles/, sites.csv,
+locations.csv, racks.csv, devices.csv, cables.csv. Without a floor plan there are no locations and racks.
 
-A file that NetBox refuses because it has the object already needs nothing: another cluster brought it, or an earlier
-import. Importing all of it a second time changes nothing.
+If NetBox refuses a file because an object already exists, from another cluster or an earlier import, continue with the
+next file. Importing all files again changes nothing.
 """
 ROOM = "room"
 MANUFACTURER = "NVIDIA"

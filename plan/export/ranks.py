@@ -57,11 +57,11 @@ def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -
 
 
 README = """\
-The order of ranks for {algorithm}, for the fabric and the tables that it was made of: make it anew when tables change.
+The order of ranks for {algorithm}, for one fabric and its tables: compute it again when the tables change.
 
 hostfile     mpirun --hostfile hostfile --map-by slot (Open MPI)
 rankfile     mpirun --rankfile rankfile (Open MPI 4; version 5 takes --map-by rankfile:file=rankfile)
-slurm.hosts  export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line a task
-nccl.conf    NCCL_CONF_FILE=nccl.conf, or export each line; NCCL joins nodes in the order of their ranks
+slurm.hosts  export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line per task
+nccl.conf    NCCL_CONF_FILE=nccl.conf, or export each line; NCCL connects nodes in the order of their ranks
 ucc.env      export each line
 """

@@ -6,16 +6,16 @@ from topo.builder import GUID_PREFIX
 from topo.fabric import Fabric
 
 PLANNED = """\
-The GUIDs in these files are **planned ones**, which no hardware has: they show how the fabric shall be. Once the cables
-are in, make the files again from what is really there:
+The GUIDs in these files are **planned ones**, which no hardware has. When the cables are installed, make the files
+again from the real fabric:
 
     ibnetdiscover > real.ibnetdiscover
     plan route real.ibnetdiscover -o OUT
 """
 
 DISCOVERED = """\
-The tables are for the GUIDs that were discovered. A switch that is replaced has another GUID, and gets no routes from
-these files.
+The tables use the GUIDs of the real fabric. If you replace a switch, the new one has another GUID and gets no routes
+from these files.
 """
 
 TEXT = """\
@@ -34,39 +34,38 @@ On the host that runs OpenSM:
 
 Or, to sweep once and watch: `opensm -F {directory}/opensm.conf -o -f stdout -D 0x43`.
 
-The log must say `file tables configured on all switches`. That proves little, since OpenSM believes whatever the tables
-say. Let Heddle judge what is really loaded:
+The log must contain `file tables configured on all switches`. This proves little, because OpenSM does not check the
+tables. Let Heddle verify the tables that are loaded:
 
     ibnetdiscover > real.ibnetdiscover
     dump_fts > real.lfts
     plan verify real.ibnetdiscover real.lfts
 
-## What is what
+## Files
 
-| file | goes to | what it is |
+| file | goes to | content |
 | --- | --- | --- |
 | `opensm.conf` | `{directory}` | options: engine `file`, and no fallback |
-| `lfts` | `{directory}` | forwarding tables; entries name port GUIDs, so they hold under other LIDs too |
-| `guid2lid` | `{cache}` | LIDs of the plan; OpenSM rewrites it, so stop OpenSM first |
-| `root_guids` | `{directory}` | switches at the top, for the engines `updn` and `ftree`, if ever |
-| `cn_guids`, `io_guids` | `{directory}` | ports of compute and of storage hosts, likewise |
-| `partitions.conf` | `{directory}` | one partition, everybody a full member |
+| `lfts` | `{directory}` | forwarding tables; entries name port GUIDs, and stay valid with other LIDs |
+| `guid2lid` | `{cache}` | LIDs of the plan; stop OpenSM first, because it rewrites this file |
+| `root_guids` | `{directory}` | switches at the top, only for the engines `updn` and `ftree` |
+| `cn_guids`, `io_guids` | `{directory}` | ports of compute and of storage hosts, for the same engines |
+| `partitions.conf` | `{directory}` | one partition, in which every port is a full member |
 | `qos-policy.conf` | `{directory}` | service levels of paths; read when `opensm.conf` has `qos TRUE` |
 | `node-name-map` | `{directory}` | names of nodes, also for `ibnetdiscover --node-name-map` |
-
-| `heddle-repair*` | see below | mends the tables when cables or switches fail |
+| `heddle-repair*` | see below | repairs the tables when cables or switches fail |
 
 ## When cables or switches fail
 
-These tables do not heal by themselves. `plan repair` mends them; to have that done whenever OpenSM finds a change, put
-the folder that this one is in to `{directory}/plan`, `log_flags 0x43` into the options of OpenSM, and
+OpenSM does not repair these tables; `plan repair` does. To run it automatically whenever OpenSM detects a change,
+copy the parent of this folder to `{directory}/plan`, add `log_flags 0x43` to the options of OpenSM, and run
 
     install -m 755 heddle-repair {directory}/
     install -m 644 heddle-repair.* /etc/systemd/system/
     systemctl enable --now heddle-repair.path heddle-repair.timer
 
-OpenSM then lists the fabric after each sweep, and the script takes that list, mends the tables, proves them, and has
-them loaded. Where that cannot be proven nothing is loaded, and `/var/lib/heddle/report` says why.
+OpenSM then lists the fabric after each sweep. The script reads this list, repairs the tables, proves them, and loads
+them. If the proof fails, nothing is loaded, and `/var/lib/heddle/report` gives the reason.
 """
 
 CLASSES = """
@@ -75,17 +74,17 @@ CLASSES = """
 | class | service level | lane | weight | whose traffic |
 | --- | --- | --- | --- | --- |
 {rows}
-Hosts that ask OpenSM for a path are told the service level. Applications that do not ask set it themselves, as NCCL
-does with `NCCL_IB_SL`.
+Hosts that ask OpenSM for a path receive the service level. Applications that do not ask must set it themselves; NCCL
+uses `NCCL_IB_SL`.
 """
 
 LEVELS = """
 ## Service levels of paths
 
-These tables are free of credit loops only on {lanes} lanes: each path has its service level, which `qos-policy.conf`
-tells whoever asks OpenSM for the path (librdmacm, IPoIB). An application that does not ask, or sets one level for all
-(NCCL with `NCCL_IB_SL`), can close a credit loop with others, and the fabric can deadlock. Where that cannot be ruled
-out, route with an engine that needs one lane. To judge them on their lanes:
+These tables are free of credit loops only on {lanes} lanes: each path has a service level, which applications that
+ask OpenSM for the path receive from `qos-policy.conf` (librdmacm, IPoIB). An application that does not ask, or sets
+one level for all paths (NCCL with `NCCL_IB_SL`), can close a credit loop with others, and the fabric can deadlock. If
+you cannot exclude this, use an engine that needs one lane. To verify the tables on their lanes:
 
     plan verify real.ibnetdiscover real.lfts --lanes opensm.conf --policy qos-policy.conf
 """

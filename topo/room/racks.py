@@ -136,7 +136,7 @@ class Layout(Shown):
         fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
         typical = sorted({device.model for device in self.devices if not device.at_most and device.power_w is not None})
         unknown = sorted({device.model for device in self.devices if device.power_w is None})
-        basis = f"; typical, for want of the maximum, for {listed(typical)}" if typical else ""
+        basis = f"; typical power (the maximum is unknown) of {listed(typical)}" if typical else ""
         lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
         text = f"{fullest} W in the fullest rack at maximum power{basis}{lacking}, {limit:,.0f} W allowed"
         return Check("rack power", Verdict.all_of(rack.against(limit) for rack in racks), text)
