@@ -145,8 +145,10 @@ class Table(Brief):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas data frame, which the extra ``pandas`` installs."""
-        import pandas as pd
-
+        try:
+            import pandas as pd
+        except ImportError:
+            raise HeddleError("data frames need pandas: pip install 'heddle-fabric[pandas]'") from None
         return pd.DataFrame(self.to_dict())
 
     def _repr_html_(self) -> str:

@@ -154,7 +154,7 @@ def optimise(
     finalists: int,
     as_json: bool,
 ) -> None:
-    """Find the cheapest network for NEEDS, and prove that none is cheaper.
+    """Find the cheapest network for NEEDS, and prove it.
 
     The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
     """

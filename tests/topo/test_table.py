@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import costmodel
 import routing
 import simulate
 import topo
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.table import Brief, Column, Table
 
 FACES = ("topo", "routing", "simulate", "costmodel")
@@ -124,3 +125,9 @@ def test_csv_gives_back_every_value(rows: list[tuple[str, float | None]], title:
 def test_columns_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match="unequal"):
         Table("t", (Column("a", [1]), Column("b", np.arange(2))))
+
+
+def test_without_pandas_a_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(HeddleError, match=r"heddle-fabric\[pandas\]"):
+        Table("one", ()).to_pandas()

@@ -115,7 +115,7 @@ def test_ends_when_the_hours_are_over(tmp_path: Path, capsys: Captured) -> None:
     assert 0 < job["steps"] <= 350 / job["step_s"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_folder_is_the_same_after_a_stop_and_can_be_reported(tmp_path: Path, capsys: Captured) -> None:
     queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
     operate(capsys, LAB, "-q", queue, "--hours", "0.5", "-o", tmp_path / "whole")

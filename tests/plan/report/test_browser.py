@@ -1,5 +1,6 @@
 """Reports in a real Chromium: nothing fails, nothing is fetched, and what a reader does has its effect."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -169,6 +170,18 @@ def test_a_rack_shows_what_stands_in_it(opened):
     assert page.locator(".floor .chosen").get_attribute("data-rack") == "3"
 
 
+@pytest.mark.nightly
+def test_pictures_for_the_manual(opened, tmp_path, request):
+    """`HEDDLE_PICTURES=docs/static pytest -m nightly -k pictures` makes them anew."""
+    page = opened("fire-flyer-2")
+    theme = request.node.callspec.params["opened"]
+    file = Path(os.environ.get("HEDDLE_PICTURES", tmp_path)) / f"report-{theme}.png"
+    page.get_by_role("combobox", name="find").fill("z0-leaf05")
+    page.keyboard.press("Enter")
+    page.locator(".fabrics").screenshot(path=file)
+    assert file.stat().st_size > 20_000
+
+
 def test_charts_of_simulations_open(opened, faults):
     page = opened("plays")
     charts = page.locator("svg", has_text="utilisation of the fullest link of a class")
@@ -178,7 +191,7 @@ def test_charts_of_simulations_open(opened, faults):
     assert faults == []
 
 
-@pytest.mark.parametrize("name", ["fire-flyer-2", "both", "plays"])
+@pytest.mark.parametrize("name", ["fire-flyer-2", "both", pytest.param("plays", marks=pytest.mark.nightly)])
 def test_axe_finds_no_barrier(opened, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(opened(name)).response["violations"]
