@@ -51,6 +51,11 @@ Diagnosis
     ``Suspect``  a link, or a collision
     ``read_measured``  measured bandwidths of pairs, from a CSV file
     ``Measured``  measured bandwidths of pairs
+    ``explain_waits``  the links or collisions that made ports wait, from their counters
+    ``Waits``  its result
+    ``read_counters``  counters of ports, as ibdiagnet, ibqueryerrors and perfquery print them
+    ``are_counters``  whether a file holds such counters
+    ``Counters``  what ports have sent, and for how much they waited
 
 Inside servers
     ``Servers``  servers of one model, whose PCIe, memory and NVLink are part of the network

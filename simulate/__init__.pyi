@@ -7,7 +7,13 @@ from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
 from .cluster.year import play_year as play_year
 from .diagnosis.blame import Explanation as Explanation, Suspect as Suspect, explain as explain
+from .diagnosis.counters import (
+    Counters as Counters,
+    are_counters as are_counters,
+    read_counters as read_counters,
+)
 from .diagnosis.measured import Measured as Measured, read_measured as read_measured
+from .diagnosis.waits import Waits as Waits, explain_waits as explain_waits
 from .engines.base import Engine as Engine, Finished as Finished
 from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_timeline
 from .engines.congestion import Congestion as Congestion, Deadlock as Deadlock, DeadlockError as DeadlockError

@@ -58,8 +58,8 @@ class Suspect:
     """Part of its rate that a link seems to give; of a collision, that each pair should get by the tables."""
     sure: float
     """Probability that one of the links, or the collision, is to blame."""
-    pairs: tuple[int, ...]
-    """Measured pairs that are slower for it, by number."""
+    slowed: tuple[int, ...]
+    """Measured pairs that are slower for it, by number; of counters, the channels that waited for it."""
 
     def describe(self, fabric: Fabric) -> str:
         """Name it in one line."""
@@ -108,17 +108,19 @@ class Explanation(Shown):
                 Column("suspect", [one.describe(self.fabric) for one in rows]),
                 Column("verdict", ["accused" if at < len(self.culprits) else "cannot tell" for at in range(len(rows))]),
                 Column("sure", [one.sure for one in rows], digits=".3f"),
-                Column("slow pairs", [len(one.pairs) for one in rows]),
+                Column("slow pairs", [len(one.slowed) for one in rows]),
             ),
         )
 
     @property
     def next_table(self) -> Table:
         """Pairs to measure next, alone."""
-        ends = zip(*self.following, strict=True) if self.following else ((), ())
-        columns = (Column(name, [end_label(self.fabric, end) for end in part])
-                   for name, part in zip(("source", "destination"), ends, strict=True))  # fmt: skip
-        return Table("to measure next, one at a time", tuple(columns))
+        return table_of_next(self.fabric, self.following)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What nobody can tell."""
+        return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
 
     def _shown(self) -> tuple[Table, ...]:
         return self.table, self.next_table
@@ -129,7 +131,7 @@ class Explanation(Shown):
         def plain(one: Suspect) -> dict[str, Any]:
             channels = [self.fabric.channel_label(port) for port in one.ports]
             pairs = [[end_label(self.fabric, int(end[at])) for end in (self.measured.src, self.measured.dst)]
-                     for at in one.pairs]  # fmt: skip
+                     for at in one.slowed]  # fmt: skip
             return {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure, "pairs": pairs}
 
         return {
@@ -142,9 +144,17 @@ class Explanation(Shown):
         }
 
 
+def table_of_next(fabric: Fabric, pairs: tuple[tuple[int, int], ...]) -> Table:
+    """Return pairs to measure next, alone, as a table."""
+    ends = zip(*pairs, strict=True) if pairs else ((), ())
+    columns = (Column(name, [end_label(fabric, end) for end in part])
+               for name, part in zip(("source", "destination"), ends, strict=True))  # fmt: skip
+    return Table("to measure next, one at a time", tuple(columns))
+
+
 @dataclass(frozen=True, eq=False)
-class _Crossings:
-    """Which measured pair crosses which channel: one entry for each of both."""
+class Crossings:
+    """Which measured pair crosses which channel: one entry for each of both, a pair's in the order of its path."""
 
     pair: NDArray[np.int64]
     channel: NDArray[np.int64]
@@ -184,7 +194,7 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     """
     network = Network.of(routed, lane_weights=1)
     fabric = routed.fabric
-    crossings, alone = _walk(network, measured)
+    crossings, alone = walk_pairs(network, measured)
     together, limit = _play_rounds(network, measured, alone)
     log_found = np.log(measured.gbps)
     log_scale = _scale(log_found - np.log(together), alone)
@@ -206,12 +216,12 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
         np.minimum.at(should, crossings.pair[on], slowed)
     left = log_found - log_scale - np.log(should)
     unclear = int(np.count_nonzero(left < -FAR * scatter))
-    pairs = _to_measure(routed, measured, [*culprits, *others], following)
-    culprits.sort(key=lambda one: -len(one.pairs) * one.sure)
+    pairs = pairs_between(routed, [*culprits, *others], following, measured)
+    culprits.sort(key=lambda one: -len(one.slowed) * one.sure)
     return Explanation(fabric, measured, together, scatter, tuple(culprits), tuple(others), unclear, pairs)
 
 
-def _walk(network: Network, measured: Measured) -> tuple[_Crossings, NDArray[np.float64]]:
+def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
     """Return what each pair crosses, and the Gb/s of the slowest link of its path."""
     routes = network.routes(measured.src, measured.dst, np.zeros(len(measured.src), np.int8))
     hops, places = rows_of(routes.offset, routes.route)
@@ -226,7 +236,7 @@ def _walk(network: Network, measured: Measured) -> tuple[_Crossings, NDArray[np.
     _, number, count = np.unique(key, return_inverse=True, return_counts=True)
     sharing[at_once] = count[number.ravel()]
     link = np.minimum(channel, network.fabric.peer[channel])
-    return _Crossings(pair, channel, link, rate / sharing), alone
+    return Crossings(pair, channel, link, rate / sharing), alone
 
 
 def _play_rounds(
@@ -260,7 +270,7 @@ def _misfit(difference: NDArray[np.float64], scatter: float) -> NDArray[np.float
 
 
 def _collisions(
-    crossings: _Crossings,
+    crossings: Crossings,
     measured: Measured,
     log_found: NDArray[np.float64],
     gbps: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -288,7 +298,7 @@ def _collisions(
 
 def _slow_links(
     fabric: Fabric,
-    crossings: _Crossings,
+    crossings: Crossings,
     log_found: NDArray[np.float64],
     should: NDArray[np.float64],
     scatter: float,
@@ -337,8 +347,13 @@ def _slow_links(
     return sorted(suspects, key=lambda one: -one.sure)
 
 
-def _to_measure(routed: Routed, measured: Measured, suspects: list[Suspect], count: int) -> tuple[tuple[int, int], ...]:
-    """Return pairs that tell suspects apart best: over about half of what is likely, and half of each half after."""
+def pairs_between(
+    routed: Routed, suspects: list[Suspect], count: int, measured: Measured | None = None
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs that tell suspects apart best: over about half of what is likely, and half of each half after.
+
+    Of end ports that were measured, other pairs; else of all adapters.
+    """
     fabric = routed.fabric
     blame: dict[int, float] = {}
     for one in suspects:
@@ -347,18 +362,18 @@ def _to_measure(routed: Routed, measured: Measured, suspects: list[Suspect], cou
     ports = np.array(sorted(blame, key=lambda port: -blame[port])[:16], np.int64)
     if not len(ports) or not count:
         return ()
-    ends = np.unique(np.concatenate([measured.src, measured.dst]))
+    ends = fabric.ends() if measured is None else np.unique(np.concatenate([measured.src, measured.dst]))
     over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
     over = over[over[:, 0] != over[:, 1]]
     if not len(over):
         return ()
-    known = set(zip(measured.src.tolist(), measured.dst.tolist(), strict=True))
+    known = set() if measured is None else set(zip(measured.src.tolist(), measured.dst.tolist(), strict=True))
     chosen = over[np.unique(np.linspace(0, len(over) - 1, min(len(over), 4000)).astype(np.int64))]
     chosen = np.array([pair for pair in chosen.tolist() if tuple(pair) not in known], np.int32).reshape(-1, 2)
     if not len(chosen):
         return ()
     empty = Measured(chosen[:, 0], chosen[:, 1], np.ones(len(chosen)), np.full(len(chosen), -1, np.int32))
-    crossings, _ = _walk(Network.of(routed, lane_weights=1), empty)
+    crossings, _ = walk_pairs(Network.of(routed, lane_weights=1), empty)
     crosses = np.zeros((len(chosen), len(ports)), bool)
     for at, port in enumerate(np.minimum(ports, fabric.peer[ports]).tolist()):
         crosses[crossings.pair[crossings.link == port], at] = True

@@ -291,6 +291,12 @@ def build(folder: Path) -> list[Target]:
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
              "edges": EDGES}  # fmt: skip
     book = workbook()
+    guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1
+    counters = [
+        f'Errors for "gpu"\n   GUID {guid:#x} port 1: [PortXmitWait == 12 (1K)] [PortXmitData == 90 (9MB)]\n'.encode(),
+        f"START_PM_INFO\nNodeGUID,PortNumber,PortXmitData,PortXmitWaitExt\n{guid:#x},1,90,12\nEND_PM_INFO\n".encode(),
+        f"# Port counters: Lid {lid} port 1\nPortXmitData:.....90\nPortXmitWait:.....12\n".encode(),
+    ]
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]
@@ -347,7 +353,7 @@ def build(folder: Path) -> list[Target]:
                 ("operate state", "out", [saved], f"{OPERATE} FILE", 1),
                 ("ranks", "nodes", [b"gpu[0-2]\ngpu3\n"], "ranks @plan --nodes FILE --for ring", 0.5),
                 ("calibrate", "x.log", [NCCL_TESTS.encode()], "calibrate FILE", 1),
-                ("explain", "x.csv", [PAIRS.encode()], "explain @plan FILE", 1),
+                ("explain", "x.csv", [PAIRS.encode(), *counters], "explain @plan FILE", 1),
                 ("export", "x.yaml", specs, "export FILE netbox -o @out", 0.5),
                 ("export dot", "fabric.json", [as_json], "export FILE dot -o @out", 0.5),
                 ("export p2p", "x.yaml", specs, "export FILE p2p -o @out", 0.5),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import topo
 from plan.cli import run
+from topo.fabric import Role
 from topo.hardware.catalog import config_root
 
 LAB = str(config_root() / "lab-20.yaml")
@@ -38,6 +40,31 @@ def test_nobody_is_accused_of_nothing(tmp_path: Path, capsys: Captured) -> None:
     file.write_text(matrix())
     assert run(["explain", LAB, str(file)]) == 0
     assert "nobody is accused" in capsys.readouterr().out
+
+
+def test_counters_name_the_port_that_others_wait_for(tmp_path: Path, capsys: Captured) -> None:
+    fabric = topo.preset("lab-20").fabric
+    near = [port for port in range(int(fabric.port_offset[1])) if fabric.role[fabric.peer_node[port]] == Role.COMPUTE]
+
+    def lines(waits: int) -> str:
+        """Hosts of the first leaf wait for its port to the first of them."""
+        rows = [f"GUID {fabric.node_guid[0]:#x} port {near[0] + 1}: [PortXmitData == {waits}00000]"]
+        for port in near[1:]:
+            guid = fabric.node_guid[fabric.peer_node[port]]
+            rows.append(f"GUID {guid:#x} port 1: [PortXmitWait == {waits}00000] [PortXmitData == {waits}0000]")
+        return "\n".join(rows) + "\n"
+
+    now, before = tmp_path / "now.txt", tmp_path / "before.txt"
+    now.write_text(lines(7))
+    before.write_text(lines(2))
+    assert run(["explain", LAB, str(now), "--before", str(before), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["culprits"][0]["channels"] == [fabric.channel_label(near[0])]
+    assert len(found["culprits"][0]["waited"]) == len(near) - 1
+    assert run(["explain", LAB, str(now)]) == 1
+    assert "ports of" in capsys.readouterr().out
+    (tmp_path / "pairs.csv").write_text(matrix())
+    assert run(["explain", LAB, str(tmp_path / "pairs.csv"), "--before", str(before)]) == 2
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path, capsys: Captured) -> None:

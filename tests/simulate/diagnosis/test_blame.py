@@ -8,8 +8,12 @@ import simulate
 import topo
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
+from helpers.strategies import nightly
 from helpers.twins import twin
 from simulate.network import GBPS
+
+SEEDS = [nightly(seed) if seed in (0, 5, 7) else seed for seed in range(12)]
+"""The fabrics of seven hundred hosts and more are left to the night."""
 
 
 def pairs_of(fabric: topo.Fabric, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +54,7 @@ def channels_of(routed: routing.Routed, source: int, destination: int) -> set[in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
     rng = np.random.default_rng(seed)
     routed = routing.route(draw(seed), "balanced")
@@ -73,7 +77,7 @@ def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nobody_is_accused_without_a_fault(seed: int) -> None:
     rng = np.random.default_rng(seed)
     routed = routing.route(draw(seed), "balanced")
@@ -138,7 +142,7 @@ def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> No
     found = simulate.explain(routed, measured)
     assert [one.kind for one in found.culprits] == ["collision"]
     assert channel in found.culprits[0].ports
-    assert found.culprits[0].pairs == tuple(range(len(alone.src), len(measured.src)))
+    assert found.culprits[0].slowed == tuple(range(len(alone.src), len(measured.src)))
 
 
 @pytest.mark.slow

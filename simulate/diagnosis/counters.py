@@ -1,0 +1,179 @@
+"""Counters of ports as operators have them: what perfquery, ibqueryerrors and ibdiagnet print.
+
+``PortXmitData`` counts words of four bytes that a port has sent, ``PortXmitWait`` ticks in which it had something to
+send and could not (InfiniBand Architecture Specification, volume 1, 16.1.3.5). The length of a tick is the vendor's: a
+Quantum counts one for each 8 bytes that it could have sent, older switches one for each 32 bytes a lane (NVIDIA,
+*ibdiagnet user manual*, "Congestion Assessment on InfiniBand Links"). For adapters none is published; they are taken to
+count as a switch with links of the same generation does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.routed import Routed
+from topo.errors import FormatError
+from topo.fabric import Fabric, freeze_arrays
+from topo.formats.csv import split_row
+from topo.formats.text import read_lines
+from topo.hardware.speeds import SPEEDS
+from topo.table import Brief
+
+WORD_BYTES = 4
+TICK_BYTES, OLD_TICK_BYTES = 8, 32
+CEILINGS = (1 << 32) - 1, (1 << 64) - 1
+"""Where counters stop."""
+HEAD = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
+"""How the first line of a file of counters begins."""
+GUID_LINE = re.compile(r"\s*GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}):(.*)")
+COUNTER = re.compile(r"\[(PortXmit(?:Wait|Data)) == (\d{1,20})\b")
+LID_LINE = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
+DOTTED = re.compile(r"(PortXmit(?:Wait|Data)):\.*(\d{1,20})\s*")
+COLUMNS = {"portxmitdata": "PortXmitData", "portxmitdataext": "PortXmitData", "portxmitdataextended": "PortXmitData",
+           "portxmitwait": "PortXmitWait", "portxmitwaitext": "PortXmitWait",
+           "portxmitwaitextended": "PortXmitWait"}  # fmt: skip
+"""Columns of PM_INFO, without case and underscores; a later one, of 64 bits, counts more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counters(Brief):
+    """What the P ports of a fabric have sent, and what they could have sent while they waited."""
+
+    sent_bytes: NDArray[np.float64]
+    """(P,) nan where unknown."""
+    lost_bytes: NDArray[np.float64]
+    """(P,) bytes for which there was time while the port had something to send and could not; nan where unknown."""
+    full: int = 0
+    """Counters that stand at their ceiling, and so are not known."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(P,) ports of which both are known."""
+        return np.asarray(np.isfinite(self.sent_bytes) & np.isfinite(self.lost_bytes))
+
+    def _brief(self) -> str:
+        return f"counters of {int(self.known.sum()):,} ports"
+
+    def since(self, before: Counters) -> Counters:
+        """Return what was counted after another reading; what has been cleared in between is as it stands now."""
+
+        def grown(now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.where(now >= then, now - then, now)
+
+        return Counters(grown(self.sent_bytes, before.sent_bytes), grown(self.lost_bytes, before.lost_bytes), self.full)
+
+
+def are_counters(path: str | Path) -> bool:
+    """Whether a file begins as one of counters does; a pipe, which can be read once, is taken to hold none."""
+    return Path(path).is_file() and HEAD.match(next(iter(read_lines(path)), "")) is not None
+
+
+def read_counters(path: str | Path, routed: Routed) -> Counters:
+    """Read counters from a file, unpacked when its name ends in ``.gz``; see `parse_counters`."""
+    return parse_counters(read_lines(path), routed, str(path))
+
+
+def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters") -> Counters:
+    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or the table PM_INFO of ``ibdiagnet2.db_csv``.
+
+    Several outputs may stand one behind another. Ports that the fabric does not have are passed over.
+
+    Raises
+    ------
+    FormatError
+        When no port of the fabric has both counters.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> from simulate.diagnosis.counters import parse_counters
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> guid = int(routed.fabric.node_guid[0])
+    >>> text = f'GUID {guid:#x} port 1: [PortXmitWait == 12] [PortXmitData == 2560 (10.000KB)]'
+    >>> found = parse_counters([text], routed)
+    >>> float(found.sent_bytes[0]), float(found.lost_bytes[0])
+    (10240.0, 96.0)
+    """
+    fabric = routed.fabric
+    places = _Places(fabric, routed)
+    values = {name: np.full(fabric.n_ports, np.nan) for name in ("PortXmitData", "PortXmitWait")}
+    columns: list[str] | None = None
+    inside, listed, port = False, False, -1
+    for line in lines:
+        if line.startswith("START_"):
+            inside, columns = line.startswith("START_PM_INFO"), None
+        elif line.startswith("END_"):
+            inside = False
+        elif inside:
+            cells = split_row(line.strip())
+            if columns is None:
+                columns = [cell.strip().lower().replace("_", "") for cell in cells]
+                continue
+            row = dict(zip(columns, (cell.strip() for cell in cells), strict=False))
+            at = places.of_guid(row.get("nodeguid", ""), row.get("portnumber", row.get("portnum", "")))
+            for column, name in COLUMNS.items():
+                if at >= 0 and re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
+                    values[name][at] = int(text, 0)
+        elif match := GUID_LINE.fullmatch(line.rstrip("\n")):
+            at, listed = places.of_guid("0x" + match[1], match[2]), True
+            for name, text in COUNTER.findall(match[3]) if at >= 0 else ():
+                values[name][at] = int(text)
+        elif match := LID_LINE.match(line):
+            port = places.of_lid(int(match[1]), int(match[2]))
+        elif port >= 0 and (match := DOTTED.fullmatch(line)):
+            values[match[1]][port] = int(match[2])
+    if listed:  # ibqueryerrors leaves out what is zero
+        wait = values["PortXmitWait"]
+        wait[np.isnan(wait) & np.isfinite(values["PortXmitData"])] = 0
+    full = np.isin(np.stack(list(values.values())), CEILINGS)
+    for one, bad in zip(values.values(), full, strict=True):
+        one[bad] = np.nan
+    tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
+    found = Counters(values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick, int(full.sum()))
+    if not found.known.any():
+        raise FormatError(
+            "found no port of the fabric with PortXmitWait and PortXmitData; expected what `ibqueryerrors --data` or "
+            "`perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
+            + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else ""), path)  # fmt: skip
+    return found
+
+
+class _Places:
+    """Port ids by what a file names a port by."""
+
+    def __init__(self, fabric: Fabric, routed: Routed) -> None:
+        self.fabric, self.routed = fabric, routed
+        self.nodes = {int(guid): node for node, guid in enumerate(fabric.node_guid.tolist()) if guid}
+        self.ports = {int(guid): port for port, guid in enumerate(fabric.port_guid.tolist()) if guid}
+        self.lids: dict[int, int] | None = None
+
+    def of_guid(self, guid: str, number: str) -> int:
+        """Return the port of the node, or the adapter's port, that has the GUID; -1 if there is none."""
+        try:
+            value, port = int(guid, 16), int(number)
+        except ValueError:
+            return -1
+        if value not in self.nodes:
+            return self.ports.get(value, -1)
+        return self._of_node(self.nodes[value], port)
+
+    def of_lid(self, lid: int, number: int) -> int:
+        """Return the port with this number of the switch or adapter that has the LID; -1 if there is none."""
+        if self.lids is None:
+            ends = np.flatnonzero(self.routed.tables.lid > 0)
+            self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
+        end = self.lids.get(lid, -1)
+        return -1 if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
+
+    def _of_node(self, node: int, number: int) -> int:
+        first, beyond = self.fabric.port_offset[node : node + 2].tolist()
+        return first + number - 1 if 1 <= number <= beyond - first else -1
