@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class Grown:
     """Subnet by subnet, tables before and after; nothing of Ethernet."""
     room: PortUse
     """Ports that the larger plan leaves."""
+    moved: Table
+    """Nodes that stay and stand elsewhere, as far as both plans have a floor."""
 
     @property
     def changes(self) -> Table:
@@ -51,6 +53,7 @@ class Grown:
             "left_over": self.left_over.to_dict(),
             "tables": self.changes.to_dict(),
             "room": self.room.to_dict(),
+            "moved": self.moved.to_dict(),
         }
 
 
@@ -67,8 +70,10 @@ def grow(old: Cluster, target: Cluster, step: Callable[[str], None] = lambda tex
     from topo import count_ports, plan_growth
 
     step("matching")
-    pairs = list(zip(old.fabrics, target.fabrics, strict=False))
-    growths = tuple(plan_growth(*pair) for pair in pairs)
+    pairs = list(zip(old.cabled, target.cabled, strict=False))
+    growths = tuple(
+        plan_growth(*pair, (places(old, subnet), places(target, subnet))) for subnet, pair in enumerate(pairs)
+    )
     rest = (*old.fabrics[len(pairs) :], *target.fabrics[len(pairs) :])
     step("counting")
     bills = costmodel.bill(old), costmodel.bill(target)
@@ -79,7 +84,29 @@ def grow(old: Cluster, target: Cluster, step: Callable[[str], None] = lambda tex
         before = route(growth.old, growth.old.engine)
         routed.append((before, route(growth.with_lids(before.tables.lid), growth.grown.engine)))
     return Grown(growths, tuple(fabric.name for fabric in rest), bills[1].beyond(bills[0]), bills[0].beyond(bills[1]),
-                 tuple(routed), count_ports(target.fabrics))  # fmt: skip
+                 tuple(routed), count_ports(target.fabrics), list_moved(old, target, growths))  # fmt: skip
+
+
+def places(cluster: Cluster, subnet: int) -> list[str]:
+    """Return rack and unit of each node of a subnet; nothing where there is no floor plan."""
+    layout = cluster.layout
+    if layout is None:
+        return []
+    racks, units = layout.rack.tolist(), layout.unit.tolist()
+    return [f"{layout.rack_name(racks[device])} U{units[device]}" for device in layout.node_device[subnet].tolist()]
+
+
+def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Table:
+    """List the nodes that stay and stand elsewhere, with both places."""
+    rows = []
+    for subnet, growth in enumerate(growths):
+        before, after = places(old, subnet), places(target, subnet)
+        rows += [(growth.grown.label(node), before[was], after[node]) for node, was in enumerate(growth.was.tolist())
+                 if before and after and was >= 0 and before[was] != after[node]]  # fmt: skip
+    names = ("node", "from", "to")
+    return Table(
+        "moved to another place", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names))
+    )
 
 
 def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, int, int, int]:
@@ -110,6 +137,8 @@ def show(grown: Grown) -> None:
     show_table(grown.bought.table, "bought")
     if grown.left_over.lines:
         show_table(grown.left_over.table, "left over")
+    if len(grown.moved):
+        show_table(grown.moved)
     show_table(grown.changes)
     show_table(grown.room.table, "ports of the larger plan")
     for growth in grown.subnets:

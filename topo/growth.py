@@ -36,7 +36,12 @@ class Work:
     a: str
     b: str
     """Ports, with the names of the target; of what the target has not, the old ones."""
-    cut: tuple[str, ...]
+    a_place: str
+    b_place: str
+    """Where the two nodes stand, in today's room when it is unplugged, in the target's when it is plugged."""
+    length_m: float | None
+    """Length of the cable; None where no plan knows it."""
+    cut: tuple[str, ...] = ()
     """Hosts that have no path to the others until the end of the step, as no order spares them."""
 
 
@@ -110,7 +115,10 @@ class Growth(Shown):
     @property
     def table(self) -> Table:
         """The works, one a row."""
-        names = ("step", "do", "a", "b")
+        placed = [
+            name for name in ("a_place", "b_place", "length_m") if any(getattr(work, name) for work in self.works)
+        ]
+        names = ("step", "do", "a", "b", *placed)
         columns = [Column(name, [getattr(work, name) for work in self.works]) for name in names]
         return Table(f"from {self.old.name} to {self.grown.name}: {self._brief()}",
                      (*columns, Column("cut off", [" ".join(work.cut) for work in self.works])))  # fmt: skip
@@ -129,8 +137,15 @@ class Growth(Shown):
         }
 
 
-def plan_growth(old: Fabric, target: Fabric) -> Growth:
+def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None = None) -> Growth:
     """Find the way from a fabric to a larger one.
+
+    Parameters
+    ----------
+    old, target : Fabric
+        A cable of the old one does not stay where the target needs a longer one, as far as both know lengths.
+    places : optional
+        Where each node of either stands.
 
     Raises
     ------
@@ -154,7 +169,7 @@ def plan_growth(old: Fabric, target: Fabric) -> Growth:
     doomed = [link for link in old.links.tolist() if tuple(link) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     fresh = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    names = _Names(old, grown)
+    names = _Names(old, grown, places)
     works, tight = _order(old, was, at, [(a, b) for a, b in doomed], fresh, held, names)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay), tight)
 
@@ -264,13 +279,20 @@ def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric
             continue
         x, y = at[a], at[b]
         key = _joins(target, x, y, (int(old.width[a]), int(old.speed[a])))
-        if wanted[key]:
-            c, d = wanted[key].pop(0)
+        long_enough = [cable for cable in wanted[key] if not _length(target, cable[0]) > _length(old, a)]
+        if long_enough:
+            c, d = long_enough[0]
+            wanted[key].remove((c, d))
             if target.port_node[c] != target.port_node[x]:
                 c, d = d, c
             home[c], home[d] = x, y
             stay.add((a, b))
     return _moved(target, home), at, stay
+
+
+def _length(fabric: Fabric, port: int) -> float:
+    """Return the length of a port's cable; nan where it is unknown."""
+    return float(fabric.length_m[port]) if len(fabric.length_m) else float("nan")
 
 
 def _joins(fabric: Fabric, a: int, b: int, rate: tuple[int, int] | None = None) -> tuple[object, ...]:
@@ -305,12 +327,18 @@ def _moved(target: Fabric, home: NDArray[np.int64]) -> Fabric:
 class _Names:
     """Names of ports of the grown fabric, and of old ports that are none of it."""
 
-    def __init__(self, old: Fabric, grown: Fabric) -> None:
-        self.old, self.grown = old, grown
+    def __init__(self, old: Fabric, grown: Fabric, places: tuple[Sequence[str], Sequence[str]] | None) -> None:
+        self.old, self.grown, self.places = old, grown, places
 
-    def of(self, port: int) -> str:
-        return self.grown.port_label(port) if port < self.grown.n_ports else self.old.port_label(
-            port - self.grown.n_ports)  # fmt: skip
+    def work(self, step: int, do: str, cable: Cable, old: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
+        """Return the work of a cable that is plugged, or of one that is unplugged, by its ports in the old fabric."""
+        fabric, ports = (self.grown, cable) if old is None else (self.old, old)
+        names = [self.grown.port_label(port) if port < self.grown.n_ports else self.old.port_label(
+            port - self.grown.n_ports) for port in cable]  # fmt: skip
+        stand = self.places[old is None] if self.places is not None and self.places[old is None] else None
+        where = [stand[fabric.port_node[port]] if stand is not None else "" for port in ports]
+        length = _length(fabric, ports[0])
+        return Work(step, do, names[0], names[1], where[0], where[1], None if length != length else length, cut)
 
 
 def _order(
@@ -335,7 +363,8 @@ def _order(
     }
     staying = {int(node) for node in np.flatnonzero(was >= 0) if node >= grown.n_switches}
     live = _Live(node_of, [(old_port[a], old_port[b]) for a, b in old.links.tolist()], staying)
-    out = [(old_port[a], old_port[b]) for a, b in doomed]
+    was_of = {(old_port[a], old_port[b]): (a, b) for a, b in doomed}
+    out = list(was_of)
     waiting = list(fresh)
     occupied = {port for cable in live.cables for port in cable}
     works: list[Work] = []
@@ -348,7 +377,7 @@ def _order(
         for cable in ready:
             live.add(cable)
             occupied.update(cable)
-            works.append(Work(step, "plug", names.of(cable[0]), names.of(cable[1]), ()))
+            works.append(names.work(step, "plug", cable))
 
     step += bool(waiting)
     plug()
@@ -366,7 +395,7 @@ def _order(
             occupied.difference_update(cable)
             busy |= ends
             pulled += 1
-            works.append(Work(step, "unplug", names.of(cable[0]), names.of(cable[1]), ()))
+            works.append(names.work(step, "unplug", cable, was_of[cable]))
         if not pulled:  # no order spares them all: those that cut off the fewest
             least = min(len(live.cut_by(cable)) for cable in out)
             for cable in out:
@@ -378,7 +407,7 @@ def _order(
                 occupied.difference_update(cable)
                 busy |= {node_of[port] for port in cable}
                 hosts = tuple(sorted(grown.label(node) for node in cut))
-                works.append(Work(step, "unplug", names.of(cable[0]), names.of(cable[1]), hosts))
+                works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
             tight += 1
         out = later
         plug()

@@ -142,6 +142,7 @@ def tell_growth(
 
 def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
     """Return the place in a walk, and rack and unit, of each node of a plan; None where it has no floor plan."""
+    from plan.growth import places
     from plan.inputs import SPEC_SUFFIXES, read_cluster
 
     if path.is_dir():
@@ -151,11 +152,8 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
     if cluster is None or layout is None:
         return None
     subnet = [one.name for one in cluster.fabrics].index(fabric.name)
-    racks, units = layout.rack.tolist(), layout.unit.tolist()
-    return [
-        (racks[device], f"{layout.rack_name(racks[device])} U{units[device]}")
-        for device in layout.node_device[subnet].tolist()
-    ]
+    racks = layout.rack[layout.node_device[subnet]].tolist()
+    return list(zip(racks, places(cluster, subnet), strict=True))
 
 
 def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:

@@ -1,5 +1,6 @@
 """``plan diff``: what it prints and writes, and what becomes of a plan that adopts a fabric."""
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -138,3 +139,37 @@ def test_growth_between_two_specs(tmp_path: Path) -> None:
     with pytest.raises(topo.HeddleError, match="--subnet"):
         check_growth("x")
     assert "step by step" in run("diff", old, new)[1]
+
+
+@pytest.mark.slow
+def test_growth_on_two_floors(tmp_path: Path) -> None:
+    """Each cable that is plugged is as long as the larger plan says, and stays only where it is long enough."""
+    text = (topo.config_root() / "lab-20.yaml").read_text() + "floor: {rack_units: 42}\n"
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(text)
+    new.write_text(text.replace("count: 16", "count: 26").replace("leaves: 2", "leaves: 3"))
+    assert run("diff", old, new, "-o", tmp_path / "works")[0] == 1
+    target, before = topo.read(new), topo.read(old)
+    layout, fabric = target.layout, target.fabric
+    assert layout is not None
+    assert target.cablings is not None
+
+    def lengths(cluster: topo.Cluster) -> dict[tuple[str, str], float]:
+        """Length by the names of the two nodes, of which all cables take the same way."""
+        (one,), (cabling,) = cluster.fabrics, cluster.cablings or ()
+        ends = [tuple(sorted(one.label(node) for node in one.port_node[link])) for link in one.links]
+        return {pair: cabling.parts[part].length_m or 0 for pair, part in zip(ends, cabling.part.tolist(), strict=True)}
+
+    wanted, had = lengths(target), lengths(before)
+    rows = list(csv.DictReader((tmp_path / "works" / "works.csv").read_text().splitlines()))
+    plugged = [row for row in rows if row["do"] == "plug"]
+    node = {fabric.label(at): at for at in range(fabric.n_nodes)}
+    for row in plugged:
+        names = [row[end].rpartition(":")[0] for end in "ab"]
+        assert float(row["length_m"]) == wanted[min(names), max(names)]
+        for name, end in zip(names, "ab", strict=True):
+            device = layout.node_device[0][node[name]]
+            assert row[f"{end}_place"] == f"{layout.rack_name(layout.rack[device])} U{layout.unit[device]}"
+    new_pairs = {tuple(sorted(row[end].rpartition(":")[0] for end in "ab")) for row in plugged}
+    short = {pair for pair in wanted.keys() & had.keys() if wanted[pair] > had[pair]}
+    assert short <= new_pairs
