@@ -63,10 +63,15 @@ def digest_of_files(files: Sequence[Path]) -> str:
 
 def digest_of_code(stages: Sequence[str]) -> str:
     """Return a digest of the sources of the packages that matter to the stages, and of libraries."""
-    digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
+    digest = hashlib.sha256(_versions())
     for package in sorted({package for stage in stages for package in PACKAGES[stage]}):
         digest.update(_sources(package))
     return digest.hexdigest()
+
+
+@cache
+def _versions() -> bytes:
+    return json.dumps([version(name) for name in LIBRARIES]).encode()
 
 
 @cache

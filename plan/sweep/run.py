@@ -7,6 +7,7 @@ on a Dask cluster, which has to see no file of the sweep but its base. What a cr
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -143,6 +144,7 @@ def _executor(scheduler: str | None) -> AbstractContextManager[Any]:
 
     class OnCluster(AbstractContextManager[None]):
         def __enter__(self) -> None:
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
             self.client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
             self.config = parallel_config(backend="dask")
             self.config.__enter__()
