@@ -101,7 +101,10 @@ def draw_room(path: Path, plan: Plan, view: str) -> Drawing:
 
     cluster = plan.cluster
     if cluster is None or cluster.layout is None or cluster.cablings is None:
-        raise HeddleError(f"{path}: found no racks; expected a spec with `floor`, which says what the room is like")
+        kept = "; a folder does not keep the floor of its spec" if path.is_dir() else ""
+        raise HeddleError(
+            f"{path}: found no racks; expected a spec with `floor`, which says what the room is like{kept}"
+        )
     if view == "racks":
         return draw_racks(plan.fabrics, cluster.layout, title=plan.name)
     return draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name)

@@ -122,7 +122,10 @@ def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
     yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total: {unit}}"
-    typical = f"{power.total_w * 1e-3:,.1f kW} typically (network {power.network_w * 1e-3:,.1f kW})"
+    network = f"network {power.network_w * 1e-3:,.1f kW}"
+    typical = f"{power.total_w * 1e-3:,.1f kW} typically ({network})"
+    if power.servers_w.known is None:  # a sum without any server would be read as that of the cluster
+        typical = f"{network} typically, servers unknown"
     yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f kW} planned {power.basis}"
 
 
