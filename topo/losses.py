@@ -53,7 +53,7 @@ class Loss:
         return (self.pairs, self.zones or 0.0, self.servers, self.ports)
 
     def __str__(self) -> str:
-        also = f" (as any of {self.alike:,})" if self.alike > 1 else ""
+        also = f" (each of {self.alike:,})" if self.alike > 1 else ""
         lost = [f"{plural(self.servers, 'server')} cut off"] if self.servers else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
@@ -125,7 +125,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     >>> import topo
     >>> cluster = topo.preset("direct-zones")
     >>> print(topo.find_losses(cluster.fabrics, cluster.catalog).largest)  # doctest: +ELLIPSIS
-    leaf z0-leaf9 (as any of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
+    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
     """
     reach = Reach(fabrics)
     found: dict[str, list[Loss]] = {}

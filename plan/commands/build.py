@@ -45,6 +45,6 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
 
         show_plan(plan)
         where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
-        tables = f", what OpenSM loads in {where}" if plan.subnets else ""
+        tables = f", files for OpenSM in {where}" if plan.subnets else ""
         click.echo(f"written to {output}: every figure in plan.json{tables}")
     raise click.exceptions.Exit(STATUS[plan.verdict])

@@ -120,7 +120,7 @@ def repair(
             lids = ", ".join(map(str, updates.drained[:8].tolist())) + (" ..." if len(updates.drained) > 8 else "")
             click.echo(f"no order serves both tables: send nothing to {len(updates.drained):,} LIDs meanwhile ({lids})")
         if output is not None:
-            click.echo(f"written to {output}: the order of updates in updates.csv, what OpenSM loads in opensm/")
+            click.echo(f"written to {output}: the order of updates in updates.csv, files for OpenSM in opensm/")
     if plan.refusals:
         raise click.exceptions.Exit(1)
 

@@ -138,6 +138,6 @@ def route(
                 f"{needed}: safe only if all applications ask OpenSM for paths, which has no setting that gives lanes "
                 "to those that do not (opensm/README.md)"
             )
-        click.echo(f"written to {output}: every figure in plan.json, what OpenSM loads in opensm/")
+        click.echo(f"written to {output}: every figure in plan.json, files for OpenSM in opensm/")
     if plan.refusals or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)

@@ -171,7 +171,7 @@ def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candi
     if others:
         ahead = [figure.name for figure in _telling(safe) if all(figure.share(row, best) < 1 - EQUAL for row in others)]
         names = ", ".join(f"`{row.engine}`" for row in others)
-        words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better on the whole"
+        words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
     behind, unsafe = [], set()
     for figure in _telling(complete):
         leader = min(complete, key=lambda row: figure.share(best, row))
