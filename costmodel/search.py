@@ -196,7 +196,7 @@ class Search(Shown):
         end = f" (ended: {self.ended})" if self.ended else ""
         work = f"{self.looked_at:,} excluded by bound, {len(self.tried) + len(self.refused):,} by trial{end}"
         if self.winner is None and self.ended and not self.bound:
-            return f"nobody can tell whether a design meets the needs: {self.ended}"
+            return f"whether a design meets the needs is unknown: {self.ended}"
         if self.winner is None:
             return (
                 f"no design of these families meets the needs at less than {_money(self.bound)} {unit}; {work}"

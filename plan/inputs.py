@@ -130,8 +130,8 @@ def check_catalog(folder: Path, catalog: Catalog) -> None:
         raise HeddleError(f"{path}: found no catalog_sha256 of its inputs; expected what `plan build` wrote") from None
     if planned not in (None, catalog_sha256(catalog)):  # None: of a dump, which knows no models
         raise HeddleError(
-            f"{folder}: planned with another catalog than the one that ships, so that nobody can tell what is inside "
-            "its servers: name the spec in place of the folder, if it has a `catalog`; else build it again"
+            f"{folder}: planned with another catalog than Heddle's own, and the inside of its servers is therefore "
+            "unknown: name the spec instead of the folder if it has a `catalog`, or build the plan again"
         )
 
 

@@ -23,15 +23,15 @@ from topo.matching import Match, match_nodes
 from topo.table import Column, Shown, Table
 
 KINDS = {
-    "misplaced": "a switch stands in the place of another",
+    "misplaced": "a switch is in the place of another one",
     "swapped": "the plugs of two cables are exchanged",
-    "rotated": "the plugs of several cables are exchanged in a round",
+    "rotated": "the plugs of several cables are exchanged in a ring",
     "moved": "a plug is in the wrong port",
-    "tangled": "cables of which nobody can tell which plug went where",
-    "missing": "a planned cable is not there",
-    "extra": "a cable is there that is not planned",
-    "absent": "a planned node is not seen",
-    "unplanned": "a node is there that is not planned",
+    "tangled": "plugs are moved in a chain that does not show which plug went where",
+    "missing": "a planned cable does not exist",
+    "extra": "a cable is not planned",
+    "absent": "a planned node was not found",
+    "unplanned": "a node is not planned",
     "renamed": "another node than the planned one is in its place",
     "slow": "a cable is slower than planned",
     "degraded": "a cable runs on fewer lanes than planned",

@@ -208,7 +208,7 @@ def test_rules_are_as_few_as_there_are_kinds_of_switches_or_of_destinations() ->
 def test_who_must_ask_for_paths_is_told() -> None:
     case = past_switch_0_on_lane_5(ring())
     assert "only on 2 lanes" in texts(case)["README.md"]
-    assert "lanes" not in texts(ring())["README.md"].partition("## What is what")[0]
+    assert "lanes" not in texts(ring())["README.md"].partition("## Files")[0]
 
 
 def test_too_many_rules_are_refused(monkeypatch) -> None:
