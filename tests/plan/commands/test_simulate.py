@@ -471,7 +471,7 @@ def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_pat
     spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
     assert simulate(capsys, spec, "-w", job)["jobs"][0]["bus_gbytes_per_s"] < 0.5 * once
     assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
-    assert "planned with another catalog than the one that ships" in refused(capsys, tmp_path / "out", "-w", job)
+    assert "planned with another catalog than Heddle's own" in refused(capsys, tmp_path / "out", "-w", job)
     written(tmp_path / "out" / "plan.json", "[]")
     assert "plan.json: found no catalog_sha256" in refused(capsys, tmp_path / "out", "-w", job)
 
