@@ -145,7 +145,7 @@ class Needs(SpecModel):
     job: Job
     """The largest job, or the mix of jobs."""
     bandwidth: Bandwidth = Bandwidth()
-    """What it must carry for each role, whoever runs which job."""
+    """Bandwidth for each role, regardless of jobs."""
     tables: Share | None = None
     """Least effective bisection of the forwarding tables that Heddle would load. A design that may win is then routed,
     proven and measured; when left out, it is judged by cuts alone."""
@@ -170,18 +170,18 @@ class Needs(SpecModel):
     """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
     catalog's."""
     quoted: Annotated[str, *spelled(DATE.pattern, "a date, such as 2026-11-20")] | None = None
-    """Date of the quotes; that of the file when left out."""
+    """Date of the quotes; by default that of the file."""
     owning: Owning | None = None
     """Years, power usage effectiveness and price of energy: what is least is then the price of the network and of the
     energy that it draws over those years. There are no usual values."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
-    """The most that switches and cables may cost, in that currency."""
+    """Maximum price of switches and cables, in that currency."""
     budget: Budget = Budget()
-    """What the plan may take at most."""
+    """Limits of the plan."""
     floor: FloorPlan | None = None
     """The room, as in a cluster's spec: all must find a place there, within the power of racks and feeds."""
     reach: Metres | None = None
-    """Longest way that a cable may go in that room, such as ``3 m`` for passive copper."""
+    """Maximum length of a cable in that room, such as ``3 m`` for passive copper."""
 
 
 def grown(group: NodeGroup, growth: float) -> NodeGroup:

@@ -38,11 +38,11 @@ class Span(SpecModel):
     """Numbers from ``low`` to ``high``: so many steps, both ends included, or drawn evenly for a sample."""
 
     low: float
-    """The first."""
+    """First value."""
     high: float
-    """The last."""
+    """Last value."""
     steps: Annotated[int, Field(ge=2, le=10_000)] | None = None
-    """How many; a sample needs none."""
+    """Number of values; not needed for a sample."""
 
     def values(self) -> list[float]:
         """Return the steps."""
@@ -64,9 +64,9 @@ class SweepSpec(SpecModel):
     failures: FailureSpec | None = None
     """How parts fail, of the stage ``year``; jobs that failures hit."""
     sample: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """So many random points in place of all combinations."""
+    """Number of random points, instead of all combinations."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of the sample."""
+    """Seed of the sample."""
     better: Annotated[dict[str, Literal["low", "high"]], Field(default_factory=dict)]
     """Figures by which points are compared, and which way is better."""
 

@@ -30,13 +30,13 @@ class FailingPart(SpecModel):
     """How parts of one kind fail."""
 
     a_year: Annotated[float, Field(ge=0, le=10_000, strict=False)] | None = None
-    """Failures of one part in a year; a published rate when left out, where there is one."""
+    """Failures of one part in a year; by default a published rate, if there is one."""
     down: Annotated[Seconds, Field(gt=0)]
-    """From a failure until the part works again, the spare at hand."""
+    """Time from a failure until the part works again, if a spare is in stock."""
     spares: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Spares in stock; a part that is repaired in its place needs none."""
+    """Spares in stock; omit this for a part that is repaired in its place."""
     restock: Annotated[Seconds, Field(gt=0)] | None = None
-    """Until a spare that was used is replaced."""
+    """Time until a used spare is replaced."""
 
     @field_validator("restock")
     @classmethod
@@ -50,28 +50,28 @@ class FailingJobs(SpecModel):
     """Jobs that run all the time, on neighbouring compute servers."""
 
     nodes: Annotated[int, Field(ge=1, le=49_151)]
-    """Servers of each; the last may have fewer."""
+    """Servers of each job; the last job may have fewer."""
     checkpoint: Annotated[Seconds, Field(gt=0)]
-    """Between checkpoints, to the last of which a job goes back."""
+    """Time between checkpoints; a job that fails returns to the last one."""
     restart: Seconds
-    """From a failure until the job computes again."""
+    """Time from a failure until the job computes again."""
     cut_ends_job: bool
-    """Whether a job ends when one of its paths is cut, before tables lead around: so if its library does not wait."""
+    """Whether a job fails when one of its paths is cut; true if its library does not wait for new paths."""
 
 
 class FailureSpec(SpecModel):
     """Parts that fail, and what is asked about it."""
 
     parts: dict[PartKind, FailingPart] = Field(default_factory=dict)
-    """How often each kind of part fails, of those that do."""
+    """Kinds of parts that fail, and how often."""
     days: Annotated[float, Field(gt=0, le=36_500, strict=False)] = 365.0
-    """Days that a point plays."""
+    """Simulated days of a point."""
     jobs: FailingJobs | None = None
-    """Jobs that failures hit; none when left out."""
+    """Jobs that run all the time; by default none."""
     states: Annotated[int, Field(ge=0, le=10_000)] = 3
-    """Instants with something down, drawn from each point's time, for which tables are made and judged."""
+    """Number of random instants with a failed part for which tables are computed and measured."""
     batch: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Transceivers or cables of a batch."""
+    """Number of transceivers or cables in a batch."""
 
     @field_validator("parts")
     @classmethod

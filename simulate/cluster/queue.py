@@ -29,7 +29,7 @@ class QueuedJob(SpecModel):
     """A training job, or several alike; bytes and times are those of a node and a step."""
 
     name: Name
-    """Name of the job; of several, followed by their number."""
+    """Name of the job; copies get a number after it."""
     nodes: Annotated[int, Field(ge=1, le=49_151)]
     """Nodes that it runs on."""
     steps: Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -53,13 +53,13 @@ class QueuedJob(SpecModel):
     checkpoint: Bytes = 0
     """Written after each time of `every`, beside the steps."""
     every: SomeSeconds = 300.0
-    """From the begin of a checkpoint to the next."""
+    """Time from the start of a checkpoint to the next."""
     submit: Seconds = 0.0
-    """When it comes."""
+    """Arrival time."""
     copies: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """How many jobs like this come."""
+    """Number of identical jobs."""
     apart: Seconds = 0.0
-    """How long after one another."""
+    """Time between their arrivals."""
     sl: Annotated[int, Field(ge=0, le=15)] | None = None
     """Service level of what its nodes send each other; when left out, what the subnet manager gives to the path."""
 
@@ -89,19 +89,19 @@ class QueueSpec(SpecModel):
     """Jobs and rules."""
 
     jobs: Annotated[tuple[QueuedJob, ...], Field(max_length=1000, strict=False)]
-    """The jobs, in the order in which they stand when they come at one time."""
+    """The jobs; those with the same arrival time are queued in this order."""
     placement: Placement = "zone"
-    """Which nodes a job gets: the rule of Fire-Flyer 2 on zones, or the policy of another scheduler."""
+    """Placement policy: the zone rule of Fire-Flyer 2, or that of another scheduler."""
     cross_zone_jobs: Annotated[int, Field(ge=0)] = 1
-    """Jobs that may span zones at a time, with the placement `zone`."""
+    """Jobs that may span zones at the same time, with the placement `zone`."""
     ordered: bool = True
     """Whether a job's nodes follow each other zone after zone and leaf after leaf; else in any order."""
     failures_a_node_day: Annotated[float, Field(ge=0, le=1000, strict=False)] = FAILURES_A_NODE_DAY
-    """Failures of a node in a day; the published rate of Fire-Flyer 2, when left out."""
+    """Failures of a node in a day; by default the published rate of Fire-Flyer 2."""
     repair: Seconds = 4 * 3600.0
-    """From the failure of a node until it is given again."""
+    """Time from the failure of a node until it can be used again."""
     round: SomeSeconds = 30.0
-    """Computation that is played at a time: steps of a job that are shorter are taken together."""
+    """Computation that is simulated at once: shorter steps of a job are combined."""
     storage_streams: Annotated[int, Field(ge=1, le=1_000)] = 4
     """Servers over which a node's reads and writes of a round are spread."""
     storage_sl: Annotated[int, Field(ge=0, le=15)] | None = None

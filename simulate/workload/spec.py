@@ -24,7 +24,7 @@ class JobBase(SpecModel):
     name: Name
     """Name of the job, for reports."""
     start: Seconds = 0.0
-    """When it begins, such as ``20 ms``."""
+    """Start time, such as ``20 ms``."""
 
 
 class PlacedJob(JobBase):
@@ -37,11 +37,11 @@ class PlacedJob(JobBase):
     beside: Name | None = None
     """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
     role: ServerRole = Role.COMPUTE
-    """What the servers are for whose adapters may be taken."""
+    """Role of the servers whose adapters the job may use."""
     within: Literal["leaf", "zone", "fabric"] = "fabric"
     """What the job must not leave: it is put on the first leaf or in the first zone with room for all of it."""
     zone: Annotated[int, Field(ge=0, le=32_767)] | None = None
-    """The zone that it must run in, where that matters."""
+    """The zone in which it must run."""
     spread: Group | None = None
     """Spread the ranks evenly over leaves or zones; without this, adapters are taken in order."""
     mapping: Mapping = "as-placed"
@@ -52,16 +52,16 @@ class RankedJob(PlacedJob):
     """A job on as many adapters as it is asked to be."""
 
     ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
-    """How many take part; all that are named or free, when left out."""
+    """Number of ranks; by default all adapters that are named or free."""
 
 
 class Messaging(SpecModel):
     """How the messages of a job are sent."""
 
     order: Order = "peer"
-    """What moves one after another: messages from one rank to another, all messages of a rank, or nothing."""
+    """Which messages are sent one after another: those from one rank to another, all of a rank, or none."""
     eager: Bytes = EAGER_BYTES
-    """Larger messages wait until their receiver is ready, and take two more latencies to learn it."""
+    """Larger messages wait until their receiver is ready, which takes two more latencies."""
 
 
 class CollectiveJob(RankedJob, Messaging):
@@ -72,7 +72,7 @@ class CollectiveJob(RankedJob, Messaging):
     collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "pipeline"]
     """What the ranks do together."""
     algorithm: Annotated[str, Field(validate_default=True)] = ""
-    """How they do it; the ring where there is one, when left out."""
+    """Algorithm; by default the ring, if the collective has one."""
     size: Bytes
     """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
     chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
@@ -82,9 +82,9 @@ class CollectiveJob(RankedJob, Messaging):
     every_switch: bool = False
     """Whether every switch adds up for ``sharp``; without it those whose aggregation node a dump names."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """How often, one after another."""
+    """Number of repetitions."""
     compute: Seconds = 0.0
-    """What each rank computes before it begins, each time."""
+    """Computation of each rank before each repetition."""
 
     @field_validator("algorithm")
     @classmethod
@@ -106,7 +106,7 @@ class GpuCollectiveJob(RankedJob):
     size: Annotated[Bytes, Field(gt=0)]
     """Buffer of each GPU."""
     chunk: Annotated[Bytes, Field(gt=0)] = 2**19
-    """The most that is moved at a time, in an allreduce."""
+    """Largest piece that is sent at once, in an allreduce."""
     nvlink: bool | None = None
     """Whether bridges of NVLink are plugged in; none are when left out. NVSwitches always are."""
     pxn: bool = True
@@ -114,9 +114,9 @@ class GpuCollectiveJob(RankedJob):
     server: str | None = None
     """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """How often, one after another."""
+    """Number of repetitions."""
     compute: Seconds = 0.0
-    """What is computed before it begins, each time."""
+    """Computation before each repetition."""
 
     @property
     def collective(self) -> str:
@@ -176,7 +176,7 @@ class TrainingJob(RankedJob, Messaging):
     parallel: Literal[
         "data", "sharded", "tensor", "expert", "pipeline", "parameter-server", "hierarchical-parameter-server"
     ]
-    """How the ranks share the work, and so what they exchange."""
+    """How the ranks divide the work, which determines their traffic."""
     model: Literal["even", "vgg16"] = "even"
     """Layers that are all alike, or those of VGG16, where most parameters are in the last ones."""
     layers: Annotated[int, Field(ge=1, le=10_000)] = 24
@@ -200,7 +200,7 @@ class TrainingJob(RankedJob, Messaging):
     ssd: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None
     """Rate of all SSDs of a rank, such as ``27 GB/s``; they take no time when left out."""
     algorithm: str = "ring"
-    """Of the allreduce in data and tensor parallel."""
+    """Algorithm of the allreduce in data and tensor parallelism."""
     group: Group | None = None
     """Groups of two-level algorithms, as of a collective."""
     bucket: Bytes = 25 * 2**20
@@ -231,9 +231,9 @@ class InferenceJob(RankedJob, Messaging):
     prefill: Annotated[int, Field(ge=1, le=49_151)]
     """Ranks that prefill, the first ones."""
     requests: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Of a round, dealt in turn."""
+    """Requests of a round, assigned to the ranks in turn."""
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 1
-    """How many; the next is prefilled while one is decoded."""
+    """Number of rounds; the next one is prefilled while one is decoded."""
     layers: Annotated[int, Field(ge=1, le=10_000)]
     """Of the model: a request's cache is sent, and experts are asked, layer by layer."""
     prompt: Seconds
@@ -256,7 +256,7 @@ class StorageJob(RankedJob):
     batches: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Batches that each loader reads, one after another."""
     batch: Annotated[int, Field(ge=1, le=100_000)] = 32
-    """Samples that are asked for at once."""
+    """Samples that are requested at once."""
     sample: Bytes = 2**20
     """Bytes of a sample, within one chunk."""
     loaders: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -264,7 +264,7 @@ class StorageJob(RankedJob):
     checkpoint: Bytes = 0
     """Written by each client at the start of the job, and again after each time of `every`."""
     every: Seconds = 300.0
-    """From the begin of a checkpoint to the next; one that takes longer is waited for."""
+    """Time from the start of a checkpoint to the next; a checkpoint that takes longer delays the next one."""
     checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many."""
 
@@ -292,7 +292,7 @@ class FlowsJob(JobBase):
     """Flows that name their hosts."""
 
     kind: Literal["flows"]
-    """Bare flows, in the background for instance."""
+    """Single flows, for example in the background."""
     file: str
     """CSV file with ``start_s,src,dst,bytes[,sl]``, relative to this one."""
 
@@ -317,9 +317,9 @@ class WorkloadSpec(SpecModel):
     jobs: Annotated[tuple[Job, ...], Field(max_length=1000, strict=False)]
     """The jobs, in the order in which they are placed."""
     cross_zone_jobs: Annotated[int, Field(ge=0)] | None = None
-    """How many of the placed jobs may span zones, as a scheduler's rule; Fire-Flyer's allows 1."""
+    """How many jobs may span zones, like a scheduler's rule; Fire-Flyer allows 1."""
     storage: StorageSpec = StorageSpec()
-    """The file system, where there are storage jobs."""
+    """The file system of storage jobs."""
 
     @field_validator("jobs")
     @classmethod

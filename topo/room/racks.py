@@ -41,9 +41,9 @@ class Feeds(SpecModel):
     count: Annotated[int, Field(ge=1, le=8)] = 2
     """Feeds of each rack, each with a power distribution unit."""
     power: Annotated[Watts, Field(gt=0)]
-    """The most that one feed gives, such as ``17 kW``."""
+    """Power of one feed, such as ``17 kW``."""
     spare: Annotated[int, Field(ge=0, le=7)] = 1
-    """Feeds that may fail without taking power from a device."""
+    """Feeds that may fail while all devices keep their power."""
 
 
 class FloorPlan(SpecModel):
@@ -56,9 +56,9 @@ class FloorPlan(SpecModel):
     rack_units: Annotated[int, Field(ge=1, le=100)] = 42
     """Height of a rack in units of 44.45 mm."""
     rack_power: Watts | None = None
-    """The most that a rack may draw, such as ``30 kW``."""
+    """Maximum power of a rack, such as ``30 kW``."""
     feeds: Feeds | None = None
-    """What feeds each rack; it may draw what those of its feeds give that are not spare."""
+    """Power feeds of each rack; a rack may draw the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
     fixed: dict[str, Position] = Field(default_factory=dict)

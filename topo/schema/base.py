@@ -121,4 +121,4 @@ class TrafficClass(SpecModel):
     weight: Annotated[int, Field(ge=1, le=255)]
     """Share of the lane in the arbitration, in units of 64 bytes a turn."""
     roles: tuple[ServerRole, ...] = Field(default=(), strict=False)
-    """Servers whose traffic belongs to the class, whichever end they are; none: applications choose the class."""
+    """Servers whose traffic, in either direction, belongs to the class; without them, applications choose it."""

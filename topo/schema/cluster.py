@@ -33,18 +33,18 @@ class NodeGroup(SpecModel):
     """Servers of one model."""
 
     model: NodeName
-    """Model of the server, as the catalog calls it."""
+    """Model of the server in the catalog."""
     count: Annotated[int, Field(ge=1, le=200_000)]
     """Number of servers; a subnet of more than 49,151 LIDs is not routed."""
     role: ServerRole | None = None
-    """What they are for, where it is not what the model is made for."""
+    """Role of the servers, if it differs from that of the model."""
 
 
 class Network(SpecModel):
     """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""
 
     network: Shape
-    """Its shape."""
+    """Shape of the network."""
     adapters: Annotated[dict[GroupName, Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)]
     """Adapters of each server in it, by group of servers."""
     adapter: AdapterName | None = None
@@ -57,7 +57,7 @@ class Routing(SpecModel):
     engine: EngineName = "auto"
     """Routing engine; ``auto`` takes the one that fits the shape."""
     lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
-    """LID mask control: each adapter port gets 2^lmc LIDs, each on paths of its own."""
+    """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
 
 
 class Budget(SpecModel):
@@ -76,11 +76,11 @@ class Spares(SpecModel):
     """Spare parts, each as a share of those in use, rounded up item by item: 0.02 is 2 %."""
 
     switches: Share = 0.0
-    """Of each model of switch."""
+    """Spares of each model of switch, as a share."""
     adapters: Share = 0.0
-    """Of each model of adapter."""
+    """Spares of each model of adapter, as a share."""
     cables: Share = 0.0
-    """Of each cable, fibre and transceiver, length by length."""
+    """Spares of each cable, fibre and transceiver of each length, as a share."""
 
 
 class Owning(SpecModel):
@@ -105,23 +105,23 @@ class ClusterSpec(SpecModel):
     """Folder with catalog tables of your own, or one table such as ``prices.csv``, relative to this file; rows extend
     or override those that ship."""
     nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
-    """Groups of servers; a server is called after its group: ``gpu0042``."""
+    """Groups of servers; a server has the name of its group and a number: ``gpu0042``."""
     network: Shape
-    """Shape of the network that joins the adapters of the servers."""
+    """Shape of the network between the adapters of the servers."""
     networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
     """Further networks. A group that does not compute and is in one of these is in `network` no more."""
     floor: FloorPlan | None = None
-    """The room; without one there are no racks, and cables have no lengths."""
+    """The room; without it there are no racks and no cable lengths."""
     routing: Routing = Routing()
-    """How it is routed."""
+    """Engine and LIDs."""
     traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
     """Classes of traffic; without any, everything travels on one lane."""
     budget: Budget = Budget()
-    """What the plan may take at most."""
+    """Limits of the plan."""
     spares: Spares = Spares()
-    """Spare parts to buy with the rest."""
+    """Spare parts to buy."""
     owning: Owning | None = None
-    """Years, energy and its price, where the cost of owning is asked for."""
+    """Years of use and price of energy, for the cost of ownership."""
 
     @field_validator("traffic")
     @classmethod

@@ -57,17 +57,17 @@ class FatTree(ShapeModel):
 
     shape: Literal["fat-tree"] = "fat-tree"
     switch: SwitchName
-    """Model of every switch, or a frame switch that is a whole tree of two levels in one box."""
+    """Model of every switch, or a frame switch, which is a complete tree of two levels in one box."""
     spine_switch: SwitchName | None = None
-    """Model of the spines, where it is another."""
+    """Model of the spines, if different."""
     core_switch: SwitchName | None = None
-    """Model of the cores, where it is another."""
+    """Model of the cores, if different."""
     split: bool = False
     """Whether every port of the switches is split in two of half the width: HDR100, or 400G of an 800G port."""
     levels: Literal[1, 2, 3] | None = None
-    """Levels of switches; when left out one switch where everything fits in it, else two levels."""
+    """Levels of switches; by default one switch if everything fits in it, otherwise two levels."""
     leaves: Count | None = None
-    """Leaves in all; as many as the nodes need when left out."""
+    """Total number of leaves; by default as many as the nodes need."""
     spines: Count | None = None
     """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out."""
     parallel: Count | None = None

@@ -39,7 +39,7 @@ class Graft(SpecModel):
     """Leaves of another kind on free ports of a tree, and the nodes that hang on them."""
 
     nodes: Annotated[tuple[GroupName, ...], Field(min_length=1, max_length=100, strict=False)]
-    """Node groups that hang here, and nowhere else on the tree."""
+    """Node groups that are connected here, and nowhere else on the tree."""
     switch: SwitchName
     """Model of the grafted leaves."""
     uplinks: Annotated[int, Field(ge=1, le=253)]
@@ -49,7 +49,7 @@ class Graft(SpecModel):
     split: bool = False
     """Whether each port towards nodes is split in two of half the width: HDR100 out of HDR."""
     leaves: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Grafted leaves; as many as the nodes need when left out."""
+    """Grafted leaves; by default as many as the nodes need."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Planes(ShapeModel):
     planes: Annotated[int, Field(ge=1, le=64)]
     """Number of planes."""
     tree: FatTree
-    """What each plane is."""
+    """The network of each plane."""
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile each plane into a subnet."""
@@ -85,7 +85,7 @@ class Rail(ShapeModel):
     tree: FatTree
     """The tree over the leaves; ``leaves`` and ``leaves_per_pod`` follow from the rails and units."""
     storage: FatTree | None = None
-    """A fabric of its own for storage: storage nodes, and the storage adapters of the GPU nodes."""
+    """A separate fabric for storage nodes and the storage adapters of the GPU nodes."""
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile the rails, and the storage fabric beside them where there is one."""

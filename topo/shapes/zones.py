@@ -52,7 +52,7 @@ class Joints(SpecModel):
     count: Annotated[int, Field(gt=0, le=1_000)]
     """Joints; each is linked to every zone."""
     ports: Annotated[int, Field(gt=0, le=10_000)]
-    """Leaf ports that each zone gives to the joints, in all."""
+    """Total number of leaf ports of each zone that lead to the joints."""
     placement: Placement = "border"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
@@ -61,7 +61,7 @@ class Direct(SpecModel):
     """Cables from leaves of one zone to leaves of another, with no switch between."""
 
     ports: Annotated[int, Field(gt=0, le=10_000)]
-    """Leaf ports that each zone gives, in all; each other zone gets an equal part."""
+    """Leaf ports of each zone for direct links, divided equally among the other zones."""
     placement: Placement = "border"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
@@ -73,7 +73,7 @@ class Zones(ShapeModel):
     zones: Annotated[int, Field(ge=2, le=100)]
     """Number of zones."""
     tree: FatTree
-    """What each zone is."""
+    """The tree of each zone."""
     shared: tuple[GroupName, ...] = Field(default=(), strict=False)
     """Node groups with an adapter in every zone; the others are divided over the zones evenly."""
     joints: Joints | None = None

@@ -135,7 +135,7 @@ class Collective(Brief):
     group: Group | None = None
     repeat: int = 1
     compute_s: float = 0.0
-    """What each rank computes before it begins, each time."""
+    """Computation of each rank before each repetition."""
     eager_bytes: float = EAGER_BYTES
     """Larger messages wait until their receiver begins the round."""
     every_switch: bool = False
