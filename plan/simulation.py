@@ -113,6 +113,8 @@ def show_simulation(simulation: Simulation) -> None:
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
     )
+    if not (outcome.network.message_latency_s or outcome.network.hop_latency_s.any()):
+        print_text("latencies are zero: set them by --latency-ns and --hop-latency-ns")
     if len(simulation.outcome.link_classes) > SHOWN:
         print_text(f"{len(simulation.outcome.link_classes) - SHOWN} cooler classes of links are not shown")
 

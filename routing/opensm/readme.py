@@ -10,7 +10,9 @@ The GUIDs in these files are **planned ones**, which no hardware has. When the c
 again from the real fabric:
 
     ibnetdiscover > real.ibnetdiscover
-    plan route real.ibnetdiscover -o OUT
+    plan diff SPEC real.ibnetdiscover --adopt OUT
+
+This keeps the names and roles of the plan. Without the spec, use `plan route real.ibnetdiscover -o OUT`.
 """
 
 DISCOVERED = """\
