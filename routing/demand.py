@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from routing.kernels.demand import DemandNet, load_of_demand, move_demand
 from routing.names import EndNames
+from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
 from routing.proof import Proof, prove_order
 from routing.routed import Routed
-from routing.tables import EndpointSet, RoutingTables, select_endpoints
+from routing.tables import NO_PATH, EndpointSet, RoutingTables, select_endpoints, tree_order
 from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.formats.text import read_lines
@@ -177,10 +178,26 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
 
 def even_out(routed: Routed, engine: str) -> RoutingTables:
     """Return tables whose fullest link between hosts is less full, no path longer, and whatever loops they close."""
-    fabric, tables = routed.fabric, routed.tables
-    anywhere = np.where(fabric.is_inner, 0, -1).astype(np.int32)
-    by_lid, _, _ = _move(_net(fabric, routed, "hca", anywhere, rising=False), np.array(tables.lft.T, order="C"))
-    return replace(tables, lft=frozen(by_lid.T), engine=engine)
+    fabric, tables, n = routed.fabric, routed.tables, routed.fabric.n_switches
+    # Channels as engines name them, so that numbers of ports decide nothing.
+    order = order_channels(fabric, switch_levels(fabric), join_peaks=False)
+    ends = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
+    ends = ends[(fabric.end_switch[ends] >= 0) & (tables.lid[ends] > 0)]
+    net = DemandNet(
+        offset=order.indptr,
+        node=order.sender,
+        peer=order.reverse,
+        position=frozen(np.zeros(len(order.sender), np.int32)),
+        rising=False,
+        scale=frozen(order.rate_gbps.max(initial=1.0) / order.rate_gbps),
+        home=frozen(fabric.end_switch[ends]),
+        lid=frozen(tables.lid[ends].astype(np.int32)),
+        row=frozen(np.zeros(len(ends), np.int32)),
+        weight=frozen(np.bincount(fabric.end_switch[ends], minlength=n).astype(np.float64)[None, :]),
+    )
+    evened, _, _ = _move(net, taken_channels(order, tables.lft) + np.uint8(1))  # 0 for no path
+    lft = port_numbers(order, evened - np.uint8(1))
+    return replace(tables, lft=frozen(np.where(lft == NO_PATH, tables.lft, lft)), engine=engine)
 
 
 def _move(net: DemandNet, by_lid: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float, float]:
@@ -192,7 +209,9 @@ def _move(net: DemandNet, by_lid: NDArray[np.uint8]) -> tuple[NDArray[np.uint8],
     for _ in range(ROUNDS):
         moves = 0
         for begin in range(0, len(net.lid), step):
-            moves += move_demand(net, by_lid, begin, min(begin + step, len(net.lid)), load, FULL * load.max())
+            moves += move_demand(
+                net, by_lid, begin, min(begin + step, len(net.lid)), load, FULL * load.max(initial=0.0)
+            )
         load = _load(net, by_lid)
         if load.max(initial=0.0) < least * (1 - 1e-9):
             least, best, idle = float(load.max()), by_lid.copy(), 0
@@ -203,9 +222,7 @@ def _move(net: DemandNet, by_lid: NDArray[np.uint8]) -> tuple[NDArray[np.uint8],
     return best, before, least
 
 
-def _net(
-    fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position: NDArray[np.int32], *, rising: bool = True
-) -> DemandNet:
+def _net(fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position: NDArray[np.int32]) -> DemandNet:
     """Return what the kernels need: the demand by switch of the source and by destination."""
     tables, n = routed.tables, fabric.n_switches
     rate = fabric.rate_gbps
@@ -227,7 +244,7 @@ def _net(
         node=fabric.port_node,
         peer=fabric.peer,
         position=frozen(position),
-        rising=rising,
+        rising=True,
         scale=frozen(scale),
         home=frozen(fabric.end_switch[ends][kept]),
         lid=frozen(tables.lid[ends][kept].astype(np.int32)),

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from routing.engines import shortest
+from routing.demand import even_out
+from routing.engines import dfsssp, shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.engines.judge import judge, mark
 from routing.kernels.legal import ChannelOrder
@@ -35,11 +36,18 @@ from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.shifts import part_shifts
 from routing.kernels.traffic import Dests, Net, empty_tree, sum_loads
-from routing.order.channel_order import order_channels, switch_levels
-from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables, stagger
+from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
+from routing.order.destinations import (
+    Destinations,
+    destinations_of,
+    empty_tables,
+    finish_tables,
+    side_by_side,
+    stagger,
+)
 from routing.order.joined import order_joined_zones, zones_of
 from routing.order.structure import structure_order, with_switches_in
-from routing.order.turn_order import adjacency_orders, grow_channel_order, two_sided_order
+from routing.order.turn_order import adjacency_orders, grow_channel_order, two_sided_order, wished_turns
 from routing.proof import prove
 from routing.routed import Candidate, Routed
 from routing.tables import NO_PATH, RoutingTables, tree_order
@@ -59,13 +67,15 @@ Destinations times channels bound the time: beyond the first bound (2 s) there i
 RELIEF_EFFORT = 400_000_000
 """What bounds the time for peaks: trees that are looked at, times channels."""
 
-TRIALS, TRIAL_SIZE, TRIAL_EFFORT = 16, 2_000_000, 1_000_000_000
-"""Grown orders that are tried, and what bounds them: destinations times channels, of all of them together (a second),
-and channels squared times ports of a switch, for each (10 s)."""
+TRIALS, TRIAL_SIZE, TRIAL_EFFORT = 16, 4_000_000, 1_000_000_000
+"""Grown orders that are tried, and what bounds them: destinations times channels, of all of them together (2 s), and
+channels squared times ports of a switch, for each (10 s)."""
 
-JOINED_FAVOUR, JOINED_SIZE = 0.9, 2_000_000
-"""Where the closed form is not perfect within the zones, grown orders are tried, too, and often load the fullest link
-much less: how much better they have to be, and up to how many destinations times channels (3 s)."""
+NOISE = 0.3
+"""Standard deviation of the logarithm by which the flows that wish for a turn are altered, for all but two orders."""
+
+JOINED_SIZE = 2_000_000
+"""Destinations times channels up to which other orders are tried where the closed form is not perfect within zones."""
 
 DETOUR, WORTH = 2, 0.95
 """Switches that a path may pass beyond the shortest one; and what share of the peak must be left for that to be worth
@@ -87,7 +97,7 @@ TURNS, SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 2, 0.25, 6, 110_000_000
 """How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
 for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.01
+SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.02
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
@@ -130,6 +140,24 @@ class Start(NamedTuple):
     """(T, S) what the closed form takes under it."""
     kept: NDArray[np.int32] | None = None
     """(S,) zones, where no flows of shifts meet within one then."""
+
+
+class Tried(NamedTuple):
+    """What an order of channels allows; the less, the better."""
+
+    lost: int
+    """Entries that lack a path."""
+    quality: float
+    """How full channels are."""
+    number: int
+    kind: str
+    order: ChannelOrder
+    kept: NDArray[np.int32]
+    """(S,) zones that keep what is taken within each."""
+    begin: NDArray[np.uint8]
+    """(T, S) the closed form."""
+    next_hop: NDArray[np.uint8]
+    """(T, S) what it comes to."""
 
 
 class Made(NamedTuple):
@@ -177,7 +205,7 @@ def route(
         start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
 
     def finish(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Made:
-        return Made(next_hop, finish_tables(start.dests, _port_numbers(order, next_hop), start.lids, "balanced"))
+        return Made(next_hop, finish_tables(start.dests, port_numbers(order, next_hop), start.lids, "balanced"))
 
     def handed_out(tables: RoutingTables) -> RoutingTables:
         return (
@@ -237,17 +265,6 @@ def _part(
     next_hop = next_hop.copy()
     part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds, SHARE, next_hop)
     return next_hop
-
-
-def _port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return (S, T) the port of each channel, by switch and LID."""
-    lft = np.empty(next_hop.shape[::-1], np.uint8)
-    for switch in range(len(lft)):
-        number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
-        mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
-        number[: len(mine)] = mine
-        lft[switch] = number[next_hop[:, switch]]
-    return lft
 
 
 def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) -> Made:
@@ -316,8 +333,9 @@ def _place(
     flat = start.level.min() == start.level.max()
     parts = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)) // TRIALS) if flat else 0
     free, cut = work.net.kept, _cut_off(order, dests)
-    results: list[tuple[int, float, int, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]] = []
-    for one in chain([joined] if joined else [], _orders(start, rng)):
+    plain = [] if tree or size > TRIAL_SIZE else _plain(start)
+    results: list[Tried] = []
+    for kind, one in chain([("foreseen", joined)] if joined else [], _orders(start, work, plain, rng)):
         kept = free
         if one is joined and start.crossing is not None:
             begin, kept = start.crossing, free if start.kept is None else start.kept
@@ -328,16 +346,62 @@ def _place(
             closed_form(one, dests, start.climbs, start.own, begin)
         quality, next_hop = _improve(start, work, one, kept, begin, (rounds, parts), SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
-        favour = JOINED_FAVOUR if one is joined else 1.0  # whose bisection and shifts are better
-        results.append((lost, favour * quality, len(results), one, kept, [next_hop, begin]))
+        results.append(Tried(lost, quality, len(results), kind, one, kept, begin, next_hop))
         if lost == 0 and one is joined and not tree and (kept is not free or size > JOINED_SIZE):
             break
-    *_, order, kept, (next_hop, begin) = min(results)
-    made = [next_hop]
+    order, kept, begin, made = _first(start, work, plain, results)
+    next_hop = made[0]
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
+        if tree and (paired := _paired(start)) is not None:
+            made.append(_improve(start, work, order, kept, paired, (0, SHIFT_ROUNDS), SHIFT_WEIGHTS[0])[1])
     return work, order, kept, made
+
+
+def _plain(start: Start) -> list[RoutingTables]:
+    """Return tables over shortest paths, whatever loops they have: they say what is wished, and what is short of it."""
+    once = dfsssp.route(start.fabric, start.lids, lanes=1)
+    return [once, even_out(Routed(start.fabric, once), once.engine)]
+
+
+def _paired(start: Start) -> NDArray[np.uint8] | None:
+    """Return the closed form by which hosts that share an uplink are neighbours, where two levels are all that is."""
+    order, level = start.order, start.level
+    up = level[order.receiver] > level[order.sender]
+    links = order.sender[up].astype(np.int64) * len(level) + order.receiver[up]
+    if start.joined or level.max() != level.min() + 1 or len(np.unique(links)) < len(links):
+        return None
+    paired = np.full(start.closed.shape, NO_PATH, np.uint8)
+    dests = side_by_side(start.dests, int(np.bincount(order.sender[up]).max()))
+    closed_form(order, dests, level, start.own, paired)
+    return paired
+
+
+def _first(
+    start: Start, work: Work, plain: Sequence[RoutingTables], results: Sequence[Tried]
+) -> tuple[ChannelOrder, NDArray[np.int32], NDArray[np.uint8], list[NDArray[np.uint8]]]:
+    """Return the order that is best, what is kept and the closed form under it, and (T, S) what was made.
+
+    The least full one of each kind is parted and judged: first by how far it falls short of plain shortest paths.
+    """
+    complete = [one for one in sorted(results) if one.lost == min(results).lost]
+    kinds = {one.kind: one for one in reversed(complete)}
+    if len(kinds) == 1:
+        best = complete[0]
+        return best.order, best.kept, best.begin, [best.next_hop]
+    yard = [judge(start.fabric, tables, switches=False) for tables in plain]
+    rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)))
+    found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
+    for one in kinds.values():
+        parted = _part(start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, one.next_hop)
+        parted = parted.copy()
+        _relieve(work, one.order, one.kept, parted)
+        tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
+        found.append((one, judge(start.fabric, tables, switches=False), parted))
+    rows = [row for _, row, _ in found]
+    best, _, parted = max(found, key=lambda item: (round(mark(item[1], [item[1], *yard]), 2), mark(item[1], rows)))
+    return best.order, best.kept, best.begin, [best.next_hop, parted]
 
 
 def _cut_off(order: ChannelOrder, dests: Destinations) -> int:
@@ -440,25 +504,31 @@ def _alone(order: ChannelOrder, dests: Destinations, zone: NDArray[np.int32], ne
     return True
 
 
-def _orders(start: Start, rng: np.random.Generator) -> Iterator[ChannelOrder]:
+def _orders(
+    start: Start, work: Work, plain: Sequence[RoutingTables], rng: np.random.Generator
+) -> Iterator[tuple[str, ChannelOrder]]:
     """Yield the orders of channels that are worth a try: the one by levels, and where there is no tree, others."""
     order, level, hosts = start.order, start.level, start.hosts
-    yield order
+    yield "foreseen", order
     if start.tree:
         return
     # Leaves without hosts that are linked to others join zones: whoever crosses them has climbed and then descends.
     flat = level[order.sender] == level[order.receiver]
     joining = np.isin(np.arange(len(level)), order.sender[flat]) & (hosts == 0)
     if joining.any():
-        yield order_channels(start.fabric, np.where(joining, level.max() + 1, level))
+        yield "foreseen", order_channels(start.fabric, np.where(joining, level.max() + 1, level))
     if (sides := two_sided_order(order)) is not None:
-        yield sides
+        yield "foreseen", sides
     trials = TRIAL_SIZE // (len(start.dests.lid) * len(order.sender))
     if trials:
-        yield from adjacency_orders(order)
+        yield from (("adjacent", one) for one in adjacency_orders(order))
     effort = len(order.sender) ** 2 * int(np.diff(order.indptr).max())
+    wishes = [wished_turns(work.net, work.dests, taken_channels(order, tables.lft)) for tables in plain[:trials]]
     for trial in range(min(TRIALS, trials, TRIAL_EFFORT // effort)):
-        yield grow_channel_order(order, hosts, rng, shuffle=trial > 0)
+        wish = wishes[trial % len(plain)]
+        if trial >= len(plain):
+            wish = wish._replace(flows=wish.flows * np.exp(NOISE * rng.standard_normal(len(wish.flows))))
+        yield "grown", grow_channel_order(order, hosts, wish)
 
 
 def _count(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:

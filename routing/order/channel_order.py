@@ -27,6 +27,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import ChannelOrder, breadth_first
+from routing.tables import NO_PATH
 from topo.fabric import Fabric, Role, frozen
 from topo.levels import find_levels
 
@@ -113,6 +114,28 @@ def with_ranks(order: ChannelOrder, rank: Ints) -> ChannelOrder:
     """Return an order of the same channels with other ranks."""
     by_rank_desc, tie_indptr = _by_rank(rank, order.sender)
     return order._replace(rank=frozen(rank), by_rank_desc=by_rank_desc, tie_indptr=tie_indptr)
+
+
+def taken_channels(order: ChannelOrder, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return (T, S) which of its channels each entry of a switch names; `NO_PATH` where it names none."""
+    found = np.empty(lft.shape[::-1], np.uint8)
+    for switch in range(len(lft)):
+        index = np.full(NO_PATH + 1, NO_PATH, np.uint8)
+        mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
+        index[mine] = np.arange(len(mine))
+        found[:, switch] = index[lft[switch]]
+    return found
+
+
+def port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return (S, T) the port of each channel, by switch and LID: what `taken_channels` takes."""
+    lft = np.empty(next_hop.shape[::-1], np.uint8)
+    for switch in range(len(lft)):
+        number = np.full(NO_PATH + 1, NO_PATH, np.uint8)
+        mine = order.number[order.indptr[switch] : order.indptr[switch + 1]]
+        number[: len(mine)] = mine
+        lft[switch] = number[next_hop[:, switch]]
+    return lft
 
 
 def _by_rank(rank: Ints, sender: Ints) -> tuple[Ints, Ints]:

@@ -97,6 +97,29 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
     )
 
 
+def side_by_side(dests: Destinations, width: int) -> Destinations:
+    """Return destinations with turns such that hosts that share an uplink, where a leaf has too few, are neighbours.
+
+    Neighbours are sent to from one leaf in most shifts, so that flows that meet on its uplink meet only each other when
+    they descend. Which neighbours share turns slowly from leaf to leaf, once over all of them.
+
+    Parameters
+    ----------
+    dests : Destinations
+    width : int
+        Uplinks of a leaf.
+    """
+    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
+    begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
+    sizes = np.diff(np.append(begin, len(hosts)))
+    size, leaf = np.repeat(sizes, sizes), np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(hosts)) - np.repeat(begin, sizes)
+    turn = dests.turn.copy()
+    shared = (place * width + leaf * size // len(sizes)) // size
+    turn[hosts] = np.where(size > width, shared % width, turn[hosts])
+    return replace(dests, turn=turn)
+
+
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:
     """Return destinations with turns such that the uplinks over which no host of a border leaf is reached are spread.
 

@@ -1,19 +1,22 @@
 """Orders of channels for graphs that are no trees, and for trees that are joined in unforeseen ways.
 
 An order by levels (`routing.order.channel_order`) makes every path legal that climbs and then descends. In a mesh, a
-BiGraph or
-a dragonfly few shortest paths do. Here an order is grown instead: all turns along a spanning tree are allowed, which
-connects everything, and then turns on shortest paths are added one after the other, each unless it would close a loop
-of dependencies. The aim is that of Nue (Domke, Hoefler and Matsuoka, HPDC 2016), which also routes inside the channel
+BiGraph or a dragonfly few shortest paths do. Here an order is grown instead: all turns along a spanning tree, which
+connects everything, are allowed, and then turns are added one after the other, each unless it would close a loop of
+dependencies: first those that most flows take in good tables over shortest paths, whatever loops these have, then any
+on shortest paths. The aim is that of Nue (Domke, Hoefler and Matsuoka, HPDC 2016), which also routes inside the channel
 dependency graph; but since the outcome is an order, destinations can be balanced afterwards as freely as in a tree.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, breadth_first
+from routing.kernels.traffic import Dests, Net, empty_tree, sum_traffic
 from routing.kernels.turns import ALLOWED, Turns, grow_order, offer_turns
 from routing.order.channel_order import hops_from, with_ranks
 from topo.fabric import frozen
@@ -22,27 +25,38 @@ MAX_ROOTS = 64
 """Switches of a component that are tried as root of its spanning tree."""
 
 
-def grow_channel_order(
-    order: ChannelOrder, hosts: NDArray[np.int64], rng: np.random.Generator, *, shuffle: bool
-) -> ChannelOrder:
-    """Return another order of the same channels, which makes more shortest paths legal.
+class Wish(NamedTuple):
+    """Turns that packets would take if all were allowed."""
+
+    first: NDArray[np.int64]
+    """(n,) channel before each turn."""
+    then: NDArray[np.int64]
+    """(n,) channel after it."""
+    flows: NDArray[np.float64]
+    """(n,) flows that take it."""
+
+
+def wished_turns(net: Net, dests: Dests, next_hop: NDArray[np.uint8]) -> Wish:
+    """Return the turns of tables, (T, S) by LID and switch, whatever loops they close."""
+    turn_load, order = sum_traffic(net, dests, empty_tree(net), next_hop).turn_load, net.order
+    then, back = np.nonzero(turn_load)
+    return Wish(order.reverse[order.indptr[order.sender[then]] + back], then, turn_load[then, back])
+
+
+def grow_channel_order(order: ChannelOrder, hosts: NDArray[np.int64], wish: Wish) -> ChannelOrder:
+    """Return another order of the same channels, which allows the turns that most flows would take, and others.
 
     Parameters
     ----------
     order : ChannelOrder
     hosts : (S,) int
-        Host ports at each switch; paths to those with any are served first.
-    rng : numpy.random.Generator
-        Turns are tried in random order.
-    shuffle : bool
-        Whether to start from a random order of channels instead of the given one.
+        Host ports at each switch; shortest paths to those with any are served first, after what is wished.
+    wish : Wish
     """
-    n, size = len(order.indptr) - 1, len(order.sender)
-    start = rng.permutation(size) if shuffle else np.argsort(np.lexsort((rng.permutation(size), order.rank)))
-    turns = _tree_turns(order, start)
-    targets = rng.permutation(n)
-    targets = targets[np.argsort(hosts[targets] == 0, kind="stable")]
-    grow_order(turns, frozen(targets.astype(np.int32)))
+    busy = np.argsort(-wish.flows, kind="stable")
+    turns = _tree_turns(order, np.argsort(np.argsort(order.rank, kind="stable")))
+    offer_turns(turns, frozen(wish.first[busy].astype(np.int32)), frozen(wish.then[busy].astype(np.int32)))
+    grow_order(turns, frozen(np.argsort(hosts == 0, kind="stable").astype(np.int32)))
     return with_ranks(order, turns.rank)
 
 

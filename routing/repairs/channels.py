@@ -11,7 +11,6 @@ from routing.kernels.channels import dependency_graph
 from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import order_channels, switch_levels
 from routing.repairs.basis import RepairBasis
-from routing.tables import NO_PATH
 from topo.fabric import Fabric, frozen
 
 
@@ -59,13 +58,3 @@ class Channels(NamedTuple):
         first, then = self.number[before[busy]], self.number[after[busy]]
         both = (first >= 0) & (then >= 0)
         return frozen(first[both]), frozen(then[both])
-
-    def taken(self, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return (T, S) which of its channels each entry of a switch names; `NO_PATH` where it names none."""
-        found = np.empty(lft.shape[::-1], np.uint8)
-        for switch in range(len(lft)):
-            index = np.full(256, NO_PATH, np.uint8)
-            mine = self.order.number[self.order.indptr[switch] : self.order.indptr[switch + 1]]
-            index[mine] = np.arange(len(mine))
-            found[:, switch] = index[lft[switch]]
-        return found

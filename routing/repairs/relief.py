@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.traffic import Dests, Net
+from routing.order.channel_order import taken_channels
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
 from topo.fabric import Fabric, frozen
@@ -57,8 +58,8 @@ def take_off_peaks(
         segment=frozen(np.array([0, len(lids)], np.int32)),
         role_weight=0.0,
     )
-    next_hop = channels.taken(lft)
-    mended, old = next_hop.copy(), channels.taken(tables.lft)
+    next_hop = taken_channels(order, lft)
+    mended, old = next_hop.copy(), taken_channels(order, tables.lft)
     everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
     most = np.count_nonzero(mended != old) + spare
     for detour in DETOURS:
