@@ -47,7 +47,7 @@ class Bounds(Shown):
     max_load: int
     """Ordered pairs of hosts that the fullest channel between switches carries at the least."""
     why: str
-    """What makes it so full."""
+    """What makes it so full, and which bound, perhaps a higher one, takes more than its time and was not computed."""
     ebb: float
     """Effective bisection bandwidth at the most, in the mean over all halves."""
 
@@ -116,17 +116,20 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
     groupings = list(_groupings(fabric, net))
     load, why, cut = _fullest_cut(fabric, net, groupings)
     lengths: list[Floats] = []
-    ceiling = reached or np.inf
+    ceiling, most = reached or np.inf, LARGE if exact else SMALL
     if 0 < 2 * net.work <= WORK:
         lengths = [np.ones(len(net.sender))]
         if load < ceiling:
             lengths.append(_lengths(net, cut, ceiling))
         found = max(_by_lengths(net, length)[0] for length in lengths)
-        if max(found, load) < ceiling and net.work <= (LARGE if exact else SMALL):
+        if max(found, load) < ceiling and net.work <= most:
             lengths.append(_program(net))
             found = max(found, _by_lengths(net, lengths[-1])[0])
         if found * (1 - 1e-9) > load:
             load, why = int(np.ceil(found * (1 - 1e-9))), "the lengths of paths"
+    if load < ceiling and net.work > (most if lengths else WORK // 2):
+        missing, most = ("the linear program", most) if lengths else ("the lengths of paths", WORK // 2)
+        why += f"; bound not computed: {missing}, {net.work:,} targets times links of at most {most:,}"
     return Bounds(load, why, _bisection(net, groupings, lengths, len(ends)))
 
 

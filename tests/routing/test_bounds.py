@@ -96,6 +96,13 @@ def test_a_leaf_with_two_links_and_five_hosts_sends_whole_destinations() -> None
     assert "2 links" in found.why
 
 
+def test_a_bound_that_takes_too_long_is_named() -> None:
+    fabric = draw(24)
+    found = routing.bound(fabric)
+    assert "; bound not computed: the linear program, " in found.why
+    assert "not computed" not in routing.bound(fabric, reached=found.max_load).why
+
+
 @examples(12)
 @given(st.integers(0, 1 << 30))
 def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:
