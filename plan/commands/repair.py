@@ -88,7 +88,8 @@ def repair(
             states["routed anew"] = routing.route_anew(done)
         chosen = list(states.values())[-1]
         left = chosen.after.fabric
-        holding = whole if loaded is None else replace(whole, tables=read_lfts(loaded, whole.fabric).tables)
+        before = done.before
+        holding = before if loaded is None else replace(before, tables=read_lfts(loaded, whole.fabric).tables)
         step("ordering the updates")
         updates = routing.order_updates(holding, chosen.after, chosen.rank)
         plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,))
@@ -113,7 +114,7 @@ def repair(
         show_table(chosen.table)
         show_table(worth)
         show_table(updates.table)
-        if not full and now_full > FULLER * well:
+        if chosen.how != "routed anew" and now_full > FULLER * well:
             click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; "
                        "--full says what routing anew would gain")  # fmt: skip
         if len(updates.drained):

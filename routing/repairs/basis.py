@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.channels import dependency_graph
 from routing.kernels.repair import Ground, climbing_order, sum_load
+from routing.lanes.policy import QosPolicy, apply_policy
 from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import components, prove, prove_order
 from routing.routed import Routed
@@ -73,7 +74,15 @@ def prepare_repair(routed: Routed) -> RepairBasis:
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
     if tables.path_sl is None or not tables.path_sl.any():
-        proof = prove_order(routed, "they cannot be repaired", "and load its tables first")
+        try:
+            proof = prove_order(routed, "they cannot be repaired", "and load its tables first")
+        except RoutingError:  # a policy that was read from a file may part them
+            if not routed.policy.rules:
+                raise
+            levels = apply_policy(fabric, tables, routed.policy)
+            if not levels.path_sl.any():  # type: ignore[union-attr]
+                raise
+            return prepare_repair(replace(routed, tables=levels, policy=QosPolicy()))
         depends = proof.depends[0] if len(proof.depends) else np.zeros((fabric.n_ports, 1), np.uint64)
         wish = np.full(fabric.n_ports, -1, np.int32)
         order = order_channels(fabric, switch_levels(fabric))

@@ -64,3 +64,15 @@ def test_what_is_not_there_cannot_fail(
 ) -> None:
     assert run(["repair", str(lab), *words]) == 2
     assert message in capsys.readouterr().err.lower()
+
+
+@pytest.mark.slow
+def test_tables_on_lanes_are_those_of_a_folder_with_its_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On one lane they have credit loops; what they need from the policy is found, and no LID may be sent to."""
+    assert run(["build", str(config_root() / "slim-fly.yaml"), "-o", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    told = repaired(capsys, str(tmp_path / "out"), "--down", "leaf00:6")["repair"]
+    assert (told["how"], told["stages"]) == ("routed anew", 1)  # mended paths would need a third lane
+    assert len(told["drained_lids"]) == 250
