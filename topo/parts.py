@@ -17,7 +17,7 @@ from topo.fabric import Fabric
 from topo.hardware.catalog import Catalog
 from topo.reach import Failed, Reach
 from topo.room.cables import Cabling
-from topo.room.racks import Layout
+from topo.room.racks import Layout, frame_name
 from topo.sums import listed
 
 PartKind = Literal["link", "adapter", "switch", "card", "frame", "server", "rack", "feed", "bundle", "batch"]
@@ -111,8 +111,13 @@ def list_parts(
             for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
                 found.switches[layout.devices[device[node]].name][subnet].append(node)
         elif kind in ("switch", "card", "frame"):
+            framed = _frames(fabric, subnet, catalog) if kind != "switch" else {}
+            if kind == "card" and framed:
+                models = listed({fabric.models[fabric.model[node]] for node in framed})
+                raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
+                                  "whose names tell, or the kind frame")  # fmt: skip
             for node in range(fabric.n_switches):
-                if name := _box(fabric.label(node), kind):
+                if name := framed.get(node) or _box(fabric.label(node), kind):
                     found.switches[of + name][subnet].append(node)
         else:
             _gather_links(found.links, kind, reach, subnet, of, layout)
@@ -199,6 +204,18 @@ def _box(label: str, kind: str) -> str:
         return label.partition("/")[0] if "/" in label else ""
     match = CARD.fullmatch(label)
     return match[1] if match else ""
+
+
+def _frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, str]:
+    """Return the frame of each switch that is a chip of one by the catalog, named as on a floor."""
+    return {
+        node: frame_name(model, subnet, int(fabric.zone[node]))
+        for node in range(fabric.n_switches if catalog is not None else 0)
+        if (model := fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "")
+        and catalog is not None
+        and model in catalog.switches
+        and catalog.switches[model].chips > 1
+    }
 
 
 def _gather_links(

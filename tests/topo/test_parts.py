@@ -87,3 +87,15 @@ def test_what_nobody_knows_is_refused() -> None:
             with pytest.raises(HeddleError, match="expected a"):
                 list_parts(kind, reach)
     assert fail_parts(reach.fabrics, Failed()) == reach.fabrics
+
+
+def test_frames_of_a_spec_without_a_floor() -> None:
+    """A zone of Fire-Flyer 2 in frames is one box of 60 chips; which of them share a card, nobody tells."""
+    cluster = topo.preset("fire-flyer-2-frames")
+    reach = Reach(cluster.fabrics)
+    frames = list_parts("frame", reach, catalog=cluster.catalog)
+    assert sorted(len(part.switches[0]) for part in frames.values()) == [60, 60]
+    for part in frames.values():
+        assert len(set(cluster.fabric.zone[part.switches[0]].tolist())) == 1
+    with pytest.raises(topo.HeddleError, match="share a line card"):
+        list_parts("card", reach, catalog=cluster.catalog)

@@ -231,7 +231,7 @@ def _devices(
                 name = fabric.hosts[host]
                 key = ("server", name)
             elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
-                name = f"{model}-{subnet}-{fabric.zone[node]}"
+                name = frame_name(model, subnet, int(fabric.zone[node]))
                 key = ("frame", name)
             elif fabric.kind[node] == Kind.SWITCH:
                 name = fabric.label(node)
@@ -250,6 +250,11 @@ def _devices(
         node_device.append(mine)
     faults.refuse()
     return devices, node_device
+
+
+def frame_name(model: str, subnet: int, zone: int) -> str:
+    """Return the name of the frame that is the tree of a zone."""
+    return f"{model}-{subnet}-{zone}"
 
 
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
