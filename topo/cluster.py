@@ -212,7 +212,12 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
     except SpecError:
         if not is_fabric(path):
             raise
-        raise refusal(path, "a fabric", "the spec of a cluster", "`topo.read_fabric` reads it.") from None
+        raise refusal(
+            path,
+            "a fabric",
+            "the spec of a cluster",
+            "For a fabric use `plan route`, `plan verify` or `plan draw`, or in Python `topo.read_fabric`.",
+        ) from None
 
 
 def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequence[str] | None = None) -> Cluster:
