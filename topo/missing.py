@@ -9,8 +9,8 @@ from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 
 
-def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Return the ports of a fabric whose cables it no longer has, and notes on what it has beyond.
+def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32], tuple[str, ...]]:
+    """Return the ports of a fabric whose cables it no longer has, those of them with another cable now, and notes.
 
     Nodes are matched by GUID, and ports by number. A cable that now leads elsewhere is gone.
 
@@ -28,7 +28,7 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], tuple[s
     --------
     >>> import topo
     >>> fabric = topo.preset("lab-20").fabric
-    >>> gone, notes = topo.find_missing(fabric, fabric.without(fabric.inner[:1]))
+    >>> gone, moved, notes = topo.find_missing(fabric, fabric.without(fabric.inner[:1]))
     >>> [fabric.port_label(port) for port in gone], notes
     (['leaf0:21', 'spine0:1'], ())
     """
@@ -54,4 +54,5 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], tuple[s
             f"{now.name} has {plural(cables, 'cable')} and {plural(nodes, 'node')} that {whole.name} has not: they get "
             "no paths; route the fabric anew to use them"
         )
-    return frozen(np.flatnonzero((whole.peer >= 0) & ~same).astype(np.int32)), tuple(notes)
+    gone = np.flatnonzero((whole.peer >= 0) & ~same).astype(np.int32)
+    return frozen(gone), frozen(gone[peer[gone] >= 0]), tuple(notes)

@@ -56,7 +56,8 @@ def repair(
     --tables. Name all failed parts, not only new ones: the tables depend only on these. Without failed parts they are
     those of FABRIC, byte for byte.
 
-    Exit status 1: a pair is missing that cables connect, or a credit loop is found; OUT is written nevertheless.
+    Exit status 1: a pair is missing that cables connect, a host has another cable than FABRIC says, or a credit loop is
+    found; OUT is written nevertheless.
     """
     from plan.folder import check_replaceable, write_folder
 
@@ -65,7 +66,7 @@ def repair(
     with progress(quiet=as_json) as step:
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.inputs import read_fabric_argument, read_routed_argument
-        from plan.pipeline import ROUTE, Plan, route_subnets, run
+        from plan.pipeline import ROUTE, Plan, Refusal, route_subnets, run
 
         whole = read_routed_argument(fabric, given, step)
         import numpy as np
@@ -76,9 +77,9 @@ def repair(
 
         step("repairing")
         ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
-        notes = whole.fabric.notes
+        notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
         if now is not None:
-            gone, beyond = find_missing(whole.fabric, read_fabric_argument(now))
+            gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(now))
             ports.append(gone)
             notes += beyond
         done = routing.repair(whole, np.concatenate(ports))
@@ -92,7 +93,12 @@ def repair(
         holding = before if loaded is None else replace(before, tables=read_lfts(loaded, whole.fabric).tables)
         step("ordering the updates")
         updates = routing.order_updates(holding, chosen.after, chosen.rank)
-        plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,))
+        replugged = [
+            Refusal("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
+                    "gets no path. Plug it back, or route the fabric anew as it is now")
+            for port in np.intersect1d(moved, whole.fabric.ends())
+        ]  # fmt: skip
+        plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,), refusals=tuple(replugged))
         plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
         step("measuring")
         worth = compare_tables(
@@ -123,6 +129,9 @@ def repair(
         if output is not None:
             click.echo(f"written to {output}: the order of updates in updates.csv, files for OpenSM in opensm/")
     if plan.refusals:
+        if not as_json:
+            for refusal in plan.refusals:
+                click.echo(f"{refusal.kind}: {refusal.text}")
         raise click.exceptions.Exit(1)
 
 

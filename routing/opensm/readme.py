@@ -26,7 +26,8 @@ TEXT = """\
 {guids}
 ## Install
 
-On the host that runs OpenSM:
+On the host that runs OpenSM, save `/etc/opensm` and `{cache}` first: these files replace yours. If your `opensm.conf`
+has keys, priorities or prefixes of your own, or your `partitions.conf` has partitions, copy them into these files.
 
     install -d {directory} {cache}
     install -m 644 opensm.conf lfts *_guids partitions.conf qos-policy.conf node-name-map {directory}/

@@ -71,6 +71,7 @@ class Repair(Shown):
         blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
+            "host ports without a cable": len(np.intersect1d(self.down, self.before.fabric.ends())),
             "entries": int(np.count_nonzero(self.before.tables.lft != NO_PATH)),
             "entries that change": len(changed),
             "blocks to write": len(blocks),

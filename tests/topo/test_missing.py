@@ -16,15 +16,16 @@ def test_cables_are_found_whatever_the_order_of_nodes(name: str) -> None:
     for size in (0, 1, 7):
         gone = rng.choice(whole.links, size, replace=False)
         now = relabelled(whole.without(gone[:, 0]), rng, ports=False).fabric
-        found, notes = find_missing(whole, now)
+        found, moved, notes = find_missing(whole, now)
         assert sorted(found.tolist()) == sorted(gone.ravel().tolist())
+        assert len(moved) == 0
         assert notes == ()
 
 
 def test_what_is_new_is_told() -> None:
     whole = twin("ndr-pod")
     gone = whole.links[:2].ravel()
-    found, notes = find_missing(whole.without(gone), whole)
+    found, _, notes = find_missing(whole.without(gone), whole)
     assert len(found) == 0
     assert "has 2 cables and 0 nodes" in notes[0]
 

@@ -2,11 +2,15 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import topo
 from plan.cli import run
+from topo.fabric import frozen
+from topo.formats.ibnetdiscover import format_ibnetdiscover
 from topo.hardware.catalog import config_root
 
 
@@ -48,6 +52,22 @@ def test_a_later_picture_says_what_is_down(lab: Path, tmp_path: Path, capsys: py
     by_picture = repaired(capsys, str(lab), "--now", str(out / "fabric.ibnetdiscover"))
     assert by_name["repair"] == by_picture["repair"]
     assert repaired(capsys, str(lab), "--down", "spine1", "--full")["repair"]["how"] == "routed anew"
+
+
+@pytest.mark.slow
+def test_hosts_with_each_others_cables_are_no_success(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are cabled and up, and the old LIDs' paths lead to the other one's port."""
+    fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
+    one, other = fabric.ends()[:: len(fabric.ends()) - 1][:2]
+    peer, ends = fabric.peer.copy(), fabric.peer[[one, other]]
+    peer[[one, other]], peer[ends] = ends[::-1], [other, one]
+    now = tmp_path / "now"
+    now.write_text(format_ibnetdiscover(replace(fabric, peer=frozen(peer))), encoding="utf-8")
+    assert run(["repair", str(lab), "--now", str(now)]) == 1
+    said = capsys.readouterr().out
+    assert all(f"{fabric.port_label(port)} has another cable" in said for port in (one, other))
 
 
 @pytest.mark.slow
