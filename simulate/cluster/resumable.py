@@ -12,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class ResumableEnvironment(NetworkEnvironment):
     engine: Fluid
 
     def __init__(self, network: Network, saved: Arrays | None = None) -> None:
-        super().__init__(network, keep=False)
+        super().__init__(network, make=partial(Fluid, crowd=0), keep=False)  # it plays the same, saved or not
         self._n_steps = 0
         self._ends: list[tuple[int, int, int, float, float, int]] = []
         """Step, transfer, and the last flow's `Finished`."""

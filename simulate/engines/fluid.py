@@ -32,6 +32,10 @@ FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0, connec
 FIRST_BIN_S = 1e-6
 """Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
+CROWD = 16
+"""Below this many routes behind one resource it costs less to look at each: measured on the loads of
+``benchmarks/fluid_loads.py``."""
+
 EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
 
@@ -45,6 +49,9 @@ class Fluid:
         Bins of the timeline of loads, an even number; 0 for none.
     tie_s
         Events this close together count as one instant. Exact when 0: only rounding is forgiven.
+    crowd
+        Routes that one resource must hold back to have one clock, which makes an event there cost the logarithm of
+        their number; 0 for never. Rates are the same; finish times may differ in their last bits.
 
     Examples
     --------
@@ -62,9 +69,9 @@ class Fluid:
     [(0, 1.5)]
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0) -> None:
+    def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0, crowd: int = CROWD) -> None:
         self.network = network
-        self._room, self._n_bins, self._tie_s = FIRST_ROOM, n_bins, tie_s
+        self._room, self._n_bins, self._tie_s, self._crowd = FIRST_ROOM, n_bins, tie_s, crowd
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
         self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
@@ -88,6 +95,7 @@ class Fluid:
             self.network.lane_weight,
             self._room,
             n_channels=self.network.fabric.n_ports,
+            crowd=self._crowd,
             tie_s=self._tie_s,
             n_bins=self._n_bins,
             bin_s=FIRST_BIN_S,
@@ -168,8 +176,8 @@ class Fluid:
         state = self._state
         events.advance(state, until_s, np.iinfo(np.int64).max, True)
         n = int(state.now["done"][0])
-        if n == 0 and isfinite(until_s):
-            state.now["time"] = max(self.now_s, until_s)
+        if n == 0 and isfinite(until_s) and until_s > self.now_s:
+            events.pass_time(state, until_s)
         state.now["done"] = 0
         places = state.done[:n]
         self._unused[self._n_unused : self._n_unused + n] = places
@@ -219,7 +227,15 @@ class Fluid:
         return Outcome(self.network, flows, routes, *times, n_events, timeline)
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Return all that there is as arrays, from which `restored` goes on, to the last bit."""
+        """Return all that there is as arrays, from which `restored` goes on, to the last bit.
+
+        Raises
+        ------
+        HeddleError
+            When the engine may have crowds, which are not saved.
+        """
+        if self._crowd:
+            raise HeddleError("this network cannot be saved: it would have to be made with crowd=0")
         arrays = {f"state.{name}": array for name, array in self._state._asdict().items()}
         arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent", "spare")}
         arrays["own.routes"] = np.array(list(self._known().items()), np.int64).reshape(-1, 2)
@@ -245,7 +261,7 @@ class Fluid:
         HeddleError
             When arrays are missing, belong to another network, or are none that a run leaves behind.
         """
-        result = cls(network)
+        result = cls(network, crowd=0)
         shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
         try:
             if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):

@@ -49,8 +49,9 @@ def check_state(state: State, room: Room, network: Network, used: tuple[int, int
         for field in array.dtype.names or ("",):
             _check(not np.isnan(array[field] if field else array).any() or name in ("begin", "end"), name)
     now = {name: state.now[name][0].item() for name in state.now.dtype.names or ()}
-    _check(all(0 <= value < MAX_COUNT for value in now.values()) and now["bin_s"] > 0, "now")
-    _check(now["done"] == now["turns"] == 0, "now")
+    _check(now.pop("spare_share") == -1 and all(0 <= value < MAX_COUNT for value in now.values()), "now")
+    _check(now["bin_s"] > 0 and now["done"] == now["turns"] == now["touched"] == 0, "now")
+    _check(not any(now[name] for name in ("crowds", "crowd", "crowded", "shares", "gathering")), "crowds")
     n_routes = used[0]
     slot = _check_routes(state, network, used)
     _check_classes(state, slot, now, len(network.lane_weight))
@@ -89,12 +90,19 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
     _check(state.bins.ndim == 2, "an array `bins`")
     n_bins = state.bins.shape[1]
     expected = allocate(
-        network.capacity_bytes_s, network.lane_weight, room, n_channels=n_channels, tie_s=0.0, n_bins=n_bins, bin_s=1.0
+        network.capacity_bytes_s,
+        network.lane_weight,
+        room,
+        n_channels=n_channels,
+        crowd=0,
+        tie_s=0.0,
+        n_bins=n_bins,
+        bin_s=1.0,
     )
     for name in State._fields:
         array, wanted = getattr(state, name), getattr(expected, name)
         _check(array.shape == wanted.shape and array.dtype == wanted.dtype, f"an array `{name}`")
-    _check(np.array_equal(state.links["laned"], expected.links["laned"]), "lanes")
+    _check(np.array_equal(state.links["laned"], expected.links["laned"]) and not state.links["roomy"].any(), "lanes")
     _check(int(state.now["shift"][0]) == int(expected.now["shift"][0]) and n_links > 0, "now")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid
+from simulate.engines.kernels.crowds import CROWDED
 from simulate.network import Network
 from simulate.traffic.flows import Flows
 from topo.fabric import Fabric
@@ -40,7 +41,8 @@ class Moving(NamedTuple):
 def moving(engine: Fluid) -> Moving:
     """The flows that move now, and their rates since the last event."""
     state = engine._state
-    flow, slot = [], []
+    flow: list[int] = []
+    slot: list[int] = []
     for route in state.routes[: engine._n_routes]:
         stack = [int(state.classes[route["slot"]]["first"])] if route["slot"] >= 0 else []
         while stack:
@@ -49,8 +51,10 @@ def moving(engine: Fluid) -> Moving:
                 flow.append(int(engine._number[place]))
                 slot.append(int(route["slot"]))
                 stack += [int(state.moves[place]["left"]), int(state.moves[place]["right"])]
-    limit = state.rates["limit"][slot] // len(engine.network.lane_weight)
-    return Moving(np.array(flow, np.int64), state.rates["rate"][slot], limit)
+    of_class = np.array(slot, np.int64)
+    limit = state.rates["limit"][of_class]
+    unit = np.where(state.rates["free"][of_class] == CROWDED, limit, of_class)
+    return Moving(np.array(flow, np.int64), state.rates["rate"][unit], limit // len(engine.network.lane_weight))
 
 
 def hosts(network: Network) -> range:

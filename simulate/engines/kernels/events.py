@@ -7,9 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.compile import kernel
+from simulate.engines.kernels.compile import inlined, kernel
+from simulate.engines.kernels.crowds import (
+    CROWDED,
+    draw_crowds,
+    enter_alone,
+    find_crowd,
+    gather,
+    join_crowd,
+    leave_alone,
+    leave_crowd,
+    queue_class,
+    relax,
+    unqueue_class,
+    weigh_share,
+)
 from simulate.engines.kernels.event_queue import ends_until, next_begin, next_end, schedule, set_end, take_begin
-from simulate.engines.kernels.flow_classes import accumulate, close_class, merge_heaps, open_class, settle
+from simulate.engines.kernels.flow_classes import accumulate, first_hop, merge_heaps, open_class, settle, touch
 from simulate.engines.kernels.lanes import share_lanes
 from simulate.engines.kernels.maxmin import FREE, SETTLED, TIE, solve
 from simulate.engines.kernels.state import Records, State
@@ -18,23 +32,37 @@ CLOCK_TIE = 1e-13
 """Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
 
 
-@kernel
-def _end_flows(state: State, slot: int, until: float, n_ready: int) -> int:
-    """End the flows of a class that end at this instant; return how many flows are ready to begin."""
-    now, moves, rates, classes = state.now, state.moves, state.rates, state.classes
+@inlined
+def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -> int:
+    """End the flows of a class until its account comes to a goal; return how many flows are ready to begin."""
+    now, moves, classes = state.now, state.moves, state.classes
     flow = classes[slot].first
-    classes[slot].served = moves[flow].due
-    classes[slot].since = now[0].time
-    goal = moves[flow].due + rates[slot].rate * (until - now[0].time)
     while flow >= 0 and moves[flow].due <= goal:
         classes[slot].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
         classes[slot].flows -= 1
-        state.limit[flow] = rates[slot].limit // len(state.lane_weight)
+        state.limit[flow] = limit // len(state.lane_weight)
         n_ready = _finish(now, state.waits, state.next_flow, state.end, state.ready, state.done, flow, n_ready)
         if state.connection[flow] >= 0:
             state.connections[state.connection[flow]].moving = -1
             _list_turn(now, state.connections, state.turns, state.connection[flow])
         flow = classes[slot].first
+    touch(now, classes, state.touched, slot)
+    return n_ready
+
+
+@kernel
+def _end_crowd(state: State, crowd: int, until: float, n_ready: int) -> int:
+    """End the flows of a crowd that end at this instant; return how many flows are ready to begin."""
+    classes, herd = state.classes, state.herd
+    slot = classes[crowd].first
+    classes[crowd].served = herd[slot].key
+    classes[crowd].since = state.now[0].time
+    goal = herd[slot].key + state.rates[crowd].rate * (until - state.now[0].time)
+    touch(state.now, classes, state.touched, crowd)
+    while slot >= 0 and herd[slot].key <= goal:
+        unqueue_class(classes, herd, crowd, slot)
+        n_ready = _end_flows(state, slot, crowd, goal + classes[slot].served, n_ready)
+        slot = classes[crowd].first
     return n_ready
 
 
@@ -86,92 +114,192 @@ def _take_turn(now: Records, moves: Records, connections: Records, turns: NDArra
     return -1
 
 
+@inlined
+def _free(state: State, unit: int, n_freed: int) -> int:
+    """Free a unit before a solve, if it is not yet; return the length of `freed`."""
+    if state.rates[unit].free == SETTLED:
+        settle(state.classes, unit, state.rates[unit].rate, state.now[0].time)
+        state.classes[unit].before = state.rates[unit].rate
+        state.classes[unit].alone = np.inf
+        state.rates[unit].free = FREE
+        state.freed[n_freed] = unit
+        n_freed += 1
+    return n_freed
+
+
+@inlined
+def _see(state: State, slot: int) -> None:
+    """Add the links of a class or crowd to the seeds."""
+    if slot < state.now[0].crowds:
+        share = state.crowds[slot].near
+        while share >= 0:
+            state.seeds[state.now[0].seeds] = state.shares[share].link
+            state.now[0].seeds += 1
+            share = state.shares[share].next
+        return
+    first = first_hop(state.now, slot)
+    for hop in range(first, first + state.classes[slot].hops):
+        if not state.links[state.hops[hop].link].roomy:
+            state.seeds[state.now[0].seeds] = state.hops[hop].link
+            state.now[0].seeds += 1
+
+
+@inlined
+def _close(state: State, slot: int) -> None:
+    """Give back the slot of a class whose last flow has ended."""
+    state.routes[state.classes[slot].route].slot = -1
+    state.spare[state.now[0].spare] = slot
+    state.now[0].spare += 1
+
+
 @kernel
-def _solve(state: State, n_touched: int) -> None:
-    """Solve what the touched classes have changed, and say when the first flow of each class ends now."""
+def _weigh_crowded(state: State, slot: int, n_freed: int) -> int:
+    """Give a class in a crowd, or one that opens on the way of one, its new weight; return the length of `freed`."""
+    now, rates, classes, hops, herd = state.now, state.rates, state.classes, state.hops, state.herd
+    more = classes[slot].flows - classes[slot].solved
+    crowd = find_crowd(state, slot) if classes[slot].solved == 0 else rates[slot].limit
+    if more != 0:
+        n_freed = _free(state, crowd, n_freed)
+        if classes[slot].flows == 0:
+            leave_crowd(state, slot)
+            _see(state, slot)
+            _close(state, slot)
+            return n_freed
+        was_new = classes[slot].solved == 0
+        classes[slot].solved = classes[slot].flows
+        if was_new:
+            join_crowd(state, slot, crowd)
+        else:
+            first = first_hop(now, slot)
+            for hop in range(first, first + classes[slot].hops):
+                weigh_share(state, hops[hop].place, hops[hop].use * more)
+        _see(state, slot)
+    if not herd[slot].queued or herd[slot].key != state.moves[classes[slot].first].due - classes[slot].served:
+        if herd[slot].queued:
+            unqueue_class(classes, herd, crowd, slot)
+        queue_class(classes, herd, state.moves, crowd, slot)
+        touch(now, classes, state.touched, crowd)
+    return n_freed
+
+
+@inlined
+def _weigh_touched(state: State) -> int:
+    """Give the touched classes their new weights, and free them; return the length of `freed`."""
     now, links, members, hops = state.now, state.links, state.members, state.hops
-    rates, classes, moves, touched = state.rates, state.classes, state.moves, state.touched
-    freed, seeds, heap, bins, lane_weight = state.freed, state.seeds, state.heap, state.bins, state.lane_weight
-    time = now[0].time
-    shift = now[0].shift
+    rates, classes, freed, seeds, bins = state.rates, state.classes, state.freed, state.seeds, state.bins
     # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
     n_freed: Any = np.int64(0)
-    n_seeds: Any = np.int64(0)
-    for at in range(n_touched):
-        slot = touched[at]
+    for at in range(now[0].touched):
+        slot = state.touched[at]
+        if slot < now[0].crowds:
+            continue
+        is_new = classes[slot].solved == 0
+        if now[0].crowded > 0 and (rates[slot].free == CROWDED or (is_new and find_crowd(state, slot) >= 0)):
+            n_freed = _weigh_crowded(state, slot, n_freed)
+            continue
         if classes[slot].flows == classes[slot].solved:
             continue
         if bins.shape[1] > 0:
             accumulate(now, classes, hops, bins, slot, rates[slot].rate)
-        weighs_else = classes[slot].flows > 1 or (classes[slot].flows == 1 and classes[slot].solved > 0)
         classes[slot].solved = classes[slot].flows
-        for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
-            seeds[n_seeds] = hops[hop].link
-            n_seeds += 1
-            if weighs_else:
+        if is_new:
+            enter_alone(state, slot)
+        first = first_hop(now, slot)
+        for hop in range(first, first + classes[slot].hops):
+            seeds[now[0].seeds] = hops[hop].link
+            now[0].seeds += 1
+            if not is_new and classes[slot].flows > 0:
                 at_link = links[hops[hop].link].first + hops[hop].place
                 members[at_link].weight = hops[hop].use * classes[slot].flows
         if classes[slot].flows == 0:
-            close_class(now, links, members, state.routes, classes, hops, state.spare, slot)
+            leave_alone(state, slot)
+            _close(state, slot)
         else:
             classes[slot].before = rates[slot].rate
             classes[slot].alone = np.inf
             rates[slot].free = FREE
             freed[n_freed] = slot
             n_freed += 1
-    if n_seeds > 0:
+    return n_freed  # type: ignore[no-any-return]
+
+
+@inlined
+def _solve(state: State) -> None:
+    """Solve what the touched classes have changed, and say when the first flow of each unit ends now."""
+    now, links, members, hops = state.now, state.links, state.members, state.hops
+    rates, classes, touched = state.rates, state.classes, state.touched
+    freed, seeds, bins, lane_weight = state.freed, state.seeds, state.bins, state.lane_weight
+    time = now[0].time
+    now[0].seeds = 0
+    now[0].gathering = 0
+    n_freed = _weigh_touched(state)
+    if now[0].seeds > 0:
         now[0].solves += 1
-    n_rounds = 0
-    first_seed = 0
-    n_changed = 0
-    while first_seed < n_seeds:
+    n_rounds: Any = np.int64(0)
+    first_seed: Any = np.int64(0)
+    while first_seed < now[0].seeds or n_freed > 0:
+        n_looked_at = now[0].seeds
         if len(lane_weight) > 1:
             now[0].stamp += 1
-            n_looked_at = n_seeds
-            n_seeds = share_lanes(
-                links, members, rates, state.capacity, lane_weight, state.wants, seeds, n_seeds, now[0].stamp, n_rounds
+            stamp = now[0].stamp
+            now[0].seeds = share_lanes(
+                links, members, rates, state.capacity, lane_weight, state.wants, seeds, n_looked_at, stamp, n_rounds
             )
-            n_changed = n_seeds - n_looked_at
             if n_rounds > 0:
                 first_seed = n_looked_at  # those before have other rates now, but fair ones
-            if first_seed == n_seeds:
+            if first_seed == now[0].seeds and n_freed == 0:
                 break
         now[0].stamp += 1
-        n_freed = solve(
-            links, members, rates, classes, hops, heap, freed, n_freed, seeds, first_seed, n_seeds, now[0].stamp, shift
-        )
-        for at in range(n_changed):  # perhaps not all of their way
-            seeds[at] = seeds[n_seeds - n_changed + at]
-        n_seeds = n_changed
+        n_freed = solve(state, n_freed, first_seed, now[0].stamp)
+        if now[0].crowded > 0:
+            for at in range(now[0].seeds):
+                relax(state, seeds[at])
+        n_changed = now[0].seeds - n_looked_at if len(lane_weight) > 1 else 0
+        for at in range(n_changed):  # lanes whose parts are perhaps not there yet, and what wants something else now
+            seeds[at] = seeds[n_looked_at + at]
+        now[0].seeds = n_changed
         first_seed = 0
         for at in range(n_freed):
             slot = freed[at]
             rates[slot].free = SETTLED
             before = classes[slot].before
             if len(lane_weight) > 1:
-                for hop in range(slot << shift, (slot << shift) + classes[slot].hops):
-                    seeds[n_seeds] = hops[hop].link
-                    n_seeds += 1
+                _see(state, slot)
             if abs(rates[slot].rate - before) <= TIE * before:
                 rates[slot].rate = before
                 continue
-            if bins.shape[1] > 0:
+            if slot >= now[0].crowds and bins.shape[1] > 0:
                 accumulate(now, classes, hops, bins, slot, before)
             settle(classes, slot, before, time)
-            if not classes[slot].touched:
-                classes[slot].touched = True
-                touched[n_touched] = slot
-                n_touched += 1
+            touch(now, classes, touched, slot)
         n_freed = 0
         n_rounds += 1
-    for at in range(n_touched):
+    for at in range(now[0].gathering):
+        gather(state, state.gathering[at], SETTLED)
+        share = state.crowds[state.gathering[at]].near
+        while share >= 0:
+            following = state.shares[share].next
+            relax(state, state.shares[share].link)
+            share = following
+    for at in range(now[0].touched):
         slot = touched[at]
         classes[slot].touched = False
         ending = np.inf
-        if classes[slot].flows > 0:
-            left = max(0.0, moves[classes[slot].first].due - classes[slot].served)
-            ending = classes[slot].since + left / rates[slot].rate
+        if classes[slot].flows > 0 and rates[slot].free != CROWDED:
+            first = classes[slot].first
+            due = state.moves[first].due if slot >= now[0].crowds else state.herd[first].key
+            ending = classes[slot].since + max(0.0, due - classes[slot].served) / rates[slot].rate
         set_end(now, state.ends, state.blocks, state.tops, state.stale, state.is_stale, slot, ending)
+    now[0].touched = 0
+
+
+@kernel
+def pass_time(state: State, time: float) -> None:
+    """Go on to a time before which nothing happens."""
+    now = state.now
+    if state.bins.shape[1] > 0 and int(time / now[0].bin_s) != int(now[0].time / now[0].bin_s):
+        draw_crowds(state, time)
+    now[0].time = time
 
 
 @kernel
@@ -214,9 +342,10 @@ def next_time(state: State) -> float:
 @kernel
 def accumulate_all(state: State) -> None:
     """Bring the timeline up to now."""
+    draw_crowds(state, state.now[0].time)
     for route in range(len(state.routes)):
         slot = state.routes[route].slot
-        if slot >= 0 and state.routes[route].hops > 0:
+        if slot >= 0 and state.routes[route].hops > 0 and state.rates[slot].free != CROWDED:
             accumulate(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
 
 
@@ -238,8 +367,14 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     bool
         Whether events until `until` may be left.
     """
-    now, links, members = state.now, state.links, state.members
-    rates, classes, hops, spare = state.rates, state.classes, state.hops, state.spare
+    now, links, rates, classes, hops, spare = (
+        state.now,
+        state.links,
+        state.rates,
+        state.classes,
+        state.hops,
+        state.spare,
+    )
     routes, route_link, route_use = state.routes, state.route_link, state.route_use
     flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
     waits, next_flow = state.waits, state.next_flow
@@ -253,17 +388,25 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         if time > until or time == np.inf:
             return False
         time = max(time, now[0].time)
+        if now[0].crowded > 0 and state.bins.shape[1] > 0:
+            pass_time(state, time)
         now[0].time = time
         now[0].events += 1
         n_done = now[0].done
         tie = time + max(now[0].tie, CLOCK_TIE * time)
 
         n_ready = np.int64(0)
-        n_touched = ends_until(ends, blocks, tops, touched, tie)
-        for at in range(n_touched):
-            slot = touched[at]
-            classes[slot].touched = True
-            n_ready = _end_flows(state, slot, tie, n_ready)
+        n_ending = ends_until(ends, blocks, tops, state.freed, tie)
+        for at in range(n_ending):
+            slot = state.freed[at]
+            if slot < now[0].crowds:
+                n_ready = _end_crowd(state, slot, tie, n_ready)
+                continue
+            account = moves[classes[slot].first].due
+            classes[slot].served = account
+            classes[slot].since = time
+            goal = account + rates[slot].rate * (tie - time)
+            n_ready = _end_flows(state, slot, rates[slot].limit, goal, n_ready)
         while True:
             if n_ready > 0:
                 n_ready -= 1
@@ -297,20 +440,23 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             slot = routes[route].slot
             if slot < 0:
                 slot = open_class(
-                    now, links, members, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
+                    now, links, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
                 )
-            settle(classes, slot, rates[slot].rate, time)
-            moves[flow].due = classes[slot].served + size[flow]
+            served = 0.0
+            if rates[slot].free == CROWDED:
+                crowd = rates[slot].limit
+                settle(classes, crowd, rates[crowd].rate, time)
+                served = classes[crowd].served
+            else:
+                settle(classes, slot, rates[slot].rate, time)
+            moves[flow].due = served + classes[slot].served + size[flow]
             moves[flow].left = -1
             moves[flow].right = -1
             classes[slot].first = merge_heaps(moves, classes[slot].first, flow)
             classes[slot].flows += 1
-            if not classes[slot].touched:
-                classes[slot].touched = True
-                touched[n_touched] = slot
-                n_touched += 1
+            touch(now, classes, touched, slot)
 
-        _solve(state, n_touched)
+        _solve(state)
         if stop_at_end and now[0].done > n_done:
             return True
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.compile import kernel
+from simulate.engines.kernels.compile import inlined, kernel
 from simulate.engines.kernels.state import Records
 
 
@@ -20,11 +20,56 @@ def _enlarge(now: Records, links: Records, members: Records, link: int) -> None:
         members[links[link].first + place] = members[first + place]
 
 
+@inlined
+def first_hop(now: Records, slot: int) -> int:
+    """Return the first hop of a class; the numbers before those of classes are for crowds."""
+    return (slot - now[0].crowds) << now[0].shift  # type: ignore[no-any-return]
+
+
+@inlined
+def touch(now: Records, classes: Records, touched: NDArray[np.int32], slot: int) -> None:
+    """Note that a unit wins or loses flows, or changes its rate, at this instant."""
+    if not classes[slot].touched:
+        classes[slot].touched = True
+        touched[now[0].touched] = slot
+        now[0].touched += 1
+
+
+@inlined
+def add_member(now: Records, links: Records, members: Records, link: int, weight: float, slot: int, hop: int) -> int:
+    """Add a unit to those that cross a resource; return its place there."""
+    if links[link].count == links[link].room:
+        _enlarge(now, links, members, link)
+    at = links[link].first + links[link].count
+    members[at].weight = weight
+    members[at].slot = slot
+    members[at].hop = hop
+    links[link].count += 1
+    return links[link].count - 1  # type: ignore[no-any-return]
+
+
+@inlined
+def remove_member(
+    links: Records, members: Records, hops: Records, shares: Records, n_crowds: int, link: int, place: int
+) -> None:
+    """Remove a unit from those that cross a resource; the last takes its place."""
+    links[link].count -= 1
+    last = links[link].first + links[link].count
+    at = links[link].first + place
+    if at != last:
+        members[at].weight = members[last].weight
+        members[at].slot = members[last].slot
+        members[at].hop = members[last].hop
+        if members[at].slot >= n_crowds:
+            hops[members[at].hop].place = place
+        else:
+            shares[members[at].hop].place = place
+
+
 @kernel
 def open_class(
     now: Records,
     links: Records,
-    members: Records,
     routes: Records,
     route_link: NDArray[np.int32],
     route_use: NDArray[np.float64],
@@ -41,6 +86,7 @@ def open_class(
     routes[route].slot = slot
     rates[slot].rate = 0.0
     rates[slot].limit = -1
+    rates[slot].free = 0
     classes[slot].flows = 0
     classes[slot].solved = 0
     classes[slot].served = 0.0
@@ -49,53 +95,15 @@ def open_class(
     classes[slot].route = route
     classes[slot].first = -1
     classes[slot].hops = routes[route].hops
-    first_hop = slot << now[0].shift
     first = routes[route].first
+    hop = first_hop(now, slot)
     for place in range(classes[slot].hops):
         link = route_link[first + place] * n_lanes
         if links[link].laned:
             link += routes[route].lane
-        if links[link].count == links[link].room:
-            _enlarge(now, links, members, link)
-        at = links[link].first + links[link].count
-        hops[first_hop + place].link = link
-        use = route_use[first + place] if len(route_use) > 0 else 1.0
-        hops[first_hop + place].use = use
-        hops[first_hop + place].place = links[link].count
-        members[at].weight = use  # times one flow
-        members[at].slot = slot
-        members[at].hop = first_hop + place
-        links[link].count += 1
+        hops[hop + place].link = link
+        hops[hop + place].use = route_use[first + place] if len(route_use) > 0 else 1.0
     return slot  # type: ignore[no-any-return]
-
-
-@kernel
-def close_class(
-    now: Records,
-    links: Records,
-    members: Records,
-    routes: Records,
-    classes: Records,
-    hops: Records,
-    spare: NDArray[np.int32],
-    slot: int,
-) -> None:
-    """Give back the slot of a class whose last flow has ended."""
-    first_hop = slot << now[0].shift
-    for hop in range(first_hop, first_hop + classes[slot].hops):
-        link = hops[hop].link
-        links[link].count -= 1
-        last = links[link].first + links[link].count
-        at = links[link].first + hops[hop].place
-        if at == last:
-            continue
-        members[at].weight = members[last].weight
-        members[at].slot = members[last].slot
-        members[at].hop = members[last].hop
-        hops[members[at].hop].place = hops[hop].place
-    routes[classes[slot].route].slot = -1
-    spare[now[0].spare] = slot
-    now[0].spare += 1
 
 
 @kernel
@@ -127,6 +135,19 @@ def merge_heaps(moves: Records, a: int, b: int) -> int:
 
 
 @kernel
+def widen_bins(now: Records, bins: NDArray[np.float64], time: float) -> None:
+    """Join neighbouring bins of the timeline until they reach a time."""
+    n_bins = bins.shape[1]
+    while time > now[0].bin_s * n_bins:
+        for link in range(bins.shape[0]):
+            for at in range(n_bins // 2):
+                bins[link, at] = bins[link, 2 * at] + bins[link, 2 * at + 1]
+            for at in range(n_bins // 2, n_bins):
+                bins[link, at] = 0.0
+        now[0].bin_s *= 2.0
+
+
+@kernel
 def accumulate(
     now: Records, classes: Records, hops: Records, bins: NDArray[np.float64], slot: int, rate: float
 ) -> None:
@@ -137,18 +158,11 @@ def accumulate(
     load = rate * classes[slot].solved
     if load == 0.0 or since >= time:
         return
-    n_bins = bins.shape[1]
-    while time > now[0].bin_s * n_bins:
-        for link in range(bins.shape[0]):
-            for at in range(n_bins // 2):
-                bins[link, at] = bins[link, 2 * at] + bins[link, 2 * at + 1]
-            for at in range(n_bins // 2, n_bins):
-                bins[link, at] = 0.0
-        now[0].bin_s *= 2.0
+    widen_bins(now, bins, time)
     width = now[0].bin_s
-    first_hop = slot << now[0].shift
-    for at in range(int(since / width), min(int(time / width), n_bins - 1) + 1):
+    first = first_hop(now, slot)
+    for at in range(int(since / width), min(int(time / width), bins.shape[1] - 1) + 1):
         part = min(time, (at + 1) * width) - max(since, at * width)
         if part > 0.0:
-            for hop in range(first_hop, first_hop + classes[slot].hops):
+            for hop in range(first, first + classes[slot].hops):
                 bins[hops[hop].link, at] += load * hops[hop].use * part

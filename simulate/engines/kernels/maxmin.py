@@ -12,15 +12,21 @@ fixed. Water-filling runs over the free ones alone, and a settled class becomes 
 
 Both are seen in ascending order of levels, before any class is frozen above them, so no class is solved twice and the
 result is that of solving all. Equal levels are compared with a tolerance: a tie decided either way is still fair.
+
+A unit is a class or a crowd (`simulate.engines.kernels.crowds`). Classes of a free crowd that cross another link that
+fills leave their crowd for it. Where both links fill at one level the crowd's own goes first, and none leaves: else all
+would move to and fro. Links that are roomy cannot fill and are not looked at, unless the water comes to the *ceiling*
+of a free crowd, the least of its guards.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulate.engines.kernels.compile import inlined, kernel
-from simulate.engines.kernels.state import Records
+from simulate.engines.kernels.crowds import enter_alone, join_crowd, leave_crowd, raise_ceiling
+from simulate.engines.kernels.flow_classes import first_hop, settle
+from simulate.engines.kernels.state import Records, State
 
 SETTLED, FREE, FROZEN = 0, 1, 2
 
@@ -100,7 +106,14 @@ def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple
 
 @inlined
 def _look(
-    links: Records, members: Records, rates: Records, classes: Records, heap: Records, n_heap: int, link: int
+    links: Records,
+    members: Records,
+    rates: Records,
+    classes: Records,
+    heap: Records,
+    n_heap: int,
+    n_crowds: int,
+    link: int,
 ) -> int:
     """Look at a resource for the first time in a solve; return the new size of the heap."""
     if links[link].count == 0:
@@ -108,7 +121,7 @@ def _look(
         return n_heap
     first = links[link].first
     slot = members[first].slot
-    if links[link].count == 1 and rates[slot].free == FREE:
+    if links[link].count == 1 and rates[slot].free == FREE and slot >= n_crowds:
         # Of the resources that a free class has for itself only the least can be its bottleneck.
         links[link].watched = False
         key = links[link].capacity / members[first].weight
@@ -127,7 +140,40 @@ def _look(
 
 
 @inlined
-def _release(
+def _come_to(
+    links: Records,
+    members: Records,
+    rates: Records,
+    classes: Records,
+    heap: Records,
+    n_heap: int,
+    n_crowds: int,
+    stamp: int,
+    rate: float,
+    link: int,
+) -> tuple[int, int]:
+    """Look at a resource on the way of a unit that has become free.
+
+    The level of one already looked at becomes a mean of what it was and the rate of the unit, so the lesser of the two
+    is low enough as its key.
+
+    Returns
+    -------
+    tuple
+        New size of the heap; 1 when the resource is looked at for the first time and watched.
+    """
+    if links[link].stamp != stamp:
+        links[link].stamp = stamp
+        n_heap = _look(links, members, rates, classes, heap, n_heap, n_crowds, link)
+        return n_heap, links[link].watched
+    if rate < links[link].key:
+        links[link].key = rate
+        n_heap = _push(heap, n_heap, rate, link)
+    return n_heap, 0
+
+
+@inlined
+def _release_class(
     links: Records,
     members: Records,
     rates: Records,
@@ -135,97 +181,176 @@ def _release(
     hops: Records,
     heap: Records,
     n_heap: int,
+    n_crowds: int,
     stamp: int,
-    first_hop: int,
+    first: int,
     slot: int,
 ) -> tuple[int, int]:
-    """Make a settled class free, and look at every resource on its route.
+    """Look at every resource on the way of a class that is now free; return as `_come_to`."""
+    n_watched = 0
+    rate = rates[slot].rate
+    for hop in range(first, first + classes[slot].hops):
+        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, hops[hop].link)
+        n_watched += n_new
+    return n_heap, n_watched
 
-    The level of one already looked at becomes a mean of what it was and the rate of the class, so the lesser of the two
-    is low enough as its key.
+
+@kernel
+def _release_crowd(state: State, n_heap: int, stamp: int, crowd: int) -> tuple[int, int]:
+    """Look at every near resource of a crowd that is now free, and put down its ceiling; return as `_come_to`."""
+    links, members, rates, classes, heap = state.links, state.members, state.rates, state.classes, state.heap
+    n_crowds, rate = len(state.crowds), rates[crowd].rate
+    settle(classes, crowd, rate, state.now[0].time)
+    n_heap, n_watched = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, crowd)
+    share = state.crowds[crowd].near
+    while share >= 0:
+        if state.shares[share].link != crowd:
+            n_heap, n_new = _come_to(
+                links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, state.shares[share].link
+            )
+            n_watched += n_new
+        share = state.shares[share].next
+    if state.crowds[crowd].ceiling < np.inf:
+        n_heap = _push(heap, n_heap, state.crowds[crowd].ceiling, -1 - crowd)
+    return n_heap, n_watched
+
+
+@kernel
+def _tied(state: State, link: int, level: float) -> int:
+    """Return a free crowd on a link whose own link fills at the same level, -1 for none."""
+    links, members, rates = state.links, state.members, state.rates
+    for at in range(links[link].first, links[link].first + links[link].count):
+        slot = members[at].slot
+        if slot >= len(state.crowds) or slot == link or rates[slot].free != FREE:
+            continue
+        if _weigh(links, members, rates, slot)[0] <= level * (1.0 + TIE):
+            return slot  # type: ignore[no-any-return]
+    return -1
+
+
+@kernel
+def _take_over(state: State, link: int, level: float, share: int, n_freed: int) -> tuple[int, int]:
+    """Give the classes of a free crowd that cross another link its level; they leave the crowd.
 
     Returns
     -------
     tuple
-        New size of the heap; resources looked at for the first time that are watched.
+        Length of `freed` now; how many units were frozen.
     """
-    rate = rates[slot].rate
-    classes[slot].before = rate
-    classes[slot].alone = np.inf
-    rates[slot].free = FREE
-    n_watched = 0
-    for hop in range(first_hop, first_hop + classes[slot].hops):
-        link = hops[hop].link
-        if links[link].stamp != stamp:
-            links[link].stamp = stamp
-            n_heap = _look(links, members, rates, classes, heap, n_heap, link)
-            n_watched += links[link].watched
+    now, rates, classes, hops, shares = state.now, state.rates, state.classes, state.hops, state.shares
+    crowd, time = shares[share].crowd, now[0].time
+    settle(classes, crowd, rates[crowd].rate, time)
+    n_frozen = 0
+    left = shares[share].count
+    while left > 0:
+        slot = (shares[share].first >> now[0].shift) + now[0].crowds
+        first = first_hop(now, slot)
+        for hop in range(first, first + classes[slot].hops):
+            left -= hops[hop].link == link
+        leave_crowd(state, slot)
+        if classes[link].flows > 0:
+            settle(classes, link, classes[link].before if rates[link].free == FROZEN else rates[link].rate, time)
+            join_crowd(state, slot, link)
+            if len(state.lane_weight) > 1:  # what its lane wants of the link that held it back is now known
+                for hop in range(first, first + classes[slot].hops):
+                    state.seeds[now[0].seeds] = hops[hop].link
+                    now[0].seeds += 1
             continue
-        if rate < links[link].key:
-            links[link].key = rate
-            n_heap = _push(heap, n_heap, rate, link)
-    return n_heap, n_watched
+        classes[slot].before = rates[crowd].rate
+        enter_alone(state, slot)
+        rates[slot].free = FROZEN
+        rates[slot].rate = level
+        rates[slot].limit = link
+        state.freed[n_freed] = slot
+        n_freed += 1
+        n_frozen += 1
+    if classes[crowd].flows == 0:
+        rates[crowd].free = FROZEN
+        n_frozen += 1
+    return n_freed, n_frozen
 
 
 @inlined
-def _freeze(links: Records, members: Records, rates: Records, link: int, level: float) -> int:
-    """Give every free class on a resource its rate; return how many there were."""
+def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, int]:
+    """Give every free class on a resource its rate, and every crowd; return as `_take_over`."""
+    now, links, members, rates = state.now, state.links, state.members, state.rates
+    n_crowds = now[0].crowds
     n_frozen = 0
-    first = links[link].first
-    for at in range(first, first + links[link].count):
-        slot = members[at].slot
+    n_alone = 0
+    at = 0
+    while at < links[link].count:
+        here = links[link].first + at
+        slot = members[here].slot
         if rates[slot].free == FREE:
+            if slot < n_crowds and slot != link:
+                n_freed, n_new = _take_over(state, link, level, members[here].hop, n_freed)
+                n_frozen += n_new
+                n_alone += n_new
+                continue  # its share has gone, and another member is here
             rates[slot].free = FROZEN
             rates[slot].rate = level
             rates[slot].limit = link
             n_frozen += 1
-    return n_frozen
+            n_alone += 1
+        at += 1
+    is_crowd = n_alone >= now[0].crowd or (n_alone > 0 and state.classes[link].flows > 0)
+    if n_crowds > 0 and is_crowd and now[0].gathering < n_crowds:
+        state.gathering[now[0].gathering] = link
+        now[0].gathering += 1
+    return n_freed, n_frozen
 
 
-@kernel
-def solve(
-    links: Records,
-    members: Records,
-    rates: Records,
-    classes: Records,
-    hops: Records,
-    heap: Records,
-    freed: NDArray[np.int32],
-    n_freed: int,
-    seeds: NDArray[np.int32],
-    first_seed: int,
-    n_seeds: int,
-    stamp: int,
-    shift: int,
-) -> int:
+@inlined
+def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
     """Make the rates max-min fair again.
 
     Parameters
     ----------
-    freed, n_freed
-        Classes that are new or have another number of flows, already marked `FREE`; more are added.
-    seeds, first_seed, n_seeds
-        The resources that these, and the classes that have gone, cross, and those whose capacity has changed.
+    n_freed
+        The first so many of ``freed`` are units that are new or have another number of flows, already marked `FREE`;
+        more are added. ``seeds`` has, from `first_seed` on, the resources that these, and the classes that have gone,
+        cross, and those whose capacity has changed; those that are roomy no longer are added.
     stamp
         A number that no solve before has had.
 
     Returns
     -------
     int
-        Length of `freed` now: the classes that were solved, left marked, with their old rate in ``before``.
+        Length of ``freed`` now: the units that were solved, left marked, with their old rate in ``before``.
     """
+    now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
+    hops, heap, freed, seeds, n_crowds = state.hops, state.heap, state.freed, state.seeds, len(state.crowds)
     n_heap = np.int64(0)
     n_watched = np.int64(0)
-    for at in range(first_seed, n_seeds):
-        link = seeds[at]
-        if links[link].stamp != stamp:
-            links[link].stamp = stamp
-            n_heap = _look(links, members, rates, classes, heap, n_heap, link)
-            n_watched += links[link].watched
-    n_frozen = 0
-    while n_heap > 0 and (n_frozen < n_freed or n_watched > 0):
+    n_frozen = np.int64(0)
+    for at in range(n_freed):
+        if freed[at] < n_crowds:
+            if classes[freed[at]].flows == 0:
+                rates[freed[at]].free = FROZEN
+                n_frozen += 1
+            else:
+                n_heap, n_new = _release_crowd(state, n_heap, stamp, freed[at])
+                n_watched += n_new
+    at_seed = np.int64(first_seed)
+    while True:
+        while at_seed < now[0].seeds:
+            link = seeds[at_seed]
+            at_seed += 1
+            if links[link].stamp != stamp:
+                links[link].stamp = stamp
+                n_heap = _look(links, members, rates, classes, heap, n_heap, n_crowds, link)
+                n_watched += links[link].watched
+        if n_heap == 0 or (n_frozen >= n_freed and n_watched == 0):
+            return n_freed
         key, link = heap[0].key, heap[0].link
         n_heap = _pop(heap, n_heap)
+        if link < 0:
+            crowd = -1 - link
+            if rates[crowd].free == FREE and key == state.crowds[crowd].ceiling:
+                raise_ceiling(state, crowd)
+                if state.crowds[crowd].ceiling < np.inf:
+                    n_heap = _push(heap, n_heap, state.crowds[crowd].ceiling, link)
+            continue
         if key != links[link].key:
             continue  # a lower entry has replaced this one
         level, own, left = _weigh(links, members, rates, link)
@@ -236,16 +361,14 @@ def solve(
         links[link].key = key_now
         if key_now == np.inf:
             continue
-        if n_heap > 0 and key_now > key and key_now > heap[0].key:
+        if n_heap > 0 and key_now > key and key_now > heap[0].key * (1.0 + TIE * (key < 0.0)):
             n_heap = _push(heap, n_heap, key_now, link)  # it has risen since it was pushed
             continue
-        first = links[link].first
-        last = first + links[link].count
         n_before = n_freed
         fills = level <= own * (1.0 + TIE)
         links[link].key = 0.0 if fills else np.inf
         if fills or level < np.inf or left > links[link].capacity * TIE:
-            for at in range(first, last):
+            for at in range(links[link].first, links[link].first + links[link].count):
                 slot = members[at].slot
                 if rates[slot].free != SETTLED:
                     continue
@@ -253,19 +376,33 @@ def solve(
                 if (rates[slot].rate > level * (1.0 + TIE)) if fills else (rates[slot].limit == link):
                     freed[n_freed] = slot
                     n_freed += 1
-                    n_heap, n_new = _release(
-                        links, members, rates, classes, hops, heap, n_heap, stamp, slot << shift, slot
-                    )
+                    classes[slot].before = rates[slot].rate
+                    classes[slot].alone = np.inf
+                    rates[slot].free = FREE
+                    if slot < n_crowds:
+                        n_heap, n_new = _release_crowd(state, n_heap, stamp, slot)
+                    else:
+                        first = first_hop(now, slot)
+                        n_heap, n_new = _release_class(
+                            links, members, rates, classes, hops, heap, n_heap, n_crowds, stamp, first, slot
+                        )
                     n_watched += n_new
         if n_freed > n_before:
             if fills:  # it fills later, at a level between this one and the rates of those that give way
                 links[link].key = level
                 n_heap = _push(heap, n_heap, level, link)
             continue
-        links[link].key = np.inf
         if fills:
-            n_frozen += _freeze(links, members, rates, link, level)
+            tied = _tied(state, link, level) if now[0].crowded > 0 and key >= 0.0 else np.int64(-1)
+            if tied >= 0:
+                links[link].key = level
+                n_heap = _push(heap, n_heap, level, link)
+                links[tied].key = -1.0
+                n_heap = _push(heap, n_heap, -1.0, tied)
+                continue
+            n_freed, n_new = _freeze(state, link, level, n_freed)
+            n_frozen += n_new
+        links[link].key = np.inf
         if links[link].watched:
             links[link].watched = False
             n_watched -= 1
-    return n_freed

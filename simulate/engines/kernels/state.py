@@ -3,7 +3,9 @@
 A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
 A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
 the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
-*slot* from its first flow to its last. A *hop* is one resource of a class, numbered ``slot << shift | place``.
+*slot* from its first flow to its last. A *hop* is one resource of a class. Many classes behind one resource are one
+*crowd* (`simulate.engines.kernels.crowds`), which is to the solver as a class is: the first slots are those of crowds,
+by the number of the resource.
 
 Kernels of the inner loops take arrays of records one by one: Numba passes an array as seven words, and a tuple of many
 arrays is copied at each call. What is called once an event takes the state whole.
@@ -39,6 +41,14 @@ NOW = np.dtype(
         ("timers", "i8"),  # flows in ``timer``
         ("turns", "i8"),  # connections in ``turns``
         ("members", "i8"),  # places of ``members`` that are part of a room, or were
+        ("touched", "i8"),  # units in ``touched``
+        ("seeds", "i8"),  # links in ``seeds``
+        ("crowds", "i8"),  # slots of crowds: one a link, or none
+        ("crowd", "i8"),  # classes that one link must hold back to be a crowd
+        ("crowded", "i8"),  # classes in crowds
+        ("shares", "i8"),  # shares that have been used
+        ("spare_share", "i8"),  # the first of those that are unused again, -1 for none
+        ("gathering", "i8"),  # links in ``gathering``
     ]
 )
 """One record of single values."""
@@ -53,14 +63,16 @@ LINK = np.dtype(
         ("stamp", "i8"),  # the last solve that looked at it
         ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
         ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
-        ("laned", "i8"),  # whether lanes share it by weight: channels are, what hosts have inside is not
+        ("laned", "i4"),  # whether lanes share it by weight: channels are, what hosts have inside is not
+        ("roomy", "i4"),  # whether it cannot be full until it is looked at again (`simulate.engines.kernels.crowds`)
         ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
     ]
 )
 """A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
 
 MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
-"""A class on a resource; the weight is its number of flows times its use."""
+"""A class or crowd on a resource; the weight is its number of flows times their use. In place of a hop a crowd has a
+share."""
 
 ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "i4"), ("lane", "i8")])
 """A route: seconds of latency, where it begins in ``route_link``, the slot of the class on it or -1, its lane."""
@@ -84,10 +96,46 @@ CLASS = np.dtype(
         ("touched", "i4"),  # whether it is in ``touched``
     ]
 )
-"""The rest of a class."""
+"""The rest of a class. A crowd has as `flows` its number of classes, as `served` its clock, and as `first` the class
+that ends first, root of a heap in ``herd``."""
 
 HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
-"""A resource of a class, and the place of the class among its members."""
+"""A resource of a class, and the place of the class among its members; of a class in a crowd the share."""
+
+CROWD = np.dtype(
+    [
+        ("ceiling", "f8"),  # no far share of the crowd has a lower guard
+        ("reserved", "f8"),  # where the link of the crowd is roomy: the weights of its members times their guards
+        ("near", "i4"),  # the first share of the crowd on a link that is not roomy
+        ("far", "i4"),  # the first on one that is
+        ("own", "i4"),  # the share on its own link
+        ("shares", "i4"),  # how many there are
+    ]
+)
+"""What a crowd has beyond a class."""
+
+SHARE = np.dtype(
+    [
+        ("guard", "f8"),  # while no crowd is above its guards, a roomy link cannot be full
+        ("drawn", "f8"),  # clock of the crowd until which the timeline has the load
+        ("link", "i4"),
+        ("place", "i4"),  # among the members of the link
+        ("crowd", "i4"),
+        ("count", "i4"),  # hops of its classes
+        ("first", "i4"),  # the first of them, in a list in ``kin``
+        ("next", "i4"),  # in the near or far list of the crowd, or that of the unused
+        ("prev", "i4"),
+    ],
+    align=True,
+)
+"""What a crowd takes of a link."""
+
+KIN = np.dtype([("next", "i4"), ("prev", "i4")])
+"""Neighbours of a hop in its share."""
+
+HERD = np.dtype([("key", "f8"), ("child", "i4"), ("next", "i4"), ("prev", "i4"), ("queued", "i4")])
+"""A class in the heap of its crowd: the clock at which its first flow ends; its sibling to the right, and that to the
+left or its parent."""
 
 MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
 """A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
@@ -101,11 +149,11 @@ CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("left", "i4"), ("list
 number of the instant since which); how many have not ended; whether it is in ``turns``."""
 
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
-"""An entry of the heap of a solve."""
+"""An entry of the heap of a solve: a link, or -1 less a crowd for its ceiling."""
 
 
 class State(NamedTuple):
-    """Everything. R resources, Q routes, K slots, F flows."""
+    """Everything. R resources, L lanes, Q routes, G crowds, K slots with those of crowds, F flows."""
 
     now: Records
     """(1,) `NOW`."""
@@ -126,7 +174,15 @@ class State(NamedTuple):
     classes: Records
     """(K,) `CLASS`."""
     hops: Records
-    """(K << shift,) `HOP`."""
+    """(K - G << shift,) `HOP`."""
+    crowds: Records
+    """(G,) `CROWD`."""
+    shares: Records
+    """(K - G << shift,) `SHARE`."""
+    kin: Records
+    """(K - G << shift,) `KIN`."""
+    herd: Records
+    """(K,) `HERD`."""
 
     flow_route: NDArray[np.int32]
     """(F,) route of each flow."""
@@ -174,8 +230,10 @@ class State(NamedTuple):
     """(K,) classes in a solve."""
     seeds: NDArray[np.int32]
     """(2 * R * L + (K << shift),) links whose flows or capacity have changed."""
+    gathering: NDArray[np.int32]
+    """(G,) links that hold enough classes back, after a solve."""
     touched: NDArray[np.int32]
-    """(K,) classes that won or lost flows, or changed their rate, at this instant."""
+    """(K,) classes that won or lost flows, or changed their rate, at this instant; crowds too."""
     spare: NDArray[np.int32]
     """(K,) stack of unused slots."""
     ready: NDArray[np.int32]
@@ -211,7 +269,8 @@ FIRST_ROOM = 4
 """Places in the first room of a resource."""
 
 KEPT = (
-    *("links", "routes", "route_link", "route_use", "rates", "classes", "flow_route", "size", "earliest"),
+    *("links", "routes", "route_link", "route_use", "rates", "classes", "crowds", "herd"),
+    *("shares", "flow_route", "size", "earliest"),
     *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
     *("ends", "blocks", "tops", "stale", "is_stale", "timer", "bins"),
 )
@@ -240,6 +299,7 @@ def allocate(
     room: Room,
     *,
     n_channels: int,
+    crowd: int,
     tie_s: float,
     n_bins: int,
     bin_s: float,
@@ -254,13 +314,22 @@ def allocate(
         (L,) arbitration weight of each lane.
     n_channels
         The first so many resources are channels, which lanes share by weight; flows use those behind them by a factor.
+    crowd
+        Classes that one link must hold back to be a crowd, 0 for no crowds.
     """
     n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
     n_links = len(capacity) * n_lanes
     shift = max(0, int(room.hops - 1).bit_length())
-    k = -(-max(min(n_flows, room.routes), 1) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    n_crowds = n_links if crowd else 0
+    n_slots = max(min(n_flows, room.routes), 1)
+    k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    n_hops = (k - n_crowds) << shift
     now = np.zeros(1, NOW)
-    now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k
+    now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k - n_crowds
+    now["crowds"], now["crowd"], now["spare_share"] = n_crowds, crowd, -1
+    crowds = np.zeros(n_crowds, CROWD)
+    for name in ("near", "far", "own"):
+        crowds[name] = -1
     now["members"] = FIRST_ROOM * n_links
     links = aligned(n_links, LINK)
     links["capacity"] = np.repeat(capacity, n_lanes)
@@ -278,7 +347,11 @@ def allocate(
         route_use=np.zeros(room.links if n_channels < len(capacity) else 0),
         rates=aligned(k, RATE),
         classes=aligned(k, CLASS),
-        hops=aligned(k << shift, HOP),
+        hops=aligned(n_hops, HOP),
+        crowds=crowds,
+        shares=np.zeros(n_hops if n_crowds else 0, SHARE),
+        kin=np.zeros(n_hops if n_crowds else 0, KIN),
+        herd=np.zeros(k if n_crowds else 0, HERD),
         flow_route=np.zeros(n_flows, np.int32),
         size=np.zeros(n_flows),
         earliest=np.zeros(n_flows),
@@ -298,11 +371,12 @@ def allocate(
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
         timer=np.zeros(n_flows, np.int32),
-        heap=np.zeros(n_links + (k << shift), ENTRY),
+        heap=np.zeros(n_links + 2 * n_crowds + (3 if n_crowds else 1) * n_hops, ENTRY),
         freed=np.zeros(k, np.int32),
-        seeds=np.zeros(2 * n_links + (k << shift), np.int32),
+        seeds=np.zeros(2 * n_links + 2 * n_hops, np.int32),
+        gathering=np.zeros(n_crowds, np.int32),
         touched=np.zeros(k, np.int32),
-        spare=np.arange(k - 1, -1, -1, dtype=np.int32),
+        spare=np.arange(k - 1, n_crowds - 1, -1, dtype=np.int32),
         ready=np.zeros(n_flows, np.int32),
         turns=np.zeros(room.connections, np.int32),
         done=np.zeros(n_flows, np.int32),
@@ -321,6 +395,7 @@ def enlarge(state: State, room: Room) -> State:
         state.lane_weight,
         room,
         n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
+        crowd=int(old_now["crowd"]),
         tie_s=float(old_now["tie"]),
         n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),
@@ -330,13 +405,26 @@ def enlarge(state: State, room: Room) -> State:
         getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
     members = new.members[: old_now["members"]]
     members[:] = state.members[: len(members)]
-    members["hop"] = members["hop"] >> shift << wider | members["hop"] & (1 << shift) - 1
+    n_crowds, of_class = len(state.crowds), members["slot"] >= len(state.crowds)
+    members["hop"][of_class] = _moved(members["hop"][of_class], shift, wider)
+    new.shares["first"][: len(state.shares)] = _moved(state.shares["first"], shift, wider)
     for place in range(1 << shift):
-        new.hops[place :: 1 << wider][:k] = state.hops[place :: 1 << shift]
-    new.spare[len(new.classes) - k :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+        new.hops[place :: 1 << wider][: k - n_crowds] = state.hops[place :: 1 << shift]
+        if n_crowds:
+            for name in KIN.names or ():
+                new.kin[name][place :: 1 << wider][: k - n_crowds] = _moved(
+                    state.kin[name][place :: 1 << shift], shift, wider
+                )
+    n_slots = len(new.spare)
+    new.spare[n_slots - (k - n_crowds) :][:spare] = state.spare[:spare]  # below them stay the slots that are new
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
     new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
     new.now[0] = old_now
-    new.now["shift"], new.now["spare"] = wider, len(new.classes) - k + spare
+    new.now["shift"], new.now["spare"] = wider, n_slots - (k - n_crowds) + spare
     new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
     return new
+
+
+def _moved(hop: NDArray[np.int32], shift: int, wider: int) -> NDArray[np.int32]:
+    """Return the numbers of hops, -1 for none, where a class has more room for them."""
+    return np.where(hop < 0, hop, hop >> shift << wider | hop & (1 << shift) - 1)

@@ -37,7 +37,7 @@ def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Orde
     flows = some_flows(network, 300, seed, ties=True)
     rng = np.random.default_rng(seed)
     flows = flows.rewired((np.arange(20, 300), rng.integers(0, 20, 280))).in_order(order)
-    batch, net = play(network, flows), Fluid(network)
+    batch, net = play(network, flows), Fluid(network, crowd=0)
     ends: dict[int, float] = {}
     for turn in range(2):  # places and connections are used again
         begun = net.begin_all(flows)
@@ -53,12 +53,20 @@ def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Orde
         assert len(np.unique(np.stack([key, np.round(held, 12)]), axis=1).T) == 300
 
 
+def with_odd_links(network: Network, rng: np.random.Generator) -> Network:
+    """The same with links of many rates: some hold back many routes, others are never full."""
+    rate = network.capacity_bytes_s * rng.choice([0.05, 0.3, 1.0, 4.0], len(network.capacity_bytes_s))
+    return replace(network, capacity_bytes_s=rate)
+
+
+@pytest.mark.parametrize("crowd", [0, 1, 3])
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("seed", slow_but(range(4), 0))
-def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool) -> None:
+def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool, crowd: int) -> None:
     flows = some_flows(network, 150, seed, ties=ties)
+    network = with_odd_links(network, np.random.default_rng(seed)) if crowd else network
     use = uses(network, flows)
-    net = Fluid(network)
+    net = Fluid(network, crowd=crowd)
     for flow in np.argsort(flows.start_s):
         net.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow], at_s=flows.start_s[flow])
     of_number = np.argsort(flows.start_s)
@@ -142,7 +150,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
     flows = some_flows(network, 600, 5, ties=False)
 
     def play(stop: int | None) -> list[object]:
-        net = Fluid(network, n_bins=8)
+        net = Fluid(network, n_bins=8, crowd=0)
         found: list[object] = []
         for part, time in ((slice(0, 300), 0.0), (slice(300, 600), 3e-4)):
             while net.next_event_s < time:
@@ -163,7 +171,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
 
 
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
-    arrays = Fluid(network).snapshot()
+    arrays = Fluid(network, crowd=0).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
         Fluid.restored(Network.of(Routed(network.fabric, network.tables), host_gbps=1), arrays)
     del arrays["own.sent"]
