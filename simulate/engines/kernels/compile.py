@@ -13,7 +13,12 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 kernel: Any = compiled(**OPTIONS)
 """For functions that make no arrays."""
 
-inlined: Any = compiled(**OPTIONS, forceinline=True)
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+inner: Any = compiled(**INNER)
+"""Likewise, for functions that only kernels call: to compile how Python would call them takes longer than the rest."""
+
+inlined: Any = compiled(**INNER, forceinline=True)
 """Likewise, for small functions in the innermost loops."""
 
 scanning: Any = compiled(**OPTIONS, fastmath={"nnan", "nsz"})

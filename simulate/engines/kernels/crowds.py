@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from simulate.engines.kernels.compile import inlined, kernel
+from simulate.engines.kernels.compile import inlined, inner
 from simulate.engines.kernels.flow_classes import (
     accumulate,
     add_member,
@@ -60,7 +60,7 @@ def _meld(herd: Records, a: int, b: int) -> int:
     return a
 
 
-@kernel
+@inner
 def _pair(herd: Records, first: int) -> int:
     """Join the heaps in a list of siblings; return the root, -1 for none."""
     done: Any = np.int64(-1)
@@ -84,7 +84,7 @@ def _pair(herd: Records, first: int) -> int:
     return root  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def queue_class(classes: Records, herd: Records, moves: Records, crowd: int, slot: int) -> None:
     """Put a class into the heap of its crowd."""
     herd[slot].key = moves[classes[slot].first].due - classes[slot].served
@@ -96,7 +96,7 @@ def queue_class(classes: Records, herd: Records, moves: Records, crowd: int, slo
     classes[crowd].first = _meld(herd, root, slot) if root >= 0 else slot
 
 
-@kernel
+@inner
 def unqueue_class(classes: Records, herd: Records, crowd: int, slot: int) -> None:
     """Take a class out of the heap of its crowd."""
     herd[slot].queued = False
@@ -144,7 +144,7 @@ def _unlist_share(crowds: Records, shares: Records, share: int, roomy: bool) -> 
         crowds[crowd].near = after
 
 
-@kernel
+@inner
 def tighten(state: State, link: int) -> None:
     """Make a link roomy no longer; it is added to the seeds, to be looked at."""
     links, members = state.links, state.members
@@ -166,7 +166,7 @@ def _tighten_others(state: State, link: int) -> None:
                 tighten(state, lane)
 
 
-@kernel
+@inner
 def relax(state: State, link: int) -> None:
     """Make a link roomy that holds nobody back, where only crowds cross it, on one lane, and take little."""
     links, members, rates, crowds, shares = state.links, state.members, state.rates, state.crowds, state.shares
@@ -196,7 +196,7 @@ def relax(state: State, link: int) -> None:
     crowds[link].reserved = reserved
 
 
-@kernel
+@inner
 def raise_ceiling(state: State, crowd: int) -> None:
     """Tighten the links whose guards a free crowd has come to, and find its next ceiling."""
     crowds, shares = state.crowds, state.shares
@@ -213,7 +213,7 @@ def raise_ceiling(state: State, crowd: int) -> None:
     crowds[crowd].ceiling = ceiling
 
 
-@kernel
+@inner
 def _reserve(state: State, share: int, more: float) -> None:
     """Reserve some of a roomy link for what has been added to the weight of a share."""
     links, crowds, shares = state.links, state.crowds, state.shares
@@ -231,7 +231,7 @@ def _reserve(state: State, share: int, more: float) -> None:
         tighten(state, link)
 
 
-@kernel
+@inner
 def _find_share(state: State, link: int, crowd: int) -> int:
     """Return the share of a crowd on a link, -1 for none, by the shorter of their lists."""
     links, members, crowds, shares = state.links, state.members, state.crowds, state.shares
@@ -248,7 +248,7 @@ def _find_share(state: State, link: int, crowd: int) -> int:
     return share  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def _add_share(state: State, link: int, crowd: int) -> int:
     """Return a new share of a crowd on a link."""
     now, crowds, shares = state.now, state.crowds, state.shares
@@ -273,7 +273,7 @@ def _add_share(state: State, link: int, crowd: int) -> int:
     return share  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def _drop_share(state: State, share: int) -> None:
     """Give back a share to which no class belongs any more."""
     now, links, crowds, shares = state.now, state.links, state.crowds, state.shares
@@ -303,7 +303,7 @@ def weigh_share(state: State, share: int, more: float) -> None:
             state.crowds[link].reserved += more * state.shares[share].guard
 
 
-@kernel
+@inner
 def join_crowd(state: State, slot: int, crowd: int) -> None:
     """Add a class that is no member of its links to a crowd; the accounts of both are settled."""
     now, classes, hops, shares, kin = state.now, state.classes, state.hops, state.shares, state.kin
@@ -339,7 +339,7 @@ def join_crowd(state: State, slot: int, crowd: int) -> None:
     touch(now, classes, state.touched, crowd)
 
 
-@kernel
+@inner
 def leave_crowd(state: State, slot: int) -> None:
     """Take a class out of its crowd, whose clock is settled; it is no member of its links then."""
     now, classes, hops, shares, kin = state.now, state.classes, state.hops, state.shares, state.kin
@@ -393,7 +393,7 @@ def leave_alone(state: State, slot: int) -> None:
         remove_member(state.links, state.members, state.hops, state.shares, len(state.crowds), link, place)
 
 
-@kernel
+@inner
 def find_crowd(state: State, slot: int) -> int:
     """Return the slowest crowd on the way of a class, -1 where there is none."""
     result: Any = np.int64(-1)
@@ -406,7 +406,7 @@ def find_crowd(state: State, slot: int) -> int:
     return result  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def gather(state: State, link: int, settled: int) -> None:
     """Make the classes that a link holds back join its crowd, after a solve; `settled` says which have a rate."""
     now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
@@ -429,7 +429,7 @@ def gather(state: State, link: int, settled: int) -> None:
         join_crowd(state, slot, link)
 
 
-@kernel
+@inner
 def _draw_share(state: State, share: int) -> None:
     """Add what a share has moved since it was last drawn to the bin that is now, as is all of that."""
     now, shares, bins = state.now, state.shares, state.bins
@@ -440,7 +440,7 @@ def _draw_share(state: State, share: int) -> None:
     shares[share].drawn = clock
 
 
-@kernel
+@inner
 def draw_crowds(state: State, time: float) -> None:
     """Bring what crowds move in the timeline from now to a later time until which no rate changes."""
     now, bins = state.now, state.bins

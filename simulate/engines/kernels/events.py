@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.compile import inlined, kernel
+from simulate.engines.kernels.compile import inlined, inner, kernel
 from simulate.engines.kernels.crowds import (
     CROWDED,
     draw_crowds,
@@ -50,7 +50,7 @@ def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -
     return n_ready
 
 
-@kernel
+@inner
 def _end_crowd(state: State, crowd: int, until: float, n_ready: int) -> int:
     """End the flows of a crowd that end at this instant; return how many flows are ready to begin."""
     classes, herd = state.classes, state.herd
@@ -66,7 +66,7 @@ def _end_crowd(state: State, crowd: int, until: float, n_ready: int) -> int:
     return n_ready
 
 
-@kernel
+@inner
 def _finish(
     now: Records,
     waits: Records,
@@ -90,7 +90,7 @@ def _finish(
     return n_ready
 
 
-@kernel
+@inner
 def _list_turn(now: Records, connections: Records, turns: NDArray[np.int32], number: int) -> None:
     """Look at a connection when all that could move on it at this instant is known."""
     if not connections[number].listed:
@@ -99,7 +99,7 @@ def _list_turn(now: Records, connections: Records, turns: NDArray[np.int32], num
         now[0].turns += 1
 
 
-@kernel
+@inner
 def _take_turn(now: Records, moves: Records, connections: Records, turns: NDArray[np.int32]) -> int:
     """Remove the next flow that may move on a listed connection; return it, or -1 when there is none."""
     while now[0].turns > 0:
@@ -152,7 +152,7 @@ def _close(state: State, slot: int) -> None:
     state.now[0].spare += 1
 
 
-@kernel
+@inner
 def _weigh_crowded(state: State, slot: int, n_freed: int) -> int:
     """Give a class in a crowd, or one that opens on the way of one, its new weight; return the length of `freed`."""
     now, rates, classes, hops, herd = state.now, state.rates, state.classes, state.hops, state.herd

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulate.engines.kernels.compile import inlined, kernel
+from simulate.engines.kernels.compile import inlined, inner
 from simulate.engines.kernels.crowds import enter_alone, join_crowd, leave_crowd, raise_ceiling
 from simulate.engines.kernels.flow_classes import first_hop, settle
 from simulate.engines.kernels.state import Records, State
@@ -195,27 +195,28 @@ def _release_class(
     return n_heap, n_watched
 
 
-@kernel
+@inner
 def _release_crowd(state: State, n_heap: int, stamp: int, crowd: int) -> tuple[int, int]:
     """Look at every near resource of a crowd that is now free, and put down its ceiling; return as `_come_to`."""
     links, members, rates, classes, heap = state.links, state.members, state.rates, state.classes, state.heap
     n_crowds, rate = len(state.crowds), rates[crowd].rate
     settle(classes, crowd, rate, state.now[0].time)
-    n_heap, n_watched = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, crowd)
-    share = state.crowds[crowd].near
-    while share >= 0:
-        if state.shares[share].link != crowd:
-            n_heap, n_new = _come_to(
-                links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, state.shares[share].link
-            )
-            n_watched += n_new
-        share = state.shares[share].next
+    n_watched = 0
+    link, share = crowd, state.crowds[crowd].near  # its own link first
+    while True:
+        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, link)
+        n_watched += n_new
+        if share >= 0 and state.shares[share].link == crowd:
+            share = state.shares[share].next
+        if share < 0:
+            break
+        link, share = state.shares[share].link, state.shares[share].next
     if state.crowds[crowd].ceiling < np.inf:
         n_heap = _push(heap, n_heap, state.crowds[crowd].ceiling, -1 - crowd)
     return n_heap, n_watched
 
 
-@kernel
+@inner
 def _tied(state: State, link: int, level: float) -> int:
     """Return a free crowd on a link whose own link fills at the same level, -1 for none."""
     links, members, rates = state.links, state.members, state.rates
@@ -228,7 +229,7 @@ def _tied(state: State, link: int, level: float) -> int:
     return -1
 
 
-@kernel
+@inner
 def _take_over(state: State, link: int, level: float, share: int, n_freed: int) -> tuple[int, int]:
     """Give the classes of a free crowd that cross another link its level; they leave the crowd.
 

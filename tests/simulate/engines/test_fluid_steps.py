@@ -59,7 +59,7 @@ def with_odd_links(network: Network, rng: np.random.Generator) -> Network:
     return replace(network, capacity_bytes_s=rate)
 
 
-@pytest.mark.parametrize("crowd", [0, 1, 3])
+@pytest.mark.parametrize("crowd", [0, 2])
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("seed", slow_but(range(4), 0))
 def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool, crowd: int) -> None:
