@@ -101,7 +101,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             whole = table_of_points([documents[at] for at in best])
             shown = {*spec.parameters, *spec.better}
             hidden = [column.name for column in whole.columns if column.name not in shown]
-            show_table(whole, "no other is better in all", hide=hidden)
+            show_table(whole, "no other point is better in all", hide=hidden)
         click.echo(
             f"{plural(len(tasks), 'point')}: {ran.computed:,} computed in {ran.wall_s:,.1f} s (in themselves "
             f"{ran.own_s:,.1f} s), {ran.found:,} were there, {failed:,} failed; written to {output}"

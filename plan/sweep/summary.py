@@ -143,7 +143,7 @@ def pictures(
         for (row, column), value in np.ndenumerate(values):
             shade = topo.palette.PAPER if value > 0.55 else topo.palette.INK
             axes.say(column + 0.5, row + 0.5, f"{value:.2f}", shade)
-        found["sensitivities.svg"] = chart("what matters", about, [axes]).svg.encode()
+        found["sensitivities.svg"] = chart("effect of each parameter", about, [axes]).svg.encode()
     names = list(better)[:2]
     if len(names) == 2:
         points = np.array([[_number(document, name) for name in names] for document in documents])
@@ -155,12 +155,15 @@ def pictures(
         axes = Axes(title, (left, right), (bottom, top), 320, x_words=words, digits=",g")
         fronts = set(best)
         for point in [*np.flatnonzero(known).tolist(), *best]:
-            shade, size = (topo.palette.SERIES[0], 4.5) if point in fronts else (topo.palette.UNUSED, 3.0)
+            shade, size = (topo.palette.SERIES[0], 4.5) if point in fronts else (topo.palette.PLAIN, 3.0)
             told = ", ".join(f"{name} {_cell(value)}" for name, value in documents[point]["point"].items())
             x, y = points[point].tolist()
             axes.dot(x, y, shade, told, size)
-        legend = [("dot", topo.palette.UNUSED, "point"), ("dot", topo.palette.SERIES[0], "no other is better in all")]
-        found["pareto.svg"] = chart("what no other point beats", about, [axes], legend).svg.encode()
+        legend = [
+            ("dot", topo.palette.PLAIN, "point"),
+            ("dot", topo.palette.SERIES[0], "no other point is better in all"),
+        ]
+        found["pareto.svg"] = chart("points of the sweep", about, [axes], legend).svg.encode()
     return found
 
 
