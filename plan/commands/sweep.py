@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,8 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         step("summing up")
         documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
         table = table_of_points(documents)
-        best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
         write_file(output / "points.csv", table.to_csv())
+        best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
         write_file(output / "pareto.csv", table_of_points([documents[at] for at in best]).to_csv())
         write_file(output / "sensitivities.csv", shares.to_csv())
         if len(means):
@@ -92,6 +93,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         print_json(summary)
     else:
         from plan.render.tables import show_table
+        from plan.render.terminal import printable
 
         if len(years := intervals(documents, "year.")):
             show_table(years)
@@ -102,6 +104,10 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             shown = {*spec.parameters, *spec.better}
             hidden = [column.name for column in whole.columns if column.name not in shown]
             show_table(whole, "no other point is better in all", hide=hidden)
+        elif spec.better and failed < len(documents):
+            click.echo(f"no point has a known value of each of {', '.join(spec.better)}; points.csv has what is known")
+        for error, number in Counter(document["error"] for document in documents if "error" in document).most_common(5):
+            click.echo(printable(f"{plural(number, 'point')} failed: {error}"))
         click.echo(
             f"{plural(len(tasks), 'point')}: {ran.computed:,} computed in {ran.wall_s:,.1f} s (in themselves "
             f"{ran.own_s:,.1f} s), {ran.found:,} were there, {failed:,} failed; written to {output}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from plan.export.text import checked_word
@@ -44,7 +45,10 @@ def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -
     tasks = [(name, slot) for name in names for slot in range(ranks_a_node)]
     devices = ",".join(adapters)
     common = f"# {order.algorithm} over {len(names):,} nodes, {order.rails} of their adapter ports: {devices}\n"
-    nccl = f"{common}NCCL_IB_HCA=={devices}\n" + NCCL.get(order.algorithm, "")
+    chosen = f"NCCL_IB_HCA=={devices}\n"
+    if not all(re.fullmatch("[a-z][a-z0-9_]*[0-9]", device) for device in adapters):
+        chosen = f"# Add NCCL_IB_HCA with the devices of these ports: {devices} are no names such as mlx5_0.\n"
+    nccl = common + chosen + NCCL.get(order.algorithm, "")
     ucc = f"{common}# Else UCC gives ranks numbers of its own.\nUCC_TL_UCP_RANKS_REORDERING=n\n"
     return {
         "hostfile": "".join(f"{name} slots={ranks_a_node}\n" for name in names),

@@ -27,12 +27,14 @@ def table_of_points(documents: Sequence[Document]) -> Table:
 
 
 def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
-    """Return the points that no other beats: in no figure worse than it, and in one better. Unknown figures rank last.
+    """Return the points that no other beats: in no figure worse than it, and in one better.
+
+    A point of which a figure is unknown is not among them.
 
     Raises
     ------
     HeddleError
-        When no point has one of the figures.
+        When a figure is none of those that points have, known or not.
     """
     if not better:
         return []
@@ -42,7 +44,8 @@ def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]
             value = document.get("figures", {}).get(name)
             if isinstance(value, (int, float)):
                 worth[row, column] = -value if way == "high" else value
-    if silent := [name for name, known in zip(better, np.isfinite(worth).any(axis=0), strict=True) if not known]:
+    there = {name for document in documents for name in document.get("figures", {})}
+    if silent := [name for name in better if name not in there]:
         raise HeddleError(f"better: found {silent[0]!r}; expected a figure of the points, such as {_some(documents)}")
     rows = np.flatnonzero(np.isfinite(worth).all(axis=1))
     order = rows[np.lexsort(worth[rows].T[::-1])]
@@ -148,6 +151,8 @@ def pictures(
     if len(names) == 2:
         points = np.array([[_number(document, name) for name in names] for document in documents])
         known = np.isfinite(points).all(axis=1)
+        if not known.any():
+            return found
         low, high = points[known].min(axis=0), points[known].max(axis=0)
         margin = np.where(high > low, 0.05 * (high - low), np.maximum(np.abs(high), 1.0) * 0.05)
         (left, bottom), (right, top) = (low - margin).tolist(), (high + margin).tolist()

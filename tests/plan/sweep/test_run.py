@@ -59,6 +59,18 @@ def test_each_point_is_a_row_and_what_fails_says_why(tmp_path: Path, capsys: Cap
     assert len((out / "points.csv").read_text().splitlines()) == 9
 
 
+def test_a_figure_that_no_point_knows_ranks_nothing_and_loses_nothing(tmp_path: Path, capsys: Captured) -> None:
+    file, out = sweep(tmp_path, GRID, more="better: {cost.total: low, counts.gpus: high}\n"), tmp_path / "out"
+    assert run(["sweep", str(file), "-o", str(out)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no point has a known value of each of cost.total, counts.gpus" in said
+    assert said.count("1 point failed: ") == 2
+    assert len((out / "points.csv").read_text().splitlines()) == 9
+    file.write_text(file.read_text().replace("cost.total", "cost.totall"))
+    assert run(["sweep", str(file), "-o", str(out)]) == 2
+    assert "found 'cost.totall'; expected a figure of the points" in capsys.readouterr().err
+
+
 def test_no_point_is_computed_twice(tmp_path: Path, capsys: Captured) -> None:
     file, out = sweep(tmp_path, GRID), tmp_path / "out"
     assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
