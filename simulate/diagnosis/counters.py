@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.routed import Routed
-from topo.errors import FormatError
+from topo.errors import FormatError, plural
 from topo.fabric import Fabric, freeze_arrays
 from topo.formats.csv import split_row
 from topo.formats.text import read_lines
@@ -61,7 +61,7 @@ class Counters(Brief):
         return np.asarray(np.isfinite(self.sent_bytes) & np.isfinite(self.lost_bytes))
 
     def _brief(self) -> str:
-        return f"counters of {int(self.known.sum()):,} ports"
+        return f"counters of {plural(int(self.known.sum()), 'port')}"
 
     def since(self, before: Counters) -> Counters:
         """Return what was counted after another reading; what has been cleared in between is as it stands now."""
@@ -73,12 +73,36 @@ class Counters(Brief):
 
 
 def are_counters(path: str | Path) -> bool:
-    """Whether a file begins as one of counters does; a pipe, which can be read once, is taken to hold none."""
+    r"""Whether a file begins as one of counters does; a pipe, which can be read once, is taken to hold none.
+
+    Examples
+    --------
+    >>> import tempfile, simulate
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "counters.txt")
+    ...     _ = file.write_text("# Port extended counters: Lid 5 port 3\n")
+    ...     simulate.are_counters(file)
+    True
+    """
     return Path(path).is_file() and HEAD.match(next(iter(read_lines(path)), "")) is not None
 
 
 def read_counters(path: str | Path, routed: Routed) -> Counters:
-    """Read counters from a file, unpacked when its name ends in ``.gz``; see `parse_counters`."""
+    r"""Read counters from a file, unpacked when its name ends in ``.gz``; see `parse_counters`.
+
+    Examples
+    --------
+    >>> import tempfile, topo, routing, simulate
+    >>> from pathlib import Path
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "counters.txt")
+    ...     guid = int(routed.fabric.node_guid[0])
+    ...     _ = file.write_text(f"GUID {guid:#x} port 1: [PortXmitWait == 1] [PortXmitData == 9]\n")
+    ...     simulate.read_counters(file, routed)
+    <Counters counters of 1 port>
+    """
     return parse_counters(read_lines(path), routed, str(path))
 
 
