@@ -414,7 +414,7 @@ def gather(state: State, link: int, settled: int) -> None:
         settle(classes, link, rates[link].rate, now[0].time)
     at = 0
     while at < links[link].count:
-        slot = members[links[link].first + at].slot
+        slot = np.int64(members[links[link].first + at].slot)
         if slot < len(state.crowds) or rates[slot].limit != link or rates[slot].free != settled:
             at += 1
             continue

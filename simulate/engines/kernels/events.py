@@ -190,7 +190,7 @@ def _weigh_touched(state: State) -> int:
     # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
     n_freed: Any = np.int64(0)
     for at in range(now[0].touched):
-        slot = state.touched[at]
+        slot = np.int64(state.touched[at])  # another type would compile twice what is called
         if slot < now[0].crowds:
             continue
         is_new = classes[slot].solved == 0
@@ -275,7 +275,7 @@ def _solve(state: State) -> None:
         n_freed = 0
         n_rounds += 1
     for at in range(now[0].gathering):
-        gather(state, state.gathering[at], SETTLED)
+        gather(state, np.int64(state.gathering[at]), SETTLED)
         share = state.crowds[state.gathering[at]].near
         while share >= 0:
             following = state.shares[share].next
