@@ -215,4 +215,5 @@ def _cell(value: Any) -> Any:
 
 def _some(documents: Sequence[Document]) -> str:
     names = sorted({name for document in documents for name in document.get("figures", {})})
-    return ", ".join(names[:8]) or "none: all points failed"
+    why = next((str(document["error"]) for document in documents if "error" in document), "")
+    return ", ".join(names[:8]) or f"none: all points failed, the first since {why}"
