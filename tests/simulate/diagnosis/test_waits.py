@@ -14,7 +14,7 @@ from topo.errors import HeddleError
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "fault"), [(2, "link"), (9, "link"), (8, "collision"), (10, "collision")])
+@pytest.mark.parametrize(("seed", "fault"), [(9, "link"), (10, "collision")])
 def test_the_culprit_comes_first(seed: int, fault: str) -> None:
     counted = count(seed, fault)
     assert counted is not None
