@@ -3,32 +3,41 @@
 python benchmarks/bench_repair.py                       20 random links, one at a time, and 1 % of all
 python benchmarks/bench_repair.py --peer                OpenSM over ibsim beside it: minutes
 python benchmarks/bench_repair.py --faults faults.png   quality over the share of links removed, as CSV and a plot
+python benchmarks/bench_repair.py --quality             1 % of the links of real and random fabrics removed: minutes
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 import numpy as np
 from trees import modulo_tables, three_level_tree
 
+from helpers.random_fabrics import draw
+from helpers.twins import twin
 from plan.opensm_lab.ibsim import simulated
 from routing.engines.base import route
 from routing.proof import prove
 from routing.quality import measure
 from routing.repairs.basis import prepare_repair
-from routing.repairs.repair import repair
+from routing.repairs.repair import repair, route_anew
 from routing.routed import Routed
 from topo.cluster import preset
 from topo.errors import HeddleError, ToolError
+from topo.fabric import Fabric
 
 T = TypeVar("T")
 ENGINES = ("minhop", "updn", "ftree", "dfsssp")
+WITHIN = 1.02
+"""How much fuller than anew the fullest link may be."""
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -82,8 +91,8 @@ def quality_under_faults(out: Path, draws: int, peer: bool) -> None:
     basis = prepare_repair(route(fabric, "balanced"))
     links, rows = fabric.inner_links[:, 0], []
     for share in (0.0, 0.005, 0.01, 0.02, 0.05, 0.1):
-        for draw in range(draws):
-            rng = np.random.default_rng(draw)
+        for seed in range(draws):
+            rng = np.random.default_rng(seed)
             down = rng.choice(links, round(share * len(links)), replace=False)
             done = repair(basis, down)
             states = {"repaired": done.after, "routed anew": route(done.after.fabric, "balanced")}
@@ -93,7 +102,7 @@ def quality_under_faults(out: Path, draws: int, peer: bool) -> None:
                         states[f"OpenSM {engine}"] = Routed(done.after.fabric, subnet.opensm(engine).tables)
             for name, state in states.items():
                 quality = measure(state)
-                rows.append((share, draw, name, quality.ebb, quality.max_load))
+                rows.append((share, seed, name, quality.ebb, quality.max_load))
                 print(*rows[-1], flush=True)
     lines = ["share,draw,tables,bisection,fullest_link", *(",".join(map(str, row)) for row in rows)]
     out.with_suffix(".csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -111,15 +120,66 @@ def quality_under_faults(out: Path, draws: int, peer: bool) -> None:
     figure.savefig(out)
 
 
+def fullest(routed: Routed) -> float:
+    """Pairs of hosts over the fullest channel, those of slow ones scaled up."""
+    fabric, load = routed.fabric, prove(routed).load
+    scale = fabric.rate_gbps[fabric.inner].max() / fabric.rate_gbps[fabric.inner]
+    return float((load[fabric.inner] * scale).max())
+
+
+def without_one_percent(fabric: Fabric, draws: int) -> Iterator[tuple[int, str, float, int, int]]:
+    """Yield of each draw the cables removed, how, the fullest link to that anew, entries that change, and anew."""
+    basis, links = prepare_repair(route(fabric, "balanced")), fabric.inner_links[:, 0]
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        down = rng.choice(links, max(1, round(0.01 * len(links))), replace=False)
+        done = repair(basis, down)
+        anew = route_anew(done)
+        yield len(down), done.how, fullest(done.after) / fullest(anew.after), len(done.changed), len(anew.changed)
+
+
+def quality_beside_anew(draws: int) -> None:
+    """Print what repaired tables are worth beside new ones: the rows of docs/repair.md."""
+
+    def span(values: list[int] | list[float], form: str) -> str:
+        return " to ".join(dict.fromkeys((f"{min(values):{form}}", f"{max(values):{form}}")))
+
+    fabrics = {
+        "Fire-Flyer 2": preset("fire-flyer-2").fabric,
+        "one zone of 60 switches": twin("zone"),
+        "an NDR pod of rails": twin("ndr-pod"),
+        "two frames with their leaves": twin("two-frames"),
+        "a SuperPOD": twin("a100-superpod"),
+        "two EDR frames with their leaves": twin("edr-frames"),
+        "three levels, 8 pods": three_level_tree(8, 8, 1),
+    }
+    for name, fabric in fabrics.items():
+        found = list(without_one_percent(fabric, draws))
+        for how in sorted({row[1] for row in found}):
+            ratios, ours, anew = (list(one) for one in zip(*(row[2:] for row in found if row[1] == how), strict=True))
+            print(f"| {name}, {how} ({len(ours)} of {draws}) | {span(ratios, '.2f')} | {span(ours, ',')} | "
+                  f"{span(anew, ',')} |", flush=True)  # fmt: skip
+    small = [fabric for fabric in map(draw, range(15)) if not fabric.name.startswith("real")]
+    rows = [(fabric.name, *row) for fabric in small for row in without_one_percent(fabric, 3)]
+    for what in ("one cable", "several cables"):
+        some = [row for row in rows if (row[1] == 1) == (what == "one cable")]
+        behind = [f"{name} {ratio:.2f}" for name, _, _, ratio, *_ in some if ratio > WITHIN]
+        print(f"random fabrics, {what} down: {len(some) - len(behind)} of {len(some)} sets within 2 %; "
+              f"others: {', '.join(behind) or 'none'}", flush=True)  # fmt: skip
+
+
 def main() -> None:
     """Run what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", default="modulo", help="engine of the tables; modulo: d mod k")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--faults", type=Path)
-    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--quality", action="store_true")
+    parser.add_argument("--draws", type=int, default=4)
     options = parser.parse_args()
-    if options.faults:
+    if options.quality:
+        quality_beside_anew(options.draws)
+    elif options.faults:
         quality_under_faults(options.faults, options.draws, options.peer)
     else:
         time_repairs(options.engine, options.peer)

@@ -126,7 +126,7 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
             lengths.append(_program(net))
             found = max(found, _by_lengths(net, lengths[-1])[0])
         if found * (1 - 1e-9) > load:
-            load, why = int(np.ceil(found * (1 - 1e-9))), "the lengths of paths"
+            load, why = int(np.ceil(found * (1 - 1e-9))), "of the lengths of paths"
     if load < ceiling and net.work > (most if lengths else WORK // 2):
         missing, most = ("the linear program", most) if lengths else ("the lengths of paths", WORK // 2)
         why += f"; bound not computed: {missing}, {net.work:,} targets times links of at most {most:,}"

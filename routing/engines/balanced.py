@@ -42,7 +42,7 @@ from routing.order.destinations import (
     destinations_of,
     empty_tables,
     finish_tables,
-    side_by_side,
+    in_a_row,
     stagger,
 )
 from routing.order.joined import order_joined_zones, zones_of
@@ -215,25 +215,26 @@ def route(
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
     made = [_judged(start, finish(start.order, start.closed))] if whole else []
+    if made and made[0].row and made[0].row.worst_shift > 1:
+        made.append(finish(start.order, _in_a_row(start)))
     large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
-    nodes = _count(fabric, Kind.AGGREGATION).any()
-    if large and made and not nodes and made[0].row and made[0].row.worst_shift <= 1:  # what matters is done
-        return made[0].tables
+    if large and made and not _count(fabric, Kind.AGGREGATION).any():
+        best = _judged(start, _best(start, made))
+        if best.row and best.row.worst_shift <= 1:  # what matters is done
+            return best.tables
     work, order, kept, placed = _place(start, rng or np.random.default_rng(0))
     best = _best(start, [*(finish(order, one) for one in placed), *made])
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2
-    for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)]:
+    for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)] * TURNS:
         parted = _part(start, work.net._replace(order=order, kept=kept), work.dests, one, times, best.next_hop)
         if np.array_equal(parted, best.next_hop):
             continue
-        found = [parted]
-        if one is None:  # ranks by labels come last, and alter as little as can be
-            found.append(parted.copy())
-            _relieve(work, order, kept, found[-1])
+        relieved = parted.copy()
+        _relieve(work, order, kept, relieved)
         before = best if one is None else best._replace(row=None)
-        best = _best(start, [before, *(finish(order, next_hop) for next_hop in found)], one)
+        best = _best(start, [before, *(finish(order, next_hop) for next_hop in (parted, relieved))], one)
     tables = handed_out(best.tables)
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
@@ -253,7 +254,7 @@ def _part(
     next_hop: NDArray[np.uint8],
 ) -> NDArray[np.uint8]:
     """Return channels taken on which fewer flows of shifts meet."""
-    if rounds == 0:
+    if rounds == 0 or not len(start.ranks):
         return next_hop
     ranks = start.ranks if ranks is None else ranks
     rank = np.full(len(next_hop), -1, np.int32)
@@ -354,8 +355,9 @@ def _place(
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
-        if tree and (paired := _paired(start)) is not None:
-            made.append(_improve(start, work, order, kept, paired, (0, SHIFT_ROUNDS), SHIFT_WEIGHTS[0])[1])
+    if tree and order is start.order and size <= ROUND_EFFORT:
+        row, parts = _in_a_row(start), min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
+        made += [_improve(start, work, order, kept, row, (0, times), SHIFT_WEIGHTS[0])[1] for times in {0, parts}]
     return work, order, kept, made
 
 
@@ -365,17 +367,14 @@ def _plain(start: Start) -> list[RoutingTables]:
     return [once, even_out(Routed(start.fabric, once), once.engine)]
 
 
-def _paired(start: Start) -> NDArray[np.uint8] | None:
-    """Return the closed form by which hosts that share an uplink are neighbours, where two levels are all that is."""
+def _in_a_row(start: Start) -> NDArray[np.uint8]:
+    """Return the closed form by which hosts in a row, whatever their roles, take the uplinks of a leaf in turn."""
     order, level = start.order, start.level
-    up = level[order.receiver] > level[order.sender]
-    links = order.sender[up].astype(np.int64) * len(level) + order.receiver[up]
-    if start.joined or level.max() != level.min() + 1 or len(np.unique(links)) < len(links):
-        return None
-    paired = np.full(start.closed.shape, NO_PATH, np.uint8)
-    dests = side_by_side(start.dests, int(np.bincount(order.sender[up]).max()))
-    closed_form(order, dests, level, start.own, paired)
-    return paired
+    uplinks = np.bincount(order.sender[level[order.receiver] > level[order.sender]], minlength=len(level))
+    next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
+    row = in_a_row(start.dests, max(int(np.bincount(uplinks, start.hosts).argmax()), 1))
+    closed_form(order, row, level, start.own, next_hop)
+    return next_hop
 
 
 def _first(
@@ -383,14 +382,15 @@ def _first(
 ) -> tuple[ChannelOrder, NDArray[np.int32], NDArray[np.uint8], list[NDArray[np.uint8]]]:
     """Return the order that is best, what is kept and the closed form under it, and (T, S) what was made.
 
-    The least full one of each kind is parted and judged: first by how far it falls short of plain shortest paths.
+    The least full one of each kind is parted and judged: first by how far it falls short of plain shortest paths, as
+    they are, since evened out they have the least fullest link and loops, and would outweigh all else.
     """
     complete = [one for one in sorted(results) if one.lost == min(results).lost]
     kinds = {one.kind: one for one in reversed(complete)}
     if len(kinds) == 1:
         best = complete[0]
         return best.order, best.kept, best.begin, [best.next_hop]
-    yard = [judge(start.fabric, tables, switches=False) for tables in plain]
+    yard = [judge(start.fabric, tables, switches=False) for tables in plain[:1]]
     rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
@@ -398,7 +398,8 @@ def _first(
         parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
         tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
-        found.append((one, judge(start.fabric, tables, switches=False), parted))
+        # What the worst shift will be, labels say in the end.
+        found.append((one, replace(judge(start.fabric, tables, switches=False), worst_shift=0), parted))
     rows = [row for _, row, _ in found]
     best, _, parted = max(found, key=lambda item: (round(mark(item[1], [item[1], *yard]), 2), mark(item[1], rows)))
     return best.order, best.kept, best.begin, [best.next_hop, parted]

@@ -158,17 +158,18 @@ def _find_paths(
     walk: PairWalk,
 ) -> int:
     """Find the paths of all sources to one destination; return how many switches have one."""
-    lft, port_offset, peer_node = tables.lft, tables.port_offset, tables.peer_node
+    # No index is negative: as unsigned ones they need no test whether they count from the end.
+    lft, port_offset, peer_node = tables.lft, tables.port_offset.view(np.uint32), tables.peer_node
     seen, hops, flow, lanes = forest.seen, forest.hops, forest.flow, forest.lanes
-    out, stack, far = forest.out, forest.stack, forest.far
+    out, stack, far = forest.out, forest.stack.view(np.uint32), forest.far
     fault_dest, fault_source = walk.fault_dest, walk.fault_source
-    lid, home, last = dests.lid[d], dests.switch[d], dests.port[d]
+    lid, home, last = np.uint32(dests.lid[d]), dests.switch[d], dests.port[d]
     n_switches = len(lft)
     placed = 0
     for source in sources:
         if seen[source] == d or (source == home and attached[source] == 1):
             continue
-        node = source
+        node = np.uint32(source)
         depth = 0
         while True:  # until delivered, lost, or at a switch that is known
             seen[node] = d
@@ -179,17 +180,17 @@ def _find_paths(
             depth += 1
             fault = -1
             known = 0  # switches from the end of this walk to the destination
-            number = lft[node, lid]
+            number = np.uint32(lft[node, lid])
             if number == NO_PATH:
                 fault = NO_ENTRY
             elif number == 0:
                 out[node] = -1
                 if node != home or last >= 0:
                     fault = WRONG_END
-            elif number > port_offset[node + 1] - port_offset[node]:
+            elif number > port_offset[node + np.uint32(1)] - port_offset[node]:
                 fault = NO_SUCH_PORT
             else:
-                port = port_offset[node] + number - 1
+                port = port_offset[node] + number - np.uint32(1)
                 out[node] = port
                 following = peer_node[port]
                 if following < 0:
@@ -197,8 +198,8 @@ def _find_paths(
                 elif following >= n_switches:
                     if port != last:
                         fault = WRONG_END
-                elif seen[following] != d:
-                    node = following
+                elif seen[np.uint32(following)] != d:
+                    node = np.uint32(following)
                     continue
                 elif hops[following] == _ON_WALK:
                     fault = LOOP
@@ -270,14 +271,15 @@ def _count_pairs(
 @kernel
 def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk: PairWalk) -> None:
     """Add the flows to one destination to the load of channels and to their dependencies, far switches first."""
-    port_offset, peer_node = tables.port_offset, tables.peer_node
-    hops, flow, lanes, out, far = forest.hops, forest.flow, forest.lanes, forest.out, forest.far
+    # No index is negative: as unsigned ones they need no test whether they count from the end.
+    port_offset, peer_node = tables.port_offset.view(np.uint32), tables.peer_node.view(np.uint32)
+    hops, flow, lanes, out, far = forest.hops, forest.flow, forest.lanes, forest.out, forest.far.view(np.uint32)
     load, depends = walk.load[role], walk.depends
     for i in range(placed - 1, -1, -1):
         node = far[i]
-        port = out[node]
-        if flow[node] == 0 or port < 0:
+        if flow[node] == 0 or out[node] < 0:
             continue
+        port = np.uint32(out[node])
         load[port] += flow[node]
         walk.leads_to[port] += 1
         if hops[node] == 1:
@@ -286,11 +288,13 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
         flow[following] += flow[node]
         lanes[following] |= lanes[node]
         # The last switch hands the packet to an end port, which waits for nobody.
-        number = out[following] - port_offset[following] + 1 if hops[following] > 1 else 0
+        number = (
+            np.uint32(out[following]) + np.uint32(1) - port_offset[following] if hops[following] > 1 else np.uint32(0)
+        )
         for lane in range(len(depends)):
             if lanes[node] >> lane & 1:
                 depends[lane, port, 0] |= np.uint64(1)
-                depends[lane, port, number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+                depends[lane, port, number >> np.uint32(6)] |= np.uint64(1) << np.uint64(number & np.uint32(63))
 
 
 @kernel

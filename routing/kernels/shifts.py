@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 Int32s = NDArray[np.int32]
 NextHops = NDArray[np.uint8]
 
+CROWD = 8
+"""How much more flows count that would be as many on a channel as in the worst of all shifts, were one to join them."""
+
 
 class Meetings(NamedTuple):
     """Flows of all shifts, and what the search for better paths works on."""
@@ -31,6 +34,8 @@ class Meetings(NamedTuple):
     """Share of shift permutations in the traffic that is planned for; the rest is random permutations."""
     flows: NDArray[np.uint16]
     """(C, n) by channel and shift."""
+    crowd: NDArray[np.uint16]
+    """(1,) flows that no other one should join."""
     load: Floats
     """(R + 1, C) pairs of ranks by role of the destination, and in the last row all of them."""
     peak: Floats
@@ -49,7 +54,8 @@ def part_shifts(
 ) -> None:
     """Let each switch take, to one destination after the other, the channel on which its flows meet the fewest others.
 
-    No path gets longer, and no channel fuller than the fullest was, nor so with flows to one role.
+    Where they would be as many as in the worst of all shifts, each counts more. No path gets longer, and no channel
+    fuller than the fullest was, nor so with flows to one role.
 
     Parameters
     ----------
@@ -72,6 +78,7 @@ def part_shifts(
         begin,
         share,
         np.zeros((n_channels, begin.max()), np.uint16),
+        np.zeros(1, np.uint16),
         np.zeros((roles + 1, n_channels)),
         np.full(roles + 1, np.inf),
         np.zeros(n_channels),
@@ -80,6 +87,7 @@ def part_shifts(
     )
     for turn in range(rounds + 1):  # the first one only counts
         moved = 0
+        m.crowd[:] = max(int(m.flows.max()) - 1, 1)
         for role in range(roles):
             for dest in range(dests.segment[role], dests.segment[role + 1]):
                 if rank[dest] >= 0:
@@ -198,15 +206,15 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
 
     Slow channels count more.
     """
-    n, total = m.flows.shape[1], 0.0
+    n, total, crowd = m.flows.shape[1], 0.0, m.crowd[0]
     while channel >= 0 and total < limit:
         leaf, met = m.behind[0, switch], 0
         while leaf >= 0:
             first, last = m.rank[dest] - m.begin[1, leaf] + 1, m.rank[dest] - m.begin[0, leaf]
             for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
-                met += m.flows[channel, shift]
+                met += m.flows[channel, shift] * (1 + CROWD * (m.flows[channel, shift] >= crowd))
             for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
-                met += m.flows[channel, shift]
+                met += m.flows[channel, shift] * (1 + CROWD * (m.flows[channel, shift] >= crowd))
             leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
         random = flows * (m.load[-1, channel] - m.own[channel]) / n
         total += (m.share * met + (1 - m.share) * random) * (net.scale[channel] * net.scale[channel])

@@ -100,7 +100,7 @@ def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: in
 
 @kernel
 def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
-    """Fill the tree in the order that it has; return whether every switch comes after the one that it sends to."""
+    """Fill the tree in the order that it has; return whether that is still the nearest first."""
     indptr, receiver = net.order.indptr, net.order.receiver
     tree.depth[:] = -1
     tree.depth[tree.nearest[0]] = 0
@@ -110,7 +110,7 @@ def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
             return False
         tree.onward[here] = indptr[here] + next_hop[lid, here]
         after = tree.depth[receiver[tree.onward[here]]]
-        if after < 0:
+        if after < 0 or after + 1 < tree.depth[tree.nearest[i - 1]]:
             return False
         tree.depth[here] = after + 1
     return True

@@ -97,11 +97,13 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
     )
 
 
-def side_by_side(dests: Destinations, width: int) -> Destinations:
-    """Return destinations with turns such that hosts that share an uplink, where a leaf has too few, are neighbours.
+def in_a_row(dests: Destinations, width: int) -> Destinations:
+    """Return destinations counted such that any in a row, whatever their roles, are spread over uplinks in turn.
 
-    Neighbours are sent to from one leaf in most shifts, so that flows that meet on its uplink meet only each other when
-    they descend. Which neighbours share turns slowly from leaf to leaf, once over all of them.
+    A shift sends from one leaf to hosts in a row, and after the last one comes the first one, so the turns of all
+    leaves together are a multiple of the uplinks: leaves that have uplinks to spare leave some out. Where a leaf has
+    more hosts than uplinks, those that share one are neighbours: flows that meet on it have mostly one sender, and meet
+    only each other when they descend. Which neighbours share turns slowly from leaf to leaf, once over all of them.
 
     Parameters
     ----------
@@ -112,12 +114,16 @@ def side_by_side(dests: Destinations, width: int) -> Destinations:
     hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
     begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
     sizes = np.diff(np.append(begin, len(hosts)))
-    size, leaf = np.repeat(sizes, sizes), np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(hosts)) - np.repeat(begin, sizes)
-    turn = dests.turn.copy()
-    shared = (place * width + leaf * size // len(sizes)) // size
-    turn[hosts] = np.where(size > width, shared % width, turn[hosts])
-    return replace(dests, turn=turn)
+    leaf = np.repeat(np.arange(len(sizes)), sizes)
+    hosts = hosts[np.lexsort((dests.port[hosts], leaf))]
+    used, slip = np.minimum(sizes, width), np.arange(len(sizes)) * width // max(len(sizes), 1)
+    spare = np.cumsum(width - used)
+    turn = np.cumsum(used) + spare * (-used.sum() % width) // max(spare[-1:].sum(), 1)
+    size, place = sizes[leaf], np.arange(len(hosts)) - begin[leaf]
+    shared = np.where(size > width, (place * width + slip[leaf]) // size, place)
+    count = dests.count.copy()
+    count[hosts] = np.append(0, turn)[leaf] + shared
+    return replace(dests, count=count, turn=count)
 
 
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:

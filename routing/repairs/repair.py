@@ -55,6 +55,12 @@ class Repair(Shown):
         return np.flatnonzero(self.before.fabric.peer != self.after.fabric.peer).astype(np.int32)
 
     @property
+    def ports_cut_off(self) -> list[str]:
+        """Ports of hosts whose cables are down."""
+        fabric = self.before.fabric
+        return [fabric.port_label(port) for port in np.intersect1d(self.down, fabric.port_of(fabric.ends()))]
+
+    @property
     def changed(self) -> NDArray[np.int64]:
         """(n, 2) switch and LID of each entry that changes."""
         return np.argwhere(self.before.tables.lft != self.after.tables.lft)
@@ -69,9 +75,11 @@ class Repair(Shown):
         """What changes."""
         changed = self.changed
         blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
+        cut = self.ports_cut_off
+        some = f"{len(cut):,} ({', '.join(cut[:3])}{', ...' * (len(cut) > 3)})"
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
-            "host ports without a cable": len(np.intersect1d(self.down, self.before.fabric.ends())),
+            "host ports without a cable": some if cut else 0,
             "entries": int(np.count_nonzero(self.before.tables.lft != NO_PATH)),
             "entries that change": len(changed),
             "blocks to write": len(blocks),
@@ -87,9 +95,10 @@ class Repair(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
+        """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
         names, values = self.table.columns[:2]
-        return dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
+        found = dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
+        return found | {"host_ports_without_a_cable": self.ports_cut_off}
 
 
 def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: float | None = None) -> Repair:
@@ -195,6 +204,8 @@ def route_anew(done: Repair) -> Repair:
     found = route(replace(left, discovered_lid=old.lid, lmc=old.lmc), engine, lmc=old.lmc).tables
     lft = np.full_like(old.lft, NO_PATH)
     lft[:, : found.lft.shape[1]] = found.lft
+    alone = np.setdiff1d(np.arange(left.n_switches), left.port_node[left.peer >= 0])
+    lft[alone] = old.lft[alone]  # nobody can write there
     after = replace(done.before, fabric=left, tables=replace(found, lid=old.lid, lft=lft))
     return Repair(done.before, after, "routed anew", np.full(left.n_ports, -1, np.int32))
 

@@ -35,6 +35,7 @@ def groups_of(routed: Routed, kind: str) -> dict[int, dict[int, list[int]]]:
     return found
 
 
+@pytest.mark.slow
 @examples(60)
 @given(fabric=fabrics(connected=True, ports=1))
 def test_every_choice_of_every_switch_delivers_and_the_proof_counts_what_they_wait_for(fabric: Fabric) -> None:
@@ -79,6 +80,7 @@ def test_every_choice_of_every_switch_delivers_and_the_proof_counts_what_they_wa
             assert (escape.missing, escape.credit_loops) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(15))
 def test_on_fabrics_that_nobody_has_drawn_both_kinds_are_proven(seed: int) -> None:
     routed = routing.route(draw(seed), "balanced", lanes=1)

@@ -103,6 +103,7 @@ def test_a_bound_that_takes_too_long_is_named() -> None:
     assert "not computed" not in routing.bound(fabric, reached=found.max_load).why
 
 
+@pytest.mark.slow
 @examples(12)
 @given(st.integers(0, 1 << 30))
 def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:

@@ -101,6 +101,7 @@ def test_what_falls_apart_is_counted() -> None:
         fail_links(fabric, 10, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @given(fabrics())
 def test_unplugging_loses_just_these_cables(fabric: Fabric) -> None:
     links = fabric.links

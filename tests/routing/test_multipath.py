@@ -25,6 +25,7 @@ def inner_links(fabric: Fabric, path: list[int]) -> list[int]:
     return [min(port, int(fabric.peer[port])) for port in path if fabric.is_inner[port]]
 
 
+@pytest.mark.slow
 @examples(60)
 @given(fabric=fabrics(connected=True, ports=1), lmc=st.integers(1, 3))
 def test_a_plain_walk_reaches_every_lid_and_all_paths_together_make_no_loop(fabric: Fabric, lmc: int) -> None:
@@ -55,6 +56,7 @@ def test_a_plain_walk_reaches_every_lid_and_all_paths_together_make_no_loop(fabr
     assert found.disjointness == pytest.approx(np.mean(shares) if shares else 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(15))
 def test_fabrics_that_nobody_has_drawn(seed: int) -> None:
     fabric = draw(seed)

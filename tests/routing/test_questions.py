@@ -59,6 +59,7 @@ def test_the_users_of_all_links_are_the_hops_of_all_pairs(case: Case) -> None:
     assert channels == sum((length + 1) * int(count) for length, count in enumerate(proof.hops) if length)
 
 
+@pytest.mark.slow
 @given(case=cases(connected=True), data=st.data())
 @examples(20)
 def test_without_a_part_exactly_those_pairs_are_lost_that_a_plain_walk_loses(case: Case, data) -> None:

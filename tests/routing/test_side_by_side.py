@@ -32,6 +32,7 @@ def paths(routed: routing.Routed) -> dict[tuple[str, str], list[str]]:
     return found
 
 
+@pytest.mark.slow
 @given(MODELS, st.integers(2, 25), st.sampled_from([1, 2]))
 def test_each_path_is_as_it_was_and_there_are_no_more(model: str, count: int, planes: int) -> None:
     if model == "pcie-a100":

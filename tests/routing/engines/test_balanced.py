@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import routing
 from helpers.clusters import CATALOG, gpus
-from helpers.random_fabrics import draw
+from helpers.random_fabrics import Draft, draw, two_levels
 from helpers.strategies import examples, fabrics
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced
@@ -101,6 +101,26 @@ def test_a_whole_tree_keeps_its_shifts_free_of_contention(shape: tuple[tuple[int
     assert worst_shift(fabric, balanced.route(fabric)) == 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_shifts_are_free_of_contention_whatever_the_roles_and_the_count_of_hosts(seed: int) -> None:
+    """Uplinks to spare, hosts of two roles, parallel cables: ranks follow ports alone, and wrap around at the end."""
+    rng, draft = np.random.default_rng(seed), Draft()
+    spines, trunk = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    low, _ = two_levels(draft, int(rng.integers(3, 8)), spines, trunk)
+    hosts = int(rng.integers(2, spines * trunk + 1))
+    for leaf in low:
+        for host in range(hosts):
+            draft.host(leaf, role=Role.STORAGE if host < hosts // 4 else Role.COMPUTE)
+    fabric = draft.build("row", rng)
+    assert worst_shift(fabric, balanced.route(fabric)) == 1
+
+
+@pytest.mark.slow
+def test_paths_that_got_shorter_do_not_send_the_parting_of_shifts_in_circles() -> None:
+    # The switches behind a destination were not the nearest first any more, and one waited for those behind itself.
+    assert prove(routing.route(draw(107), "balanced")).credit_loops == 0
+
+
 def test_the_same_fabric_gives_the_same_bytes() -> None:
     fabric = mesh(sorted(nx.random_regular_graph(4, 20, seed=1).edges), 20)
     assert balanced.route(fabric).lft.tobytes() == balanced.route(fabric).lft.tobytes()
@@ -159,7 +179,11 @@ def test_a_bigraph_turns_everywhere_on_one_lane() -> None:
     assert load.max() <= 2 * load[load > 0].mean()
 
 
-@pytest.mark.parametrize(("n", "hosts", "parallel"), [(4, 2, 1), (4, 6, 1), (6, 3, 1), (6, 6, 2), (16, 16, 1)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "hosts", "parallel"),
+    [(4, 2, 1), (4, 6, 1), (6, 3, 1), (6, 6, 2), pytest.param(16, 16, 1, marks=pytest.mark.nightly)],
+)
 def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, parallel: int) -> None:
     """All shortest paths together, over all channels: no peak can be lower. It takes one lane."""
     edges = [(a, n + b) for a in range(n) for b in range(n) for _ in range(parallel)]
@@ -172,6 +196,7 @@ def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, pa
     assert load.max() * n * n * parallel == pairs
 
 
+@pytest.mark.slow
 @given(st.integers(3, 6), st.integers(0, 2**32 - 1))
 def test_a_bigraph_without_some_cables(n: int, seed: int) -> None:
     keep = np.random.default_rng(seed).random((n, n)) < 0.9
@@ -227,6 +252,7 @@ def test_peaks_are_worn_off_where_a_leaf_lacks_a_cable() -> None:
     assert down.max() <= 44
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> None:
     """Zones without labels: joints look like spines of a few leaves. A dead spine is an island."""
@@ -261,11 +287,12 @@ def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "fullest", "bisection", "shifts"), [
     (150, 1056, 0.5555, 0.3336),
-    (244, 847, 0.6188, 0.565),
+    (244, 847, 0.6188, 0.57),
     pytest.param(33, 8072, 0.411, 0.2318, marks=pytest.mark.nightly),
     pytest.param(90, 2819, 0.4646, 0.3044, marks=pytest.mark.nightly),
     pytest.param(224, 9544, 0.354, 0.2822, marks=pytest.mark.nightly),
-    pytest.param(238, 920, 0.7769, 0.92, marks=pytest.mark.nightly),
+    pytest.param(225, 7067, 0.4347, 0.2985, marks=pytest.mark.nightly),
+    pytest.param(238, 920, 0.7769, 0.933, marks=pytest.mark.nightly),
 ])  # fmt: skip
 def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
     seed: int, fullest: int, bisection: float, shifts: float
@@ -273,7 +300,7 @@ def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
     """Joined zones whose zones cannot be found, and trees with more hosts at leaves than uplinks.
 
     The figures are those of the tournament, each of the engine that is best in it; but for bisection and shifts of the
-    last, where `ftree` has 1 % and 3 % more, with links that are nearly twice as full.
+    last, where `ftree` has 1 % and 2 % more, with links that are nearly twice as full.
     """
     fabric = draw(seed)
     quality = routing.measure(Routed(fabric, balanced.route(fabric)))

@@ -38,6 +38,7 @@ FABRICS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FABRICS)
 def test_what_is_handed_out_is_safe_and_nothing_safe_beats_it_in_all(name: str) -> None:
     fabric = FABRICS[name]()
@@ -52,6 +53,7 @@ def test_what_is_handed_out_is_safe_and_nothing_safe_beats_it_in_all(name: str) 
         assert not all(figure.share(best, row) < 0.99 for figure in FIGURES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["joined zones", "a ring", "a BiGraph"])
 def test_each_figure_in_which_another_is_better_is_told(name: str) -> None:
     routed = routing.route(FABRICS[name](), "auto")
@@ -115,6 +117,7 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
     )
 
 
+@pytest.mark.slow
 def test_candidates_as_tables_and_as_plain_values() -> None:
     routed = routing.route(FABRICS["joined zones"](), "auto")
     table = routing.candidate_table(routed.candidates)

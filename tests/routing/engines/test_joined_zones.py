@@ -140,6 +140,7 @@ def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
         assert load.max() - load.mean() < 3 * (400 + stored)
 
 
+@pytest.mark.slow
 @given(
     placement=st.sampled_from(PLACEMENTS),
     zones=st.integers(2, 4),
@@ -174,6 +175,7 @@ def test_any_zones_that_compile_route_complete_and_free_of_loops(
     assert proof.max_hops <= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", slow_but(PLACEMENTS, "border"))
 @examples(10)
 @given(seed=st.integers(0, 10_000))

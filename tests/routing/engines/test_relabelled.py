@@ -107,6 +107,7 @@ def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, see
     assert found[2] == pytest.approx(worth, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two zones, joined everywhere", "a real machine"])
 def test_the_order_of_lines_in_a_dump_does_not_matter(name: str) -> None:
     fabric = FABRICS[name]()

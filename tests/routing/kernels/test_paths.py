@@ -8,8 +8,8 @@ from helpers.strategies import ring
 from routing.kernels.paths import walk
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 
 
 def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:

@@ -17,6 +17,7 @@ from topo.fabric import Role
 SEEDS = range(24)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_packet_arrives_without_a_loop_and_more_at_a_time_than_on_shortest_paths(seed: int) -> None:
     """Whatever the cabling, packets of switches included; OpenSM's default engine deadlocks on most of these."""
@@ -30,7 +31,7 @@ def test_every_packet_arrives_without_a_loop_and_more_at_a_time_than_on_shortest
     assert ours.max_load < 1.12 * shortest.max_load
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_better_in_the_mean() -> None:
     ratios = []
     for seed in SEEDS[::2]:
