@@ -11,8 +11,8 @@ import numpy as np
 
 from plan.inputs import read_routed_argument
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import algorithm_gbytes_per_s, bus_gbytes_per_s, schedule
+from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from topo.fabric import Role
 

@@ -14,7 +14,7 @@ import numpy as np
 import routing
 import simulate
 import topo
-from simulate.network import GBPS
+from simulate.traffic.network import GBPS
 
 MACHINES = {"qdr-directors": "janus_is5600_2014", "edr-frames": "lassen_cs7500_2019"}
 NOISE, SHARE, EFFICIENCY = 0.05, 0.01, 0.93

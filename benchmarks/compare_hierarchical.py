@@ -12,9 +12,9 @@ import costmodel
 from routing.engines.base import ENGINES
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from topo.cluster import read
 from topo.hardware.catalog import config_root

@@ -28,9 +28,9 @@ from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.formats.guid_list import format_guid_list

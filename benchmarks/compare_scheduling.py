@@ -14,7 +14,7 @@ from plan.inputs import find_preset, read_routed_argument
 from simulate.cluster.policies import Placement
 from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
-from simulate.network import Network
+from simulate.traffic.network import Network
 from topo.fabric import Role
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,8 @@ import numpy as np
 import costmodel
 from plan.inputs import read_routed_argument
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
+from simulate.traffic.network import Network
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import SteadyReads, steady_reads

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 from bucket_search import search_bucket
-from compare_hfreduce import Cluster
+from fire_flyer import Cluster
 from nccl_latency import ring_latency_s
 
 import costmodel
 from costmodel import Published
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
 from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import nccl_ring
+from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, vgg16
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables, assign_lids
-from simulate.network import Network
 from simulate.traffic.flows import Flows, chain
+from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Role
 from topo.hardware.speeds import LinkSpeed

@@ -11,8 +11,8 @@ import numpy as np
 from fluid_loads import Load
 from numpy.typing import NDArray
 
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 
 __all__ = ["Played", "build_peer", "play_in_simgrid", "write_inputs", "write_platform"]
 

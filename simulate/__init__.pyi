@@ -22,7 +22,7 @@ from .engines.fluid import Fluid as Fluid
 from .engines.packets import CongestionControl as CongestionControl, PacketModel as PacketModel, Packets as Packets
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .engines.saturation import Saturation as Saturation, find_saturation as find_saturation
-from .network import Devices as Devices, Network as Network
+from .traffic.network import Devices as Devices, Network as Network
 from .traffic.ranks.nodes import JobNodes as JobNodes
 from .traffic.ranks.order import RankOrder as RankOrder, order_ranks as order_ranks
 from .traffic.ranks.pattern import PATTERNS as PATTERNS

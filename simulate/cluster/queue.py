@@ -13,7 +13,7 @@ from simulate.cluster.policies import Placement
 from topo.budget import QUEUE_JOBS
 from topo.errors import plural, refusal
 from topo.formats.yaml import Document, given_document, read_yaml
-from topo.schema.base import Name, SpecModel, mismatch
+from topo.schema.base import JobName, SpecModel, mismatch
 from topo.schema.units import Bytes, Seconds
 from topo.schema.validation import validate
 from topo.table import Brief
@@ -28,7 +28,7 @@ SomeSeconds = Annotated[Seconds, Field(gt=0)]
 class QueuedJob(SpecModel):
     """A training job, or several alike; bytes and times are those of a node and a step."""
 
-    name: Name
+    name: JobName
     """Name of the job; copies get a number after it."""
     nodes: Annotated[int, Field(ge=1, le=49_151)]
     """Nodes that it runs on."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from simulate.engines.base import Finished
 from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
-from simulate.network import Network
+from simulate.traffic.network import Network
 from topo.errors import HeddleError
 
 UNFIT = "a saved run does not fit its processes; go on with those that it was saved from"

@@ -16,7 +16,7 @@ from simulate.cluster.queue import Queue
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.outcome import LinkClass, link_classes, links_table
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural

@@ -22,8 +22,8 @@ from routing.questions import pairs_over
 from routing.routed import Routed
 from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid import Fluid
-from simulate.network import GBPS, Network, rows_of
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import GBPS, Network, rows_of
 from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays
 from topo.table import Column, Shown, Table
@@ -101,16 +101,8 @@ class Explanation(Shown):
     @property
     def table(self) -> Table:
         """Suspects, those that are accused first."""
-        rows = [*self.culprits, *self.others]
-        return Table(
-            f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}",
-            (
-                Column("suspect", [one.describe(self.fabric) for one in rows]),
-                Column("verdict", ["accused" if at < len(self.culprits) else "cannot tell" for at in range(len(rows))]),
-                Column("sure", [one.sure for one in rows], digits=".3f"),
-                Column("slow pairs", [len(one.slowed) for one in rows]),
-            ),
-        )
+        title = f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
+        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="slow pairs")
 
     @property
     def next_table(self) -> Table:
@@ -142,6 +134,22 @@ class Explanation(Shown):
             "unclear": self.unclear,
             "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
         }
+
+
+def table_of_suspects(
+    title: str, fabric: Fabric, culprits: tuple[Suspect, ...], others: tuple[Suspect, ...], *, slowed: str
+) -> Table:
+    """Return the suspects, those that are accused first; `slowed` heads the count of what each slows down."""
+    rows = [*culprits, *others]
+    return Table(
+        title,
+        (
+            Column("suspect", [one.describe(fabric) for one in rows]),
+            Column("verdict", ["accused" if at < len(culprits) else "cannot tell" for at in range(len(rows))]),
+            Column("sure", [one.sure for one in rows], digits=".3f"),
+            Column(slowed, [len(one.slowed) for one in rows]),
+        ),
+    )
 
 
 def table_of_next(fabric: Fabric, pairs: tuple[tuple[int, int], ...]) -> Table:

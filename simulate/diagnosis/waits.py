@@ -24,13 +24,13 @@ from scipy import sparse
 
 from routing.paths import end_label
 from routing.routed import Routed
-from simulate.diagnosis.blame import Suspect, pairs_between, table_of_next, walk_pairs
+from simulate.diagnosis.blame import Suspect, pairs_between, table_of_next, table_of_suspects, walk_pairs
 from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
-from simulate.network import Network
+from simulate.traffic.network import Network
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 PAIRS = 300_000
 """Pairs whose paths are counted; of more, so many are drawn."""
@@ -79,17 +79,8 @@ class Waits(Shown):
     @property
     def table(self) -> Table:
         """Suspects, those that are accused first."""
-        rows = [*self.culprits, *self.others]
-        known = int(self.counters.known.sum())
-        return Table(
-            f"{known:,} ports, the longest wait {self.waited:.0%} of the time",
-            (
-                Column("suspect", [one.describe(self.fabric) for one in rows]),
-                Column("verdict", ["accused" if at < len(self.culprits) else "cannot tell" for at in range(len(rows))]),
-                Column("sure", [one.sure for one in rows], digits=".2f"),
-                Column("ports that waited", [len(one.slowed) for one in rows]),
-            ),
-        )
+        title = f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
+        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="ports that waited")
 
     @property
     def next_table(self) -> Table:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""

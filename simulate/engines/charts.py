@@ -81,7 +81,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
                 axes.stairs(edges, values, shade, words=words, dashed=dashed)
             legend.append(("dashes" if dashed else "line", shade, name))
     fabric = outcome.network.fabric.name or "the fabric"
-    ends = f"{fabric}, {plural(len(outcome.flows), 'flow')}; the last ends at {format_seconds(outcome.makespan_s)}"
+    ends = f"{fabric}, {plural(outcome.n_flows, 'flow')}; the last ends at {format_seconds(outcome.makespan_s)}"
     return chart("load over time", ends, [*charts, mean, most], legend, bare=bare)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.network import Network
+from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import freeze_arrays, frozen

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from simulate.engines.base import Engine, Finished
 from simulate.engines.fluid import Fluid
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.errors import HeddleError
 
 

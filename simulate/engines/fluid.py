@@ -21,8 +21,8 @@ from simulate.engines.kernels import events
 from simulate.engines.kernels.state import Room, State, aligned_copy, allocate, enlarge
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.restored import check_state
-from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network, RouteTable
 from topo.errors import HeddleError
 from topo.fabric import frozen
 

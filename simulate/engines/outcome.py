@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.congestion import Congestion
-from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network, RouteTable
 from simulate.traffic.placement import EndPortNames
 from topo.drawing import Drawing
 from topo.errors import plural
@@ -86,6 +86,18 @@ class LinkClass:
 
 
 @dataclass(frozen=True, eq=False)
+class Rounds(Brief):
+    """Rounds of a collective that are all alike, of which one was played."""
+
+    count: int
+    resource_bytes: NDArray[np.float64]
+    """(R,) bytes over each resource in all of them."""
+
+    def _brief(self) -> str:
+        return plural(self.count, "round")
+
+
+@dataclass(frozen=True, eq=False)
 class Outcome(Shown):
     """What became of F flows on a network with R resources (`Network.resource_label` names them).
 
@@ -118,12 +130,14 @@ class Outcome(Shown):
     """Load over time, when asked for."""
     congestion: Congestion | None = None
     """What packets met; None with fluid flows."""
+    rounds: Rounds | None = None
+    """The rounds for which these flows stand as the first; its makespan and loads are those of all. None for itself."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     def _brief(self) -> str:
-        return f"{self.network.fabric.name}: {plural(len(self.flows), 'flow')} in {format_seconds(self.makespan_s)}"
+        return f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
 
     def _shown(self) -> tuple[Table, ...]:
         return (self.table, self.links, *((self.congestion.table,) if self.congestion else ()))
@@ -131,7 +145,16 @@ class Outcome(Shown):
     @property
     def makespan_s(self) -> float:
         """When the last flow ended; 0 for no flows."""
-        return float(self.finish_s.max(initial=0.0))
+        return self._times * float(self.finish_s.max(initial=0.0))
+
+    @property
+    def n_flows(self) -> int:
+        """Flows, those of all rounds."""
+        return self._times * len(self.flows)
+
+    @property
+    def _times(self) -> int:
+        return 1 if self.rounds is None else self.rounds.count
 
     @property
     def duration_s(self) -> NDArray[np.float64]:
@@ -141,6 +164,8 @@ class Outcome(Shown):
     @cached_property
     def resource_bytes(self) -> NDArray[np.float64]:
         """(R,) bytes that crossed each resource (times their use of it)."""
+        if self.rounds is not None:
+            return frozen(self.rounds.resource_bytes)
         on_route = np.bincount(self.routes.route, self.flows.size_bytes, minlength=self.routes.n_routes)
         weight = np.repeat(on_route, np.diff(self.routes.offset)).astype(np.float64)
         if len(self.routes.use):
@@ -163,8 +188,8 @@ class Outcome(Shown):
         """Makespan, number of flows and bytes, and the instants that were computed."""
         figures = {
             "makespan": format_seconds(self.makespan_s),
-            "flows": len(self.flows),
-            "bytes": float(self.flows.size_bytes.sum()),
+            "flows": self.n_flows,
+            "bytes": self._times * float(self.flows.size_bytes.sum()),
             "instants": self.n_events,
         }
         return Table("outcome", (Column("figure", list(figures)), Column("value", list(figures.values()))))
@@ -198,8 +223,8 @@ class Outcome(Shown):
         """Return the figures as plain values, ready for JSON."""
         return {
             "makespan_s": self.makespan_s,
-            "flows": len(self.flows),
-            "bytes": float(self.flows.size_bytes.sum()),
+            "flows": self.n_flows,
+            "bytes": self._times * float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
             **({} if self.congestion is None else {"packets": self.congestion.to_dict()}),
@@ -212,6 +237,8 @@ class Outcome(Shown):
         if self.congestion is not None:
             return frozen(self.congestion.sent_bytes[:, :n].astype(np.float64))
         n_lanes = len(self.network.lane_weight)
+        if self.rounds is not None:  # all on one lane
+            return frozen((np.arange(n_lanes)[:, None] == routes.lane[0]) * self.rounds.resource_bytes[:n])
         on_route = np.bincount(routes.route, self.flows.size_bytes, minlength=routes.n_routes)
         hops = np.diff(routes.offset)
         in_fabric = routes.resource < n  # the others belong to devices inside hosts
@@ -336,7 +363,7 @@ class Outcome(Shown):
         seconds: dict[str, float] = {}
         for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
             seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
-        return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+        return {resource: self._times * seconds[resource] for resource in sorted(seconds, key=lambda at: -seconds[at])}
 
 
 def link_classes(

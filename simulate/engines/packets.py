@@ -40,8 +40,8 @@ from simulate.engines.kernels.packet_state import (
     Rules,
 )  # fmt: skip
 from simulate.engines.outcome import Outcome, Timeline
-from simulate.network import Network, RouteTable
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network, RouteTable
 from topo.errors import HeddleError
 from topo.table import Brief
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simulate.engines.kernels.maxmin import SETTLED
 from simulate.engines.kernels.state import BLOCK, FIRST_ROOM, Room, State, allocate
-from simulate.network import Network
+from simulate.traffic.network import Network
 from topo.errors import HeddleError
 
 MAX_COUNT = 2**62

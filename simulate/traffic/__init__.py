@@ -1,1 +1,1 @@
-"""Traffic: flows, collectives, training, and what happens inside servers."""
+"""Traffic on a network: flows, collectives, training, and what happens inside servers."""

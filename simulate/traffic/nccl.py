@@ -1,10 +1,10 @@
 """NCCL's collectives of GPUs: allreduces by its rings and double binary trees, and its all-to-all.
 
 Messages go straight from GPU to GPU, and between servers from GPU to adapter to adapter to GPU, so that host memory has
-no part in it. There is a ring, and a pair of trees, for each rail: it enters a server through the rail's adapter at the
-GPU next to it, goes around all GPUs, and leaves through the same adapter (`simulate.traffic.node` says how). Every GPU
-sends and receives ``2 (n - 1) / n`` of its buffer around rings of n GPUs; the paper on Fire-Flyer AI-HPC (An et al.,
-SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
+no part in it. There is a ring, and a pair of trees, for each rail that works: it enters a server through the rail's
+adapter at the GPU next to it, goes around all GPUs, and leaves through the same adapter (`simulate.traffic.node` says
+how). Every GPU sends and receives ``2 (n - 1) / n`` of its buffer around rings of n GPUs; the paper on Fire-Flyer AI-
+HPC (An et al., SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
 
 NVLink SHARP, where NVSwitches add up what GPUs send (from H100 on), is not modelled; NCCL takes it by default for
 allreduces within NVLink, where the ring here is what ``NCCL_ALGO=Ring`` asks for.
@@ -46,11 +46,13 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.nccl_ring(servers, 2**23))
     480
     """
-    n_ranks, share = len(servers) * servers.gpus, size_bytes / servers.rails
+    n_ranks, share = len(servers) * servers.gpus, size_bytes / len(servers.working_rails)
     pieces = _pieces(share / n_ranks, chunk_bytes)
-    _check(2 * (n_ranks - 1) * n_ranks * pieces * servers.rails)
+    _check(2 * (n_ranks - 1) * n_ranks * pieces * len(servers.working_rails))
     ring = ring_allreduce(n_ranks, pieces)
-    return concatenate([servers.flows(ring, share, servers.ranks_from(rail), rail) for rail in range(servers.rails)])
+    return concatenate(
+        [servers.flows(ring, share, servers.ranks_from(rail), rail) for rail in servers.working_rails.tolist()]
+    )
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
@@ -65,11 +67,13 @@ def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.nccl_tree(servers, 2**23))
     480
     """
-    trees, share = nccl_trees(len(servers), servers.gpus), size_bytes / servers.rails
+    trees, share = nccl_trees(len(servers), servers.gpus), size_bytes / len(servers.working_rails)
     pieces = _pieces(share / len(trees), chunk_bytes)
-    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces * servers.rails)
+    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces * len(servers.working_rails))
     both = tree_allreduce(trees, pieces)
-    return concatenate([servers.flows(both, share, servers.ranks_from(rail), rail) for rail in range(servers.rails)])
+    return concatenate(
+        [servers.flows(both, share, servers.ranks_from(rail), rail) for rail in servers.working_rails.tolist()]
+    )
 
 
 def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) -> Flows:

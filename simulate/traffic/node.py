@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.network import Devices
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Devices
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.hardware.models import NodeModel
@@ -87,7 +87,7 @@ class Servers(Brief):
     nvlink: bool | None = None
     """Whether bridges of NVLink are plugged in; what is no bridge always is."""
     devices: Devices = field(init=False)
-    """To give to `simulate.network.Network.of`."""
+    """To give to `simulate.traffic.network.Network.of`."""
 
     def __post_init__(self) -> None:
         ends = np.asarray(self.ends, np.int32)
@@ -124,6 +124,8 @@ class Servers(Brief):
                 "the adapters of servers must be different end ports of hosts, "
                 f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.ravel().tolist()[:10]}"
             )
+        if not len(self.working_rails):
+            raise HeddleError("found no rail on which every server has a link; take fewer servers into the job")
         one = self._inside()
         hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends[:, 0]]].tolist()]
         all_devices = replace(
@@ -148,6 +150,15 @@ class Servers(Brief):
     def rails(self) -> int:
         """Adapters of each server."""
         return int(self.ends.shape[1])
+
+    @property
+    def working_rails(self) -> NDArray[np.int64]:
+        """Rails on which every server has a link; the others have failed, and carry nothing.
+
+        NCCL passes over ports that are not active (``src/transport/net_ib``), and has as many channels on each server
+        as on the one with the fewest. It is taken to leave the same rails out everywhere.
+        """
+        return np.flatnonzero((self.fabric.end_switch[self.ends] >= 0).all(axis=0))
 
     @property
     def bridged(self) -> int:
@@ -216,7 +227,7 @@ class Servers(Brief):
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
         rail
-            Rail on which flows between servers arrive; for each the one nearest to its receiver when left out.
+            Rail on which flows between servers arrive; for each the working one nearest to its receiver when left out.
         pxn
             Whether they leave on that rail too, if need be over NVLink to a GPU that is next to it. Without it, or
             where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
@@ -226,7 +237,7 @@ class Servers(Brief):
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
-        own = np.arange(self.gpus) * self.rails // self.gpus
+        own = np.array([self._rail_of(gpu) for gpu in range(self.gpus)])
         arrives = own[to_gpu] if rail is None else np.full(to_gpu.shape, rail)
         reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
         leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, own[from_gpu])
@@ -264,6 +275,12 @@ class Servers(Brief):
     def _gpu_of(self, rail: int) -> int:
         """The first GPU that is next to a rail's adapter."""
         return rail * self.gpus // self.rails
+
+    def _rail_of(self, gpu: int) -> int:
+        """The working rail that a GPU is next to; below the same PCIe switch, or near, where that one has failed."""
+        own = gpu * self.rails // self.gpus
+        working: list[int] = self.working_rails.tolist()
+        return min(working, key=lambda at: (at != own, not self._below_one_switch(gpu, at), abs(at - own)))
 
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""

@@ -176,8 +176,13 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
     return MAPPINGS[mapping](fabric, hosts, np.random.default_rng(seed))
 
 
-def rails_of_hosts(fabric: Fabric) -> dict[int, NDArray[np.int32]]:
-    """Return the adapter ports of each host that are plugged in, rail after rail: ``mlx5_2`` before ``mlx5_10``.
+def rails_of_hosts(fabric: Fabric, *, unplugged: bool = False) -> dict[int, NDArray[np.int32]]:
+    """Return the adapter ports of each host, rail after rail: ``mlx5_2`` before ``mlx5_10``.
+
+    Parameters
+    ----------
+    unplugged : bool
+        Whether to return those without a link too, as after the failure of a leaf.
 
     Examples
     --------
@@ -188,7 +193,8 @@ def rails_of_hosts(fabric: Fabric) -> dict[int, NDArray[np.int32]]:
     ['gpu000 mlx5_0', 'gpu000 mlx5_1', 'gpu000 mlx5_2']
     """
     by_host: dict[int, list[tuple[str, int]]] = {}
-    for end in fabric.ends().tolist():
+    adapters = fabric.kind[fabric.end_node] == Kind.HCA
+    for end in np.flatnonzero(adapters & (unplugged | (fabric.end_switch >= 0))).tolist():
         node = fabric.end_node[end]
         if fabric.host[node] >= 0:
             by_host.setdefault(int(fabric.host[node]), []).append((natural_order(fabric.names[node]), end))

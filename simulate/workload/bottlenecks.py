@@ -76,7 +76,7 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     Raises
     ------
     HeddleError
-        When the workload has storage jobs, whose flows depend on how it is played.
+        When the workload has storage jobs, whose flows depend on how it is played, or one round was played for all.
 
     Examples
     --------
@@ -94,6 +94,8 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
             "cannot tell what held jobs back beside storage jobs, whose reads and writes depend on the run"
         )
     outcome, network = simulation.outcome, simulation.outcome.network
+    if outcome.rounds is not None:
+        raise HeddleError(f"cannot tell what held {plural(outcome.n_flows, 'flow')} back; take fewer ranks")
     spans = [simulation.workload.span(number) for number in range(len(simulation.jobs))]
     paths = [critical_segments(outcome, span, job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]
     rows: list[tuple[str, str, float, float]] = []

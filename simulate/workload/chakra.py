@@ -45,6 +45,10 @@ ATTRIBUTES = frozenset(
 """Attributes of nodes that are played; a trace has many more, which are not kept."""
 
 
+SUM_PASSES = 3
+"""A sum reads both of its terms and writes the result: so ASTRA-sim counts (``PacketBundle``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChakraNode:
     """One node of a trace."""
@@ -67,7 +71,7 @@ class Roofline:
     flops: float | None = None
     """Operations a second; None where nobody said it."""
     memory_bytes_s: float = np.inf
-    """Bytes a second of its memory."""
+    """Bytes a second of its memory, which what is added up passes `SUM_PASSES` times."""
 
     def time_s(self, operations: float, size_bytes: float) -> float:
         """Return what so many operations on so many bytes take: the longer of both, as ASTRA-sim has it.
@@ -150,6 +154,7 @@ class _Builder:
         self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
         self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
         self.expanded: list[tuple[int, Schedule, float, NDArray[np.int64]]] = []
+        self.added: list[NDArray[np.float64]] = []  # seconds that sums take before messages of `expanded`
         self.n_expanded = 0
 
     def add(self, rank: int, node: ChakraNode) -> None:
@@ -249,6 +254,10 @@ class _Builder:
             except HeddleError as error:
                 found = f"{collective} by {algorithm} of {plural(len(ranks), 'rank')}"
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
+        added = SUM_PASSES * plan.reduce * plan.count * (size / plan.n_blocks / self.roofline.memory_bytes_s)
+        brought = plan.dst[plan.awaited] == plan.src[plan.waiter]
+        before = np.bincount(plan.waiter, added[plan.awaited] * brought, minlength=len(plan))
+        self.added.append(before.astype(np.float64))
         base = self.n_expanded
         self.n_expanded += len(plan)
         if self.n_expanded + len(self.src) > FLOWS.limit:
@@ -263,6 +272,8 @@ class _Builder:
         self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
         message, rank = last_of_each_rank(plan)
         self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
+        for end, time_s in zip(ends[rank].tolist(), added[message] * (plan.dst[message] == rank), strict=True):
+            self.delay[end] = max(self.delay[end], float(time_s))
         self.expanded.append((base, plan, float(size), np.array(ranks)))
 
     def join_dependencies(self) -> None:
@@ -291,7 +302,7 @@ class _Builder:
             np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),
             np.concatenate([np.array(self.dst, np.int64), *(w[p.dst] for w, p in zip(ranks, parts, strict=True))]),
             np.concatenate([np.array(self.size), *(part.size_bytes for part in parts)]),
-            delay_s=np.concatenate([np.array(self.delay), np.zeros(self.n_expanded)]),
+            delay_s=np.concatenate([np.array(self.delay), *self.added]),
             tag=np.concatenate([np.zeros(n, np.int32), *(part.tag for part in parts)]),
             rendezvous=np.concatenate([own, *(part.rendezvous for part in parts)]),
             after=(pairs[:, 0], pairs[:, 1]),

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
-from simulate.network import NO_DEVICES, Devices
 from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.inference import inference
 from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
+from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.workload.spec import (
@@ -55,13 +55,13 @@ class RunningJob:
     """(n_ranks,) end port of each rank; all adapters of each server, for GPUs; all that take part, for bare flows."""
     seed: int = 0
     """Of what the clients of a storage job draw."""
-    gpus: int | None = None
-    """GPUs that take part, where the inside of servers is simulated."""
+    servers: Servers | None = None
+    """Those whose inside is simulated."""
 
     @property
     def n_ranks(self) -> int:
         """Ranks that take part: GPUs, or end ports."""
-        return len(self.ends) if self.gpus is None else self.gpus
+        return len(self.ends) if self.servers is None else len(self.servers) * self.servers.gpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,8 @@ class Workload(Brief):
     """What the storage servers are; None without storage jobs."""
     devices: Devices = NO_DEVICES
     """The inside of servers whose GPUs take part; the flows of such jobs are between these devices."""
+    in_rounds: Collective | None = None
+    """The only job, where its messages are too many to be played: the flows are those of its first round."""
 
     def _brief(self) -> str:
         return f"{plural(len(self.jobs), 'job')}, {plural(len(self.flows), 'flow')}"
@@ -138,8 +140,9 @@ def place_workload(
     inside: list[Devices] = []
     jobs: list[RunningJob] = []
     parts: list[Flows] = []
+    in_rounds = None
     for entry, job in zip(entries, spec.jobs, strict=True):
-        gpus, place = None, entry.finding((), "", "").where
+        servers, place = None, entry.finding((), "", "").where
         if isinstance(job, FlowsJob):
             flows = traces[job.name]
             ends = ends_of(flows)
@@ -152,13 +155,16 @@ def place_workload(
                 behind = sum(len(part.end_port) for part in inside)
                 flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
                 inside.append(servers.devices)
-                gpus = len(servers) * servers.gpus
             else:
-                flows = _flows(entry, job, fabric, ends, traces)
+                task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
+                if task is not None and task.is_too_large and len(spec.jobs) == 1 and not job.start:
+                    in_rounds, flows = task, task.first_round(fabric)
+                else:
+                    flows = _flows(entry, job, task, fabric, ends, traces)
                 flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             flows = flows.on_level(ASK if job.sl is None else job.sl)
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
-        jobs.append(RunningJob(job, place, frozen(ends), seed, gpus))
+        jobs.append(RunningJob(job, place, frozen(ends), seed, servers))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > FLOWS.limit:
             raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
@@ -166,7 +172,7 @@ def place_workload(
     storage_server = _check_storage(spec.storage, entries, fabric, jobs, models)
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), [len(part) for part in parts]))
     devices = join_devices(inside) if inside else NO_DEVICES
-    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, devices)
+    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, devices, in_rounds)
 
 
 def ends_of(flows: Flows) -> NDArray[np.int32]:
@@ -321,7 +327,11 @@ class _Placer:
             found = "servers that another job looks into already"
             raise entry.refusal((), found, "servers of its own, for each job of this kind")
         self.looked_into[ends] = True
-        rows = [*self.by_host(ends).values()]
+        every = rails_of_hosts(self.fabric, unplugged=True)  # those behind a failed leaf too
+        plugged = self.fabric.end_switch >= 0
+        rows = [
+            every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
+        ]
         with entry.refusing(
             ("algorithm",), f"{job.algorithm} of {plural(len(rows), 'server')}", "what the servers can do"
         ):
@@ -330,8 +340,9 @@ class _Placer:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
                 raise HeddleError(
                     f"{host} has {plural(len(odd), 'adapter port')} in this fabric, and "
-                    f"{model.name} has {model.adapters}: what its GPUs send goes through all of them; play "
-                    f"all its planes as one network"
+                    f"{model.name} has {model.adapters}. If it is one of several planes, play all of them with "
+                    "--subnet '*plane*'. If an adapter has failed, leave the server out, or take a fabric that still "
+                    "lists it, as `plan repair FABRIC --down LEAF -o OUT` writes"
                 )
             if job.algorithm == "hfreduce":
                 reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
@@ -394,17 +405,25 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     return np.array([*seen], np.int32)
 
 
+def _collective(job: CollectiveJob, ends: NDArray[np.int32]) -> Collective:
+    return Collective(
+        *(job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat),
+        compute_s=job.compute,
+        eager_bytes=job.eager,
+        every_switch=job.every_switch,
+    )
+
+
 def _flows(
-    entry: _Entry, job: PlacedJob, fabric: Fabric, ends: NDArray[np.int32], traces: Mapping[str, Flows]
+    entry: _Entry,
+    job: PlacedJob,
+    task: Collective | None,
+    fabric: Fabric,
+    ends: NDArray[np.int32],
+    traces: Mapping[str, Flows],
 ) -> Flows:
     """Return the flows of a job between its end ports; none of storage, which come about as it is played."""
-    if isinstance(job, CollectiveJob):
-        task = Collective(
-            *(job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat),
-            compute_s=job.compute,
-            eager_bytes=job.eager,
-            every_switch=job.every_switch,
-        )
+    if isinstance(job, CollectiveJob) and task is not None:
         found = f"{job.collective} by {job.algorithm} of {plural(len(ends), 'rank')}"
         with entry.refusing(("algorithm",), found, "what the algorithm can take"):
             messages = task.schedule(fabric)

@@ -18,13 +18,15 @@ from simulate.engines.environment import NetworkEnvironment
 from simulate.engines.fluid import Fluid
 from simulate.engines.outcome import Outcome
 from simulate.engines.packets import PacketModel
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
+from simulate.workload.rounds import prove_rounds
 from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, StorageJob
 from simulate.workload.storage import Client, File, Storage
+from topo.budget import FLOWS
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
 from topo.hardware.models import NodeModel
@@ -78,11 +80,19 @@ class JobResult:
     algorithm: str | None
     size_bytes: float | None
     """Buffer of a rank."""
+    failed_rails: int
+    """Rails that its GPUs leave out, since a server has no link there."""
     once_s: float | None
     """Mean time of one repetition, without what is computed before it."""
     flow_s: tuple[float, ...]
     """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
     percentile is the duration of one flow, never a mean of two."""
+
+    @property
+    def what(self) -> str:
+        """What it does, for a person."""
+        said = f"{self.collective} by {self.algorithm}" if self.collective else self.kind
+        return f"{said}, {plural(self.failed_rails, 'rail')} down" if self.failed_rails else said
 
     @property
     def time_s(self) -> float:
@@ -127,7 +137,7 @@ class Simulation(Shown):
     def _brief(self) -> str:
         return (
             f"{self.outcome.network.fabric.name}: {plural(len(self.jobs), 'job')}, "
-            f"{plural(len(self.outcome.flows), 'flow')} in {format_seconds(self.makespan_s)}"
+            f"{plural(self.outcome.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
         )
 
     def _shown(self) -> tuple[Table, ...]:
@@ -145,7 +155,7 @@ class Simulation(Shown):
         jobs = self.jobs
         columns = [
             Column("job", [job.name for job in jobs]),
-            Column("what", [f"{job.collective} by {job.algorithm}" if job.collective else job.kind for job in jobs]),
+            Column("what", [job.what for job in jobs]),
             Column("ranks", [job.ranks for job in jobs]),
             Column("time", [job.time_s for job in jobs], "s", "time"),
             Column("algbw", [job.algorithm_gbytes_per_s for job in jobs], "GB/s", ".2f"),
@@ -175,7 +185,7 @@ class Simulation(Shown):
         return {
             "fabric": {"name": fabric.name, "switches": fabric.n_switches, "engine": outcome.network.tables.engine},
             "makespan_s": outcome.makespan_s,
-            "flows": len(outcome.flows),
+            "flows": outcome.n_flows,
             "events": outcome.n_events,
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
@@ -235,7 +245,8 @@ def play(
         Flows, a collective among hosts, or a workload.
     engine
         What moves the bytes: ``"fluid"``, max-min fair rates without packets; ``"packets"``, or a `PacketModel`,
-        packets that wait for credits.
+        packets that wait for credits. A ring or an all-to-all of more messages than the budget of flows takes the
+        first, which plays one round for all where `simulate.workload.rounds` proves that they are alike.
     n_bins
         Bins of the timeline of loads, an even number; by default 0 for flows, and for a workload so many that at least
         100 of them hold the time until the last flow ends, or as many as fit into 128 MB.
@@ -278,7 +289,16 @@ def play(
         step(text, 0.0)
         return make(network, n_bins=n_bins).play(flows, lambda ended, _: step(text, ended / total))
 
+    def move_first(network: Network, task: Collective, flows: Flows) -> Outcome:
+        if make is not Fluid:
+            raise HeddleError(f"found {task.messages * task.repeat:,} messages; expected {FLOWS}, or the fluid engine")
+        step("comparing rounds", None)
+        rounds = prove_rounds(network, task, flows)
+        return replace(move(network, flows, "playing one round", 0), rounds=rounds)
+
     if not isinstance(traffic, Workload):
+        if not isinstance(traffic, Flows) and Collective.given(traffic).is_too_large:
+            return move_first(network, traffic, traffic.first_round(network.fabric))
         flows = traffic if isinstance(traffic, Flows) else Collective.given(traffic).flows(network.fabric)
         return move(network, flows, f"playing {plural(len(flows), 'flow')}", n_bins or 0)
     if len(traffic.devices.end_port):
@@ -288,6 +308,8 @@ def play(
         n_bins = max(2, min(BINS, MAX_CELLS // rows) // 2 * 2)
 
     def jobs(workload: Workload, text: str, n_bins: int) -> tuple[Workload, Outcome]:
+        if workload.in_rounds is not None:
+            return workload, move_first(network, workload.in_rounds, workload.flows)
         if workload.storage_server is None or not workload.acts:
             return workload, move(network, workload.flows, text, n_bins)
         step(text, None)
@@ -433,29 +455,31 @@ def job_results(
     """
     results = []
     flows = workload.flows
+    times = outcome.n_flows // max(len(flows), 1)
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
         start = float(flows.start_s[mine].min(initial=np.inf))
         start = start if np.isfinite(start) else job.spec.start
-        finish = float(outcome.finish_s[mine].max(initial=start))
-        times = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
+        finish = outcome.makespan_s if outcome.rounds else float(outcome.finish_s[mine].max(initial=start))
+        lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
         results.append(
             JobResult(
                 name=job.spec.name,
                 kind=job.spec.kind,
                 ranks=job.n_ranks,
-                flows=int(np.count_nonzero(moves)),
-                bytes=float(flows.size_bytes[mine][moves].sum()),
+                flows=times * int(np.count_nonzero(moves)),
+                bytes=times * float(flows.size_bytes[mine][moves].sum()),
                 start_s=start,
                 finish_s=finish,
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
                 collective=spec.collective if spec else None,
                 algorithm=spec.algorithm if spec else None,
                 size_bytes=spec.size if spec else None,
+                failed_rails=job.servers.rails - len(job.servers.working_rails) if job.servers else 0,
                 once_s=(finish - start) / spec.repeat - spec.compute if spec else None,
-                flow_s=tuple(np.percentile(times, PERCENTILES, method="inverted_cdf").tolist()) if len(times) else (),
+                flow_s=tuple(np.percentile(lasted, PERCENTILES, method="inverted_cdf").tolist()) if len(lasted) else (),
             )
         )
     return tuple(results)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simulate.network import GBPS
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import GBPS
 from simulate.workload.chakra import Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import read_chakra
 from simulate.workload.formats.flows_csv import read_flows_csv

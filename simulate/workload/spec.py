@@ -12,7 +12,7 @@ from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from topo.errors import did_you_mean
 from topo.fabric import Role
-from topo.schema.base import Name, ServerRole, SpecModel, mismatch
+from topo.schema.base import JobName, ServerRole, SpecModel, mismatch
 from topo.schema.units import Bytes, GigabitsPerSecond, Seconds
 
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
@@ -21,7 +21,7 @@ Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random
 class JobBase(SpecModel):
     """What every job has."""
 
-    name: Name
+    name: JobName
     """Name of the job, for reports."""
     start: Seconds = 0.0
     """Start time, such as ``20 ms``."""
@@ -34,7 +34,7 @@ class PlacedJob(JobBase):
     """Service level of its messages; without one, that of the traffic class of the servers that they are between."""
     nodes: Annotated[tuple[str, ...], Field(max_length=49_151, strict=False)] | None = None
     """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
-    beside: Name | None = None
+    beside: JobName | None = None
     """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
     role: ServerRole = Role.COMPUTE
     """Role of the servers whose adapters the job may use."""
@@ -152,7 +152,7 @@ class ChakraJob(PlacedJob, Messaging):
     flops: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Operations a second of a rank, for nodes that tell their operations and no duration, such as 312e12."""
     memory: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None
-    """Rate of a rank's memory, such as ``2 TB/s``, for the same nodes; it takes no time when left out."""
+    """Rate of a rank's memory, such as ``2 TB/s``, for the same nodes and for sums; they take no time without it."""
     algorithms: dict[str, str] = Field(default_factory=dict)
     """Algorithm of a collective in it, such as ``allreduce: double-binary-tree``; else the ring, or what there is."""
 

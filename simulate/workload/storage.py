@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from routing.routed import Routed
 from simulate.engines.environment import NetworkEnvironment
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from simulate.workload.spec import StorageSpec
 from topo.errors import HeddleError

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulate.network import GBPS
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows, chain
+from simulate.traffic.network import GBPS
 from simulate.traffic.training import (
     Collective,
     data_parallel,

@@ -9,8 +9,8 @@ import numpy as np
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid
 from simulate.engines.kernels.crowds import CROWDED
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.fabric import Fabric
 
 

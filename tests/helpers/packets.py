@@ -6,8 +6,8 @@ from helpers.fluids import routed
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate import PacketModel
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed

@@ -12,8 +12,8 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate import play
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from topo.fabric import Fabric, frozen
 from topo.hardware.models import NodeModel

@@ -6,7 +6,7 @@ from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
 from routing.routed import Routed
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import Client, Storage
 from topo.fabric import Role

@@ -10,7 +10,7 @@ import pytest
 from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.formats.goal import parse_goal
 from simulate.workload.goal import flows_of_goal
 

@@ -22,7 +22,7 @@ from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.formats.goal import read_goal
 from simulate.workload.goal import flows_of_goal
 

@@ -12,8 +12,8 @@ from plan.cli import run
 from routing.routed import Routed
 from routing.tables import select_endpoints
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
+from simulate.traffic.network import Network
 from topo.formats.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")

@@ -14,8 +14,8 @@ from routing.engines.base import ENGINES
 from routing.quality import congestion, permutations, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.fabric import Fabric
 
 pytestmark = pytest.mark.peer("ibdmsh")

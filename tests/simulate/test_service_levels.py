@@ -12,8 +12,8 @@ from routing.lanes.classes import lanes_of_classes
 from routing.lanes.policy import ASK, MatchRule, PortGroup, QosPolicy, levels_of_pairs, policy_of_classes
 from routing.routed import Routed
 from simulate import Fluid
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.fabric import Role
 from topo.schema.base import TrafficClass
 

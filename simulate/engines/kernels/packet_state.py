@@ -1,9 +1,9 @@
 """The state of a network of packets: flat arrays of records that one kernel reads and writes.
 
 Time is counted in *ticks*, a thousandth of what the fastest channel takes for a full packet. A *channel* is a resource
-of `simulate.network.Network`; with L lanes, lane l of channel c is number ``c * L + l``, here called a *link*. A
-*queue* holds the packets of one input buffer that are served in order. Who wants a link, a queue or a flow at its
-source, *asks* for it: queues have the numbers 0 to Q - 1 among those who ask, and the flow in place f has Q + f. Those
+of `simulate.Network`; with L lanes, lane l of channel c is number ``c * L + l``, here called a *link*. A *queue* holds
+the packets of one input buffer that are served in order. Who wants a link, a queue or a flow at its source, *asks* for
+it: queues have the numbers 0 to Q - 1 among those who ask, and the flow in place f has Q + f. Those
 who ask for a link stand in a ring that `LINK` points to the last of.
 
 *Events* are numbered too: 0 to C - 1, the tail of a packet has left a channel; from there, one a link, a credit is back

@@ -64,6 +64,9 @@ ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
 
+ROUNDS = ("ring", "shift")
+"""Algorithms whose rounds send one message of each rank, all of one size."""
+
 TREE_CHUNKS = 64
 """Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
 
@@ -95,7 +98,7 @@ def schedule(
         )
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
-    most = n_ranks * _most_messages_of_a_rank(collective, algorithm, n_ranks, chunks)
+    most = _most_messages(collective, algorithm, n_ranks, chunks)
     if most > FLOWS.limit:
         raise HeddleError(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
@@ -104,12 +107,14 @@ def schedule(
     return ALGORITHMS[collective][algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
 
 
-def _most_messages_of_a_rank(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
+def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
+    """Return an upper bound, which is exact for the collectives that have a `Collective.first_round`."""
     if algorithm in ("halving-doubling", "recursive-halving", "recursive-doubling"):
-        return 2 * n_ranks.bit_length()
+        return 2 * n_ranks * n_ranks.bit_length()
     if algorithm.endswith("tree") or collective in ("broadcast", "reduce", "pipeline"):
-        return 4 * chunks
-    return 2 * n_ranks * chunks
+        return 4 * n_ranks * chunks
+    rounds = (n_ranks - (algorithm in ROUNDS)) * (1 if algorithm == "shift" else chunks)
+    return n_ranks * rounds * (2 if collective == "allreduce" else 1)
 
 
 def groups_of(fabric: Fabric, ends: ArrayLike, algorithm: str, group: Group | None = None) -> NDArray[np.integer]:
@@ -147,6 +152,31 @@ class Collective(Brief):
     def _brief(self) -> str:
         return f"{self.kind} of {self.size_bytes:.4g} bytes among {plural(len(self.hosts), 'host')} by {self.algorithm}"
 
+    @property
+    def messages(self) -> int:
+        """Messages between ranks, once: exactly for the algorithms of `ROUNDS`, and at most for others."""
+        return _most_messages(self.kind, self.algorithm, len(self.hosts), self.chunks)
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it has more messages than can be played, in rounds that may be alike."""
+        chain = self.kind in ("broadcast", "reduce")
+        return self.algorithm in ROUNDS and not (chain or self.compute_s) and self.messages * self.repeat > FLOWS.limit
+
+    def first_round(self, fabric: Fabric) -> Flows:
+        """Return the first round of a ring or an all-to-all as flows between end ports.
+
+        Raises
+        ------
+        HeddleError
+            As `schedule`.
+        """
+        self._check_hosts(fabric)
+        shift = self.algorithm == "shift"
+        size = self.size_bytes / len(self.hosts) / (1 if shift else self.chunks)
+        asks = shift and size > self.eager_bytes
+        return Flows.of(self.hosts, np.roll(self.hosts, -1), size, rendezvous=asks)
+
     def schedule(self, fabric: Fabric) -> Schedule:
         """Return the messages between ranks, once.
 
@@ -155,13 +185,7 @@ class Collective(Brief):
         HeddleError
             When a host is no adapter's end port of this fabric, or is there twice.
         """
-        odd = (self.hosts < fabric.n_switches) | (self.hosts >= fabric.n_end_ports)
-        if odd.any() or len(np.unique(self.hosts)) < len(self.hosts):
-            first = int(self.hosts[odd][0]) if odd.any() else "one twice"
-            raise HeddleError(
-                f"found {first} among the hosts of {self.kind}; expected different end ports of adapters, "
-                f"{fabric.n_switches} to {fabric.n_end_ports - 1}, such as fabric.ends(role='compute') returns"
-            )
+        self._check_hosts(fabric)
         if self.algorithm == SHARP:
             tree, ends = self._in_network(fabric)
             if (most := 2 * len(ends) * self.chunks) > FLOWS.limit:
@@ -169,6 +193,15 @@ class Collective(Brief):
             return tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
+
+    def _check_hosts(self, fabric: Fabric) -> None:
+        odd = (self.hosts < fabric.n_switches) | (self.hosts >= fabric.n_end_ports)
+        if odd.any() or len(np.unique(self.hosts)) < len(self.hosts):
+            first = int(self.hosts[odd][0]) if odd.any() else "one twice"
+            raise HeddleError(
+                f"found {first} among the hosts of {self.kind}; expected different end ports of adapters, "
+                f"{fabric.n_switches} to {fabric.n_end_ports - 1}, such as fabric.ends(role='compute') returns"
+            )
 
     def flows(self, fabric: Fabric, messages: Schedule | None = None) -> Flows:
         """Return the flows between the end ports of a fabric, all repetitions one after another.

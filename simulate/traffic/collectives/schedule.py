@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.network import rows_of
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
+from simulate.traffic.network import rows_of
 from topo.fabric import freeze_arrays
 
 

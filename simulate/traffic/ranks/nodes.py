@@ -78,10 +78,12 @@ class JobNodes(Brief):
         for name, ends in zip(names, found, strict=True):
             by_count.setdefault(len(ends), []).append(name)
         if len(by_count) > 1 or 0 in by_count:
-            counts = "; ".join(f"{plural(count, 'port')}: {_short(nodes)}" for count, nodes in sorted(by_count.items()))
+            counts = "; ".join(f"{plural(count, 'port')}: {_short(few)}" for count, few in sorted(by_count.items()))
+            nodes = fabric.end_node[np.concatenate([rails[number[name]] for name in names])]
+            devices = sorted({_device(fabric, at) for at in nodes.tolist()})
             raise HeddleError(
                 f"found nodes with different numbers of adapter ports, or without any ({counts}); expected as many of "
-                f"each: say which take part by a pattern of devices such as 'mlx5_[0-7]' (--adapters)"
+                f"each: say which of their devices take part ({_short(devices)}) by a pattern (--adapters)"
             )
         first = fabric.end_node[np.concatenate([*found[:1], np.zeros(0, np.int32)])]
         return cls(names, np.array(found, np.int32), tuple(_device(fabric, node) for node in first.tolist()))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.network import Network, rows_of
+from simulate.traffic.network import Network, rows_of
 from simulate.traffic.ranks.kernels.search import improve
 from simulate.traffic.ranks.pattern import Pattern, pattern_of
 from topo.budget import FLOWS

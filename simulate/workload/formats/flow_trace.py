@@ -108,6 +108,8 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
 
 def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, str], dict[int, str]]:
     """Return the names of the jobs, of the end ports and of the bottlenecks that occur."""
+    if outcome.rounds is not None:
+        raise HeddleError("one round was played for all: there is no trace of every flow; take fewer ranks")
     limits = np.unique(outcome.bottleneck)
     channels = {limit: outcome.network.resource_label(limit) for limit in limits[limits >= 0].tolist()}
     return [job.spec.name for job in workload.jobs], outcome.end_names(), channels

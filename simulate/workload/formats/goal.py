@@ -117,6 +117,7 @@ def format_as_goal(workload: Workload, fabric: Fabric) -> str:
     for cannot, why in (
         (workload.acts, "a storage job acts as it is played"),
         (len(workload.devices.end_port), "a job looks into servers"),
+        (workload.in_rounds is not None, "a job has too many messages to be written"),
     ):
         if cannot:
             raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")

@@ -47,6 +47,7 @@ def survives(saved: Arrays) -> None:
         world.env.step()
 
 
+@pytest.mark.slow
 @given(leaf=st.sampled_from(LEAVES), at=st.integers(0, 10_000), value=st.sampled_from(VALUES))
 def test_one_number_changed(leaf: tuple[str, str], at: int, value: float) -> None:
     try:

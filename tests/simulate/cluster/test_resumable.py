@@ -6,6 +6,7 @@ from helpers.worlds import World
 from topo.errors import HeddleError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [(1,), (40, 40), (700,), (1500, 1, 600)])
 def test_ends_with_the_same_bytes(stops: tuple[int, ...]) -> None:
     saved = None

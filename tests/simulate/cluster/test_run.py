@@ -12,7 +12,7 @@ from routing.routed import Routed
 from simulate.cluster.job import JobRecord
 from simulate.cluster.queue import FAILURES_A_NODE_DAY, Queue, QueuedJob, QueueSpec
 from simulate.cluster.run import ClusterRun
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from topo.errors import HeddleError
 from topo.fabric import Role
@@ -177,6 +177,7 @@ def test_same_seed_same_bytes() -> None:
     assert fingerprint(first) == fingerprint(again) != fingerprint(other)
 
 
+@pytest.mark.slow
 def test_time_passes_and_progress_is_told() -> None:
     told: list[float] = []
     late = ClusterRun(NETWORK, mix(round=2.0))

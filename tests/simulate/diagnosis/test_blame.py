@@ -10,7 +10,7 @@ from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.strategies import nightly
 from helpers.twins import twin
-from simulate.network import GBPS
+from simulate.traffic.network import GBPS
 
 SEEDS = [nightly(seed) if seed in (0, 5, 7) else seed for seed in range(12)]
 """The fabrics of seven hundred hosts and more are left to the night."""

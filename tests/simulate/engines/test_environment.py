@@ -9,9 +9,9 @@ from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
 from simulate.engines.environment import NetworkEnvironment
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.errors import HeddleError
 
 RATE = 25e9

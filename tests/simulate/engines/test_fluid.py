@@ -13,8 +13,8 @@ from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid, play
 from simulate.engines.outcome import Outcome
-from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows, chain
+from simulate.traffic.network import Devices, Network
 from topo.errors import HeddleError
 
 RATE = 25e9

@@ -10,8 +10,8 @@ from helpers.strategies import slow_but
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import Fluid, play
-from simulate.network import Network
 from simulate.traffic.flows import Flows, Order
+from simulate.traffic.network import Network
 from topo.errors import HeddleError
 
 

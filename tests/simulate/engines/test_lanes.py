@@ -9,8 +9,8 @@ from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from simulate import Fluid, play
-from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Devices, Network
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 

@@ -11,8 +11,8 @@ from routing.routed import Routed
 from simulate import play
 from simulate.engines.charts import draw_ports, draw_timeline
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from topo.fabric import Role
 
 LEVELS = (0, 2, 1, *[0] * 13)

@@ -8,8 +8,8 @@ from helpers.fluids import hosts, moving, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import Fluid
-from simulate.network import Devices, Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Devices, Network
 
 
 def fair_by_programs(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import topo
 from helpers.packets import SLOT_S, line, network
 from simulate import Flows, PacketModel, Packets
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
+from simulate.traffic.network import Network
 
 
 def both(net: Network, model: PacketModel, flows: Flows, n_bins: int = 0) -> tuple[Outcome, Outcome, Packets]:

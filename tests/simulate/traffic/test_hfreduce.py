@@ -81,6 +81,7 @@ def test_of_bridged_gpus_one_copies_in_and_both_copy_out() -> None:
             assert bytes_of(outcome, f"{way} GPU {gpu}")[0] == pytest.approx(size * MIB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "nvlink", "figures", "links", "ceiling", "resource"),
     [

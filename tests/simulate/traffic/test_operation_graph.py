@@ -9,8 +9,8 @@ from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.traffic.training import OperationGraph
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))

@@ -12,9 +12,9 @@ from helpers.clusters import CATALOG, nodes
 from helpers.strategies import examples
 from simulate import play
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
 from simulate.traffic.flows import Flows
 from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
+from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.placement import rails_of_hosts
 from topo.errors import HeddleError
@@ -76,6 +76,7 @@ def adapters_bound(model: NodeModel) -> float:
     return model.adapters * min(LINK, model.gpu_adapter_gbyte_per_s or LINK)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(models(), st.integers(2, 4))
 def test_a_ring_reaches_the_least_of_adapters_nvlink_and_lanes(model: NodeModel, count: int) -> None:
@@ -88,6 +89,7 @@ def test_a_ring_reaches_the_least_of_adapters_nvlink_and_lanes(model: NodeModel,
     assert busbw == pytest.approx(min(bounds), rel=1e-6)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(models(switched=False), st.integers(2, 3))
 def test_without_nvlink_a_ring_stays_below_adapters_and_lanes(model: NodeModel, count: int) -> None:
@@ -96,6 +98,7 @@ def test_without_nvlink_a_ring_stays_below_adapters_and_lanes(model: NodeModel, 
     assert busbw <= model.gpu_host_gbyte_per_s * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(models(), st.integers(2, 3), st.sampled_from([nccl_ring, nccl_tree]))
 def test_every_gpu_and_every_rail_carries_its_share(model: NodeModel, count: int, make: object) -> None:
@@ -114,6 +117,7 @@ def test_every_gpu_and_every_rail_carries_its_share(model: NodeModel, count: int
         assert received == pytest.approx(sent)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(models(), st.data())
 def test_names_of_servers_and_rails_do_not_matter(model: NodeModel, data: st.DataObject) -> None:
@@ -125,6 +129,7 @@ def test_names_of_servers_and_rails_do_not_matter(model: NodeModel, data: st.Dat
     assert ring_busbw(model, 3, shape=crossbar, order=np.ix_(order, rails)) == pytest.approx(once, rel=1e-6)
 
 
+@pytest.mark.slow
 @examples(15)
 @given(models())
 def test_faster_parts_and_more_adapters_never_slow_a_ring(model: NodeModel) -> None:

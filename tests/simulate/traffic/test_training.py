@@ -8,9 +8,9 @@ from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.traffic.training import (
     Collective,
     Layer,

@@ -1,13 +1,18 @@
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.clusters import tree
+from routing.engines.base import route
+from simulate import play
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.workload.chakra import ChakraNode, NodeType, Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import message_types, parse_chakra, read_chakra
 from topo.errors import FormatError, HeddleError
@@ -265,3 +270,22 @@ def test_reads_files_of_all_ranks(tmp_path) -> None:
     assert len(read_chakra(tmp_path / "run")) == 3
     with pytest.raises(FormatError, match=r"found no walk.0.et"):
         read_chakra(tmp_path / "walk")
+
+
+@pytest.mark.parametrize("kind", [0, 2, 7])
+@pytest.mark.parametrize("n", [4, 8, 16])
+def test_microbenchmarks_take_what_the_sources_of_astra_sim_say(kind: int, n: int) -> None:
+    # 1 MiB in four parts, one after another, on its Ring (50 GiB/s, 500 ns). A message also passes a bus (10 ns) and,
+    # where it is added up, the memory three times (1,600 GB/s).
+    part = 2**20 // 4
+    rank = trace(*(node(at + 1, 7, (at,) if at else (), comm_type=kind, comm_size=part) for at in range(4)))
+    network = Network.of(route(tree(16, leaves=1, spines=1)), message_latency_s=510e-9)
+    network = replace(network, capacity_bytes_s=np.full(len(network.capacity_bytes_s), 50 * 2.0**30))
+    plan = flows_of_chakra([parse_chakra(rank)] * n, roofline=Roofline(memory_bytes_s=1.6e12))
+    found = play(network, plan.placed(network.fabric.ends()[:n])).makespan_s
+
+    message = part if kind == 2 else part // n
+    step = 500 + int(message / (50 * 2**30 / 1e9)) + 10
+    added = 3 * int(message / 1600)
+    steps = (n - 1) * {0: 2 * step + added, 2: step, 7: step + added}[kind]
+    assert found * 1e9 == pytest.approx(4 * steps, rel=0.003)

@@ -7,9 +7,9 @@ from helpers.goals import goals, same
 from helpers.strategies import examples
 from routing import route
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.workload.formats.goal import format_goal, parse_goal, read_goal
 from simulate.workload.goal import Goal, Op, flows_of_goal, goal_of_flows
 from topo import preset
@@ -173,6 +173,7 @@ def finishes_of_flows(flows: Flows) -> np.ndarray:
     return end
 
 
+@pytest.mark.slow
 @given(goal=goals(), eager=st.sampled_from([0, 30, 60, 99]))
 @examples(300)
 def test_flows_end_when_the_operations_do(goal: Goal, eager: int) -> None:
@@ -239,6 +240,7 @@ def flow_sets(draw: st.DrawFn) -> Flows:
     return Flows.of(src, dst, draws(99), start_s=times[0], delay_s=times[1], after=(after[0], after[1]))
 
 
+@pytest.mark.slow
 @given(flows=flow_sets())
 @examples(300)
 def test_flows_go_through_goal_and_keep_their_times(flows: Flows) -> None:

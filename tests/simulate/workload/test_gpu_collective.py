@@ -1,17 +1,20 @@
-"""Collectives of GPUs as jobs of a workload: the ceilings of docs/hfreduce.md, beside other jobs, and refusals."""
+"""Collectives of GPUs as jobs of a workload: the ceilings of docs/fire-flyer.md, beside other jobs, and refusals."""
 
 import numpy as np
 import pytest
 
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
+from routing.engines.base import route as route_fabric
+from routing.names import find_part
 from routing.routed import Routed
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.formats.flow_trace import format_trace_csv
 from simulate.workload.formats.goal import format_as_goal
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import play
 from simulate.workload.spec import WorkloadSpec
+from topo.cluster import parse
 from topo.errors import HeddleError, SpecError
 from topo.formats.yaml import parse_yaml
 from topo.schema.validation import validate
@@ -120,3 +123,33 @@ def test_refuses(jobs: list[str], says: str) -> None:
         placed(*jobs)
     assert says in str(refusal.value)
     assert all(finding.where.startswith("w.yaml:") for finding in refusal.value.findings)
+
+
+RAIL = """
+name: rails
+nodes: {gpu: {model: dgx-h100, count: 4}}
+network: {shape: rail, unit_nodes: 2, tree: {switch: QM9700}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["nccl-ring", "nccl-tree", "nccl-all-to-all"])
+def test_a_failed_leaf_leaves_the_other_rails(algorithm: str) -> None:
+    """Leaf 5 is rail 2 of unit 1: nothing of the job passes over that rail, in the other unit either."""
+    whole = parse(RAIL).fabric
+    left = whole.without(find_part(whole, "leaf05")[0])
+    text = f"jobs: [{{{job('sum', algorithm, ranks=4)}}}]"
+    document = parse_yaml(text, "w.yaml")
+    times = {}
+    for fabric in (whole, left):
+        network = Network.of(route_fabric(fabric, "fat-tree"))
+        placed = place_workload(
+            validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0), CATALOG.nodes
+        )
+        simulation = play(network, placed)
+        (result,) = simulation.jobs
+        times[result.failed_rails] = result.time_s
+        carried = simulation.outcome.resource_bytes[: fabric.n_ports] > 0
+        rail = np.array([name.endswith("mlx5_2") for name in fabric.names])
+        assert carried[rail[fabric.port_node]].any() == (fabric is whole)
+    assert 1 < times[1] / times[0] < 8 / 7 + 0.01 if algorithm != "nccl-all-to-all" else times[1] > times[0]

@@ -12,7 +12,7 @@ from routing.lanes.policy import ASK
 from routing.routed import Routed
 from simulate import allreduce, parse_workload, play
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import job_results, play_with_storage
 from simulate.workload.spec import WorkloadSpec

@@ -34,6 +34,7 @@ def refusal(fabric: Fabric, **keys: object) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_servers_are_those_of_the_fabric() -> None:
     """64 B200 over eight adapters of 48.5 GB/s each, not pcie-a100 over one adapter."""
     job = ring(cluster("dgx-b200", 8).fabric)

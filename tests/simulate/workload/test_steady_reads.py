@@ -6,8 +6,8 @@ import pytest
 from helpers.clusters import CATALOG, zoned
 from helpers.fluids import routed
 from routing.routed import Routed
-from simulate.network import Network
 from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import SteadyReads, steady_reads
 from topo.errors import HeddleError
@@ -42,6 +42,7 @@ def test_few_clients_fill_their_ports() -> None:
     assert found.load[into_clients] == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_without_limit_loaders_come_into_step() -> None:
     """All reads of a client share its port and end together; then the port waits for SSDs."""
     found, _ = reads(4, 40, None, loaders=4)
@@ -50,6 +51,7 @@ def test_without_limit_loaders_come_into_step() -> None:
     assert found.bytes_s == pytest.approx(4 * RATE * busy_s / (busy_s + idle_s), rel=0.01)
 
 
+@pytest.mark.slow
 def test_few_servers_fill_theirs() -> None:
     found, network = reads(24, 2, None, replicas=1)
     assert found.bytes_s == pytest.approx(2 * 2 * RATE, rel=1e-3)  # an adapter in each zone

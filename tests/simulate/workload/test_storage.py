@@ -12,7 +12,7 @@ from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.routed import Routed
 from simulate.engines.environment import NetworkEnvironment
-from simulate.network import Network
+from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import Client, Storage, _chains

@@ -6,8 +6,8 @@ import pytest
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
 from simulate import play
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import bus_gbytes_per_s, schedule
+from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Role
 from topo.hardware.speeds import LinkSpeed

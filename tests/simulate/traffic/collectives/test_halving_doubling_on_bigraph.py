@@ -31,6 +31,7 @@ def flows_of_steps(fabric: Fabric, tables: RoutingTables, plan: Schedule, ends: 
 LARGEST = nightly(1024, 32, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["auto", "dfsssp"])
 @pytest.mark.parametrize(("hosts", "side", "each"), [(16, 4, 2), (64, 8, 4), (256, 16, 8), LARGEST])
 def test_one_flow_a_link_with_the_mapping_and_more_without(hosts, side, each, engine):

@@ -9,8 +9,8 @@ from helpers.servers import PCIE_A100, ends, model, routed_tree
 from routing.routed import Routed
 from simulate import play
 from simulate.engines.outcome import Outcome
-from simulate.network import Network
 from simulate.traffic.collectives.algorithms import schedule
+from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 
 SIZE = 100 * 2.0**20

@@ -1,0 +1,107 @@
+"""Collectives of more messages than can be played, whose rounds are all alike: one is played for all.
+
+Both proofs say when no message slows another down, in any round. Then each takes what it would take alone.
+
+A *ring*. A rank sends on one path only, one message of one size at a time, so no more is under way than one message of
+each rank. If all of these fit beside each other, each at the rate of its narrowest link, then so do any of them, and
+all are fair at these rates: they cannot be higher. So a message of rank r always takes d(r). A chain of messages that
+wait for each other has at most one of each of the T rounds, so it takes at most T max d; the messages of the slowest
+rank wait for each other, and take that. So the ring takes T times as long as its first round.
+
+An *all-to-all* by shifts. If all ports of hosts have one rate, paths are equally long in time, and no link has less
+than that rate for each message that a shift can have on it (`bound_shifts`), then all messages of the first round end
+at one instant, all of the second begin there, and so on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.lanes.policy import ASK
+from simulate.engines.outcome import Rounds
+from simulate.traffic.collectives.algorithms import Collective
+from simulate.traffic.flows import Flows
+from simulate.traffic.kernels.shifts import bound_shifts
+from simulate.traffic.network import Network
+from topo.budget import FLOWS
+from topo.errors import HeddleError, plural
+
+ROUNDING = 1e-12
+"""Part of a capacity that rounding may add to what uses it."""
+
+
+def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
+    """Return all rounds of a collective as those that are like its first.
+
+    Parameters
+    ----------
+    task
+        A ring, or an all-to-all by shifts.
+    first
+        Its first round, between end ports.
+
+    Raises
+    ------
+    HeddleError
+        When the rounds are not proven to be alike, with the reason.
+    """
+    try:
+        carried = _ring_loads(network, first) if task.algorithm == "ring" else _shift_loads(network, task, first)
+    except HeddleError as error:
+        found = f"{task.kind} by {task.algorithm} of {plural(len(task.hosts), 'rank')}"
+        raise HeddleError(
+            f"{found} has {task.messages * task.repeat:,} messages; expected {FLOWS}, or rounds that are all alike, of "
+            f"which one is simulated: {error}"
+        ) from None
+    count = task.messages // len(first) * task.repeat
+    turns = count if task.algorithm == "ring" else task.repeat
+    return Rounds(count, carried * (turns * float(first.size_bytes[0])))
+
+
+def _ring_loads(network: Network, first: Flows) -> NDArray[np.float64]:
+    """Return the (R,) messages of a round over each resource."""
+    routes = network.routes(first.src, first.dst, first.sl)
+    if routes.lane.min() < routes.lane.max():
+        raise HeddleError("its messages travel on several lanes")
+    hops = np.diff(routes.offset)
+    alone = np.minimum.reduceat(network.capacity_bytes_s[routes.resource], routes.offset[:-1])
+    n = len(network.capacity_bytes_s)
+    _refuse_shared(network, np.asarray(np.bincount(routes.resource, np.repeat(alone, hops), minlength=n), np.float64))
+    return np.bincount(routes.resource, minlength=n).astype(np.float64)
+
+
+def _shift_loads(network: Network, task: Collective, first: Flows) -> NDArray[np.float64]:
+    """Return the (R,) messages of all rounds over each resource."""
+    fabric, tables, capacity = network.fabric, network.tables, network.capacity_bytes_s
+    asked = bool(network.policy.rules) and first.sl[0] == ASK
+    if len(network.lane_weight) > 1 and (asked or tables.path_sl is not None):
+        raise HeddleError("its messages may travel on several lanes")
+    own = fabric.port_of(task.hosts)
+    near, n = fabric.peer[own], len(own)
+    rate = float(capacity[own].min())
+    if not np.all(near >= 0) or not np.all(capacity[np.concatenate([own, near])] == rate):
+        raise HeddleError("ports of hosts have different rates")
+    if network.hop_latency_s.any():
+        raise HeddleError("its paths have different latencies")
+    home, group, size = np.unique(fabric.peer_node[own], return_inverse=True, return_counts=True)
+    if home.max() >= fabric.n_switches:
+        raise HeddleError("a host has no switch")
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(size)
+    loads, bound = bound_shifts(
+        *(fabric.port_offset, fabric.peer, fabric.peer_node, tables.lft, tables.lid[task.hosts], own),
+        *(home.astype(np.int32), order[ends - size].astype(np.int32), order[ends - 1].astype(np.int32), size),
+    )
+    if loads[0] < 0:
+        raise HeddleError("the tables do not connect all of its hosts")
+    loads[own], bound[own] = n - 1, 1
+    _refuse_shared(network, bound.astype(np.float64) * rate)
+    return loads.astype(np.float64)
+
+
+def _refuse_shared(network: Network, wanted: NDArray[np.float64]) -> None:
+    """Refuse loads in bytes a second that resources cannot carry."""
+    short = np.flatnonzero(wanted > network.capacity_bytes_s * (1 + ROUNDING))
+    if len(short):
+        raise HeddleError(f"messages of a round may have to share {network.resource_label(int(short[0]))}")
