@@ -133,6 +133,8 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
         yield f"{name} ({cost.unit})", str(getattr(cost, name))
     per_gpu = system.network_per_gpu
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
+    yield f"no price ({cost.unit})", "; ".join(gap.partition(" (")[0] for gap in cost.gaps) or "none"
+    yield "power of the network, typically (kW)", f"{power.network_w * 1e-3:,.1f}"
     yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
     yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
     yield "bisection", str(system.bisection)

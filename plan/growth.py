@@ -43,13 +43,13 @@ class Grown:
         return Table("tables that change, of switches and LIDs that stay",
                      tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, currency: str | None = None) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
         return {
             "subnets": [growth.to_dict() for growth in self.subnets],
             "added": list(self.added),
             "bought": self.bought.to_dict(),
-            "price": self.bought.price().to_dict(),
+            "price": self.bought.price(currency).to_dict(),
             "left_over": self.left_over.to_dict(),
             "tables": self.changes.to_dict(),
             "room": self.room.to_dict(),
@@ -118,7 +118,7 @@ def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, i
     return int((old != new).any(axis=1).sum()), len(stays), int((old != new).sum()), old.size
 
 
-def show(grown: Grown) -> None:
+def show(grown: Grown, currency: str | None = None) -> None:
     """Print it."""
     import click
 
@@ -145,10 +145,11 @@ def show(grown: Grown) -> None:
         click.echo(f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", ""))
         if growth.cut:
             click.echo(f"{plural(len(growth.cut), 'adapter')} cut off for a step, since no order spares them: "
-                       + ", ".join(growth.cut[:8]) + (", ..." if len(growth.cut) > 8 else ""))  # fmt: skip
+                       + ", ".join(growth.cut[:8]) + (", ... (all: -o)" if len(growth.cut) > 8 else ""))  # fmt: skip
     for name in grown.added:
         click.echo(f"{name}: only one of the plans has this subnet")
-    click.echo(f"the network that is bought costs {grown.bought.price().network} {grown.bought.currency}")
+    cost = grown.bought.price(currency)
+    click.echo(f"the network that is bought costs {cost.network} {cost.unit}")
 
 
 def check_growth(subnet: str | None) -> None:

@@ -113,25 +113,25 @@ def catalog_of(path: Path) -> Catalog:
     return read_cluster(path).catalog if path.suffix in SPEC_SUFFIXES else load_catalog()
 
 
-def check_catalog(folder: Path, catalog: Catalog) -> None:
-    """Refuse a folder that was planned with another catalog, whose servers may be others.
+def check_servers(folder: Path, catalog: Catalog) -> None:
+    """Refuse a folder whose servers a catalog knows as others, or not at all; their prices and power may differ.
 
     Raises
     ------
     HeddleError
-        When it was, or does not say so.
+        When it is one, or does not say what its servers are.
     """
-    from plan.render.documents import catalog_sha256
+    from plan.render.documents import servers_sha256
 
     path = folder / PLAN_FILE
     try:
-        planned = json.loads(path.read_text(encoding="utf-8"))["inputs"]["catalog_sha256"]
+        planned = dict(json.loads(path.read_text(encoding="utf-8"))["inputs"]["servers_sha256"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        raise HeddleError(f"{path}: found no catalog_sha256 of its inputs; expected what `plan build` wrote") from None
-    if planned not in (None, catalog_sha256(catalog)):  # None: of a dump, which knows no models
+        raise HeddleError(f"{path}: found no servers_sha256 of its inputs; expected what `plan build` wrote") from None
+    if other := sorted(planned.items() - servers_sha256(catalog, planned).items()):
         raise HeddleError(
-            f"{folder}: planned with another catalog than Heddle's own, and the inside of its servers is therefore "
-            "unknown: name the spec instead of the folder if it has a `catalog`, or build the plan again"
+            f"{folder}: the catalog of this plan says other figures of the server {other[0][0]} than Heddle's own, and "
+            "its inside is therefore unknown: name the spec instead of the folder, or build the plan again"
         )
 
 

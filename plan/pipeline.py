@@ -16,7 +16,7 @@ from typing import Any
 import costmodel
 import routing
 from costmodel import Bill, Quote
-from plan.render.documents import catalog_sha256, subnet_document
+from plan.render.documents import catalog_sha256, servers_sha256, subnet_document
 from routing import Bounds, Demand, EndpointSet, FailureStudy, Multipath, Proof, Quality, Routed
 from topo import (
     Cabling,
@@ -160,6 +160,9 @@ class Plan:
             "inputs": {
                 "spec_sha256": cluster and cluster.sha256,
                 "catalog_sha256": cluster and catalog_sha256(cluster.catalog),
+                "servers_sha256": {}
+                if cluster is None
+                else servers_sha256(cluster.catalog, (name for fabric in self.fabrics for name in fabric.models)),
                 "fabric_sha256": self.fabric_sha256,
                 "seed": self.wishes.seed,
             },

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from plan.render.tables import print_text, show_table
-from plan.report.document import Report, simulation_page
-from plan.report.page import format_report
 from plan.workshop import Content
 from simulate import Outcome, Saturation, Simulation, draw_ports, find_saturation
 from topo import Column, Table, format_csv, format_seconds, plural
@@ -49,6 +47,9 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: 
     name
         What its report calls it.
     """
+    from plan.report.document import Report, simulation_page  # which most runs do without
+    from plan.report.page import format_report
+
     page = simulation_page(simulation, name)
     spread = {} if simulation.outcome.congestion is None else {"congestion.svg": _spread(simulation).draw().svg}
     return {
@@ -56,7 +57,7 @@ def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: 
         "report.html": format_report(Report([], [page])),
         "simulation.json": json.dumps(document, indent=2) + "\n",
         "links.csv": _format_links(simulation.outcome),
-        "timeline.npz": _format_timeline(simulation.outcome),
+        **({} if simulation.outcome.timeline is None else {"timeline.npz": _format_timeline(simulation.outcome)}),
         "timeline.svg": simulation.draw().svg,
         "link-load.svg": draw_ports(simulation.outcome).svg,
     }
@@ -99,9 +100,10 @@ def _format_timeline(outcome: Outcome) -> bytes:
 def show_simulation(simulation: Simulation) -> None:
     """Print what a person wants to know of a simulation."""
     outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
-    engine = f", routed by {outcome.network.tables.engine}" if outcome.network.tables.engine else ""
+    routed = {"": "", "file": ", on the tables that were read"}
+    engine = routed.get(outcome.network.tables.engine, f", routed by {outcome.network.tables.engine}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
-    print_text(f"{plural(len(outcome.flows), 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
+    print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
     if outcome.congestion is not None:
@@ -114,7 +116,9 @@ def show_simulation(simulation: Simulation) -> None:
         "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
     )
     if not (outcome.network.message_latency_s or outcome.network.hop_latency_s.any()):
-        print_text("latencies are zero: set them by --latency-ns and --hop-latency-ns")
+        print_text(
+            "latencies are zero, which makes collectives of many steps too fast: set --latency-ns and --hop-latency-ns"
+        )
     if len(simulation.outcome.link_classes) > SHOWN:
         print_text(f"{len(simulation.outcome.link_classes) - SHOWN} cooler classes of links are not shown")
 

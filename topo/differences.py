@@ -340,7 +340,9 @@ class _Comparison:
         elif len(links) == 1:
             a, b = sorted(chain)
             if told[0]:
-                self.add("missing", [a, b], label(b), "nothing", f"plug a cable from {label(a)} to {label(b)}")
+                self.add(
+                    "missing", [a, b], label(b), "nothing", f"check or plug the cable from {label(a)} to {label(b)}"
+                )
             else:
                 self.add("extra", [a, b], "nothing", label(b), f"take away the cable from {label(a)} to {label(b)}")
         elif len(links) == 2:

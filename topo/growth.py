@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from topo.builder import stable_guid
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
 Cable = tuple[int, int]
@@ -350,7 +350,10 @@ def _order(
     held: set[tuple[int, ...]],
     names: _Names,
 ) -> tuple[list[Work], int]:
-    """Order the works: of each node at most one cable is out at a time, and hosts stay connected where that can be."""
+    """Order the works: hosts stay connected where that can be.
+
+    At most one cable is out at a time of each switch, each adapter, and each server that does not compute.
+    """
     grown = names.grown
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
     node_of = {
@@ -361,6 +364,12 @@ def _order(
             if port not in at
         },
     }
+    served = (grown.host >= 0) & (grown.role != Role.COMPUTE)
+    busy_of = {int(node): -1 - int(grown.host[node]) for node in np.flatnonzero(served)}
+
+    def busied(cable: Cable) -> set[int]:
+        return {busy_of.get(node_of[port], node_of[port]) for port in cable}
+
     staying = {int(node) for node in np.flatnonzero(was >= 0) if node >= grown.n_switches}
     live = _Live(node_of, [(old_port[a], old_port[b]) for a, b in old.links.tolist()], staying)
     was_of = {(old_port[a], old_port[b]): (a, b) for a, b in doomed}
@@ -387,7 +396,7 @@ def _order(
         later: list[Cable] = []
         pulled = 0
         for cable in out:
-            ends = {node_of[port] for port in cable}
+            ends = busied(cable)
             if ends & busy or not live.spares(cable):
                 later.append(cable)
                 continue
@@ -399,13 +408,13 @@ def _order(
         if not pulled:  # no order spares them all: those that cut off the fewest
             least = min(len(live.cut_by(cable)) for cable in out)
             for cable in out:
-                if busy & {node_of[port] for port in cable} or len(cut := live.cut_by(cable)) > least:
+                if busy & busied(cable) or len(cut := live.cut_by(cable)) > least:
                     continue
                 later.remove(cable)
                 live.remove(cable)
                 live.given_up |= cut
                 occupied.difference_update(cable)
-                busy |= {node_of[port] for port in cable}
+                busy |= busied(cable)
                 hosts = tuple(sorted(grown.label(node) for node in cut))
                 works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
             tight += 1

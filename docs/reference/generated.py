@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import json
@@ -221,7 +222,17 @@ class Picture(Directive):
             found = topo.draw(cluster, [routing.prove(routing.route(fabric)).load for fabric in cluster.subnets])
         else:
             found = topo.draw(cluster)
-        return [nodes.raw("", f'<div class="picture">{found.svg}</div>', format="html")]
+        return [_shown(self.state.document.settings.env.app, found.svg)]
+
+
+def _shown(app: Sphinx, svg: str) -> nodes.Node:
+    """Return a picture that leads to a file with it in full size, since wide ones are small on a page."""
+    name = f"{hashlib.sha256(svg.encode()).hexdigest()[:12]}.svg"
+    folder = Path(app.outdir, "_static", "pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(svg, encoding="utf-8")
+    link = f'<a href="_static/pictures/{name}" title="full size">{svg}</a>'
+    return nodes.raw("", f'<div class="picture">{link}</div>', format="html")
 
 
 class Chart(Directive):
@@ -244,7 +255,7 @@ class Chart(Directive):
             subprocess.run(line, cwd=folder, capture_output=True, check=True)
             svg = Path(folder, "out", file).read_text(encoding="utf-8")
         shown = nodes.literal_block(content, content, language="yaml")
-        return [shown, nodes.raw("", f'<div class="picture">{svg}</div>', format="html")]
+        return [shown, _shown(self.state.document.settings.env.app, svg)]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -34,9 +34,12 @@ ibdiagnet{ibdiagnet} -o ibdiagnet --get_cable_info || true
 # what OpenSM holds, on the host where it runs; copied, not moved
 cp -p {cache}/guid2lid . 2> /dev/null || true
 cp -p {logs}/opensm-subnet.lst {logs}/opensm-lfts.dump . 2> /dev/null || true
+cp -p /etc/opensm/opensm.conf /etc/opensm/qos-policy.conf /etc/opensm/partitions.conf . 2> /dev/null || true
+sminfo{diags} > sm.txt
 
 # then, wherever `plan` is installed:
-#   plan verify fabric.ibnetdiscover now.lfts           are the tables complete and free of credit loops?
+#   plan verify fabric.ibnetdiscover now.lfts           are the tables complete and free of credit loops on one lane?
+#     on several lanes: --lanes opensm.conf --policy qos-policy.conf, or ibdiagnet's .slvl and .psl
 #   plan diff PLAN fabric.ibnetdiscover -o differences   is it cabled as planned?
 #   plan route fabric.ibnetdiscover -o out               better tables
 """

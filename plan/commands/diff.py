@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from plan.commands.cost import check_currency, currency_option
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, subnet_option
 from plan.render.progress import progress
 
@@ -29,9 +30,16 @@ HALF = 0.5
 )
 @click.option("--adopt", type=FILE, help="Folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
 @subnet_option
+@currency_option
 @as_json
 def diff(
-    planned: Path, fabric: Path, output: Path | None, adopt: Path | None, subnet: str | None, as_json: bool
+    planned: Path,
+    fabric: Path,
+    output: Path | None,
+    adopt: Path | None,
+    subnet: str | None,
+    currency: str | None,
+    as_json: bool,
 ) -> None:
     """Compare a real fabric with its plan, cable by cable, or a plan with a larger one.
 
@@ -52,8 +60,10 @@ def diff(
         if folder is not None:
             check_replaceable(folder)
     if planned.suffix in SPEC_SUFFIXES and fabric.suffix in SPEC_SUFFIXES:
-        tell_growth(planned, fabric, output, adopt, subnet, as_json=as_json)
+        tell_growth(planned, fabric, output, adopt, subnet, currency, as_json=as_json)
         return
+    if currency is not None:
+        raise click.UsageError("--currency is for two specs; what is different between fabrics has no price")
     with progress(quiet=as_json) as step:
         step("reading")
         from plan.inputs import read_fabric_argument
@@ -105,7 +115,14 @@ def diff(
 
 
 def tell_growth(
-    planned: Path, target: Path, output: Path | None, adopt: Path | None, subnet: str | None, *, as_json: bool
+    planned: Path,
+    target: Path,
+    output: Path | None,
+    adopt: Path | None,
+    subnet: str | None,
+    currency: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Say how to grow from one spec to another."""
     from plan.folder import write_folder
@@ -116,7 +133,9 @@ def tell_growth(
         step("reading")
         from plan.inputs import digest, read_cluster
 
-        grown = grow(read_cluster(planned), read_cluster(target), step)
+        larger = read_cluster(target)
+        check_currency(currency, [larger])
+        grown = grow(read_cluster(planned), larger, step)
         if output is not None:
             works = {f"works{f'-{one.grown.name}' if len(grown.subnets) > 1 else ''}.csv": one.table.to_csv()
                      for one in grown.subnets}  # fmt: skip
@@ -130,9 +149,9 @@ def tell_growth(
             step("writing")
             write_folder(adopt, plan_files(plan, plan.to_dict(), OF_ROUTE))
     if as_json:
-        print_json(grown.to_dict())
+        print_json(grown.to_dict(currency))
     else:
-        show(grown)
+        show(grown, currency)
         for folder, what in ((output, "works.csv, step by step"), (adopt, "tables of the larger plan in opensm/")):
             if folder is not None:
                 click.echo(f"written to {folder}: {what}")

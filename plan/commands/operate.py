@@ -93,7 +93,8 @@ def operate(
             from plan.folder import check_replaceable
 
             check_replaceable(output, keep_plan=True)
-        jobs = read_queue(find_preset("queues", queue, "--queue"), seed)
+        queue_file = find_preset("queues", queue, "--queue")
+        jobs = read_queue(queue_file, seed)
         if placement is not None:
             jobs = jobs.under(placement=placement)
         routed = read_routed_argument(fabric, given, step)
@@ -136,7 +137,7 @@ def operate(
 
             step("writing")
             files = {
-                "report.html": format_report(Report([], [run_page(run, find_preset("queues", queue, "--queue").stem)])),
+                "report.html": format_report(Report([], [run_page(run, queue_file.stem)])),
                 "operate.json": json.dumps(figures, indent=2) + "\n",
                 "jobs.csv": run.table.to_csv(),
                 "timeline.svg": draw_run(run).svg,

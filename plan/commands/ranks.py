@@ -92,7 +92,7 @@ def ranks(
         return
     from plan.render.tables import show_table
 
-    show_table(order_table(orders))
+    show_table(order_table(orders, gigabytes))
     if output is None:
         for order in orders:
             click.echo(f"{order.algorithm}: {','.join(order.names)}")
@@ -131,12 +131,12 @@ def about(nodes: str) -> Iterator[None]:
         raise HeddleError(f"--nodes {nodes[:100]}: {error}") from None
 
 
-def order_table(orders: Sequence[RankOrder]) -> Table:
+def order_table(orders: Sequence[RankOrder], gigabytes: float) -> Table:
     """Return one row for each algorithm."""
     from topo import Column, Table
 
     return Table(
-        f"{len(orders[0].names):,} nodes, {orders[0].rails} of the adapter ports of each",
+        f"{len(orders[0].names):,} nodes, {orders[0].rails} of the adapter ports of each, a buffer of {gigabytes:g} GB",
         (
             Column("algorithm", [order.algorithm for order in orders]),
             Column("fullest link, as given", [order.before.worst for order in orders]),

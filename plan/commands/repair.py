@@ -73,7 +73,7 @@ def repair(
 
         import routing
         from routing.opensm import read_lfts
-        from topo import find_missing
+        from topo import Kind, find_missing
 
         step("repairing")
         ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
@@ -96,7 +96,7 @@ def repair(
         replugged = [
             Refusal("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
                     "gets no path. Plug it back, or route the fabric anew as it is now")
-            for port in np.intersect1d(moved, whole.fabric.ends())
+            for port in moved[whole.fabric.kind[whole.fabric.port_node[moved]] == Kind.HCA]
         ]  # fmt: skip
         plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,), refusals=tuple(replugged))
         plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
@@ -115,11 +115,16 @@ def repair(
     if as_json:
         print_json(document)
     else:
-        from plan.render.tables import show_table
+        from plan.render.tables import print_text, show_table
 
         show_table(chosen.table)
         show_table(worth)
-        show_table(updates.table)
+        if any(worth.columns[1].values):
+            click.echo("missing: pairs that cables connect; the bisection counts their flows as 0")
+        if updates.stages:
+            show_table(updates.table)
+        else:
+            click.echo("nothing to write: no entry changes")
         if chosen.how != "routed anew" and now_full > FULLER * well:
             click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; "
                        "--full says what routing anew would gain")  # fmt: skip
@@ -131,7 +136,7 @@ def repair(
     if plan.refusals:
         if not as_json:
             for refusal in plan.refusals:
-                click.echo(f"{refusal.kind}: {refusal.text}")
+                print_text(f"{refusal.kind}: {refusal.text}", wrap=False)
         raise click.exceptions.Exit(1)
 
 

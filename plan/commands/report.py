@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from plan.commands.options import FILE, as_json, print_json
 from plan.render.progress import progress
+
+if TYPE_CHECKING:
+    from plan.report.document import PlanPage, SimulationPage
+
+Page = TypeVar("Page", "PlanPage", "SimulationPage")
 
 
 @click.command()
@@ -28,9 +36,16 @@ def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     check_writable(output, kind="page", magic=b"<!doctype html>")
     with progress(quiet=as_json) as step:
         step("reading")
-        found = [read_report(folder) for folder in folders]
+        found = {folder: read_report(folder) for folder in folders}
+        times = Counter(plan.name for one in found.values() for plan in one.plans)
+        times += Counter(play.name for one in found.values() for play in one.simulations)
+
+        def named(folder: Path, page: Page) -> Page:
+            return page if times[page.name] == 1 else replace(page, name=f"{page.name} ({folder})")
+
         together = Report(
-            [plan for one in found for plan in one.plans], [play for one in found for play in one.simulations]
+            [named(folder, plan) for folder, one in found.items() for plan in one.plans],
+            [named(folder, play) for folder, one in found.items() for play in one.simulations],
         )
         step("writing")
         write_file(output, format_report(together))

@@ -189,7 +189,7 @@ def simulate(
 
         check_replaceable(output, keep_plan=True)
     with progress(quiet=as_json) as step:
-        from plan.inputs import catalog_of, check_catalog, find_preset, read_routed_argument
+        from plan.inputs import catalog_of, check_servers, find_preset, read_routed_argument
         from plan.simulation import show_simulation, simulation_document, simulation_files
         from simulate import (
             DeadlockError,
@@ -222,7 +222,7 @@ def simulate(
             catalog = catalog_of(fabric)
             traffic = read_workload(path, routed.fabric, seed, catalog)
             if fabric.is_dir() and traffic.looks_inside:
-                check_catalog(fabric, catalog)
+                check_servers(fabric, catalog)
             named = [path.parent / file for job in traffic.jobs if (file := getattr(job.spec, "file", None))]
             for target in written:
                 check_writable(target, [path, *named])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from topo import PartKind
 
 MARK = "sweep.json"
+FEW = 4
+"""Points that are shown side by side."""
 
 
 @click.command(short_help="Plan many variants, on one machine or a cluster.")
@@ -43,7 +45,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         from plan.files import write_file
         from plan.sweep.run import read_point, run_sweep
         from plan.sweep.spec import read_sweep
-        from plan.sweep.summary import front, intervals, parquet, pictures, sensitivities, table_of_points
+        from plan.sweep.summary import front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
 
         step("reading the sweep")
         spec, base, base_file = read_sweep(sweep)
@@ -98,7 +100,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         if len(years := intervals(documents, "year.")):
             show_table(years)
         elif len(shares):
-            show_table(shares)
+            show_table(side_by_side(documents) if len(documents) <= FEW else shares)
         if best:
             whole = table_of_points([documents[at] for at in best])
             shown = {*spec.parameters, *spec.better}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,3 +39,8 @@ def catalog_sha256(catalog: Catalog) -> str:
     tables = (catalog.switches, catalog.nodes, catalog.hcas, catalog.cables, catalog.prices)
     rows = [sorted((name, repr(row)) for name, row in table.items()) for table in tables]
     return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def servers_sha256(catalog: Catalog, models: Iterable[str]) -> dict[str, str]:
+    """Digest of what each of these servers is, price and power aside; of those that the catalog has."""
+    return {name: catalog.nodes[name].figures_sha256 for name in sorted({*models} & catalog.nodes.keys())}

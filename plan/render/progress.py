@@ -1,16 +1,21 @@
 """Says what goes on while a command works, on a terminal and when it takes longer than a moment.
 
-Elsewhere one line says that kernels are compiled, since a log would be silent for half a minute.
+Elsewhere a line says so when half a minute has passed, and when kernels are compiled.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Protocol
+
+COMPILING = "compiling what this machine uses for the first time"
+PATIENCE_S = 30.0
+"""How long a log is silent."""
 
 
 class Step(Protocol):
@@ -27,8 +32,16 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
     Where it is told how much is done, the part and the time left are shown too.
     """
     if quiet or not sys.stderr.isatty():
+        said = time.monotonic()
+
+        def line(text: str, done: float | None = None) -> None:
+            nonlocal said
+            if not quiet and time.monotonic() > said + PATIENCE_S:
+                said = time.monotonic()
+                _echo(f"plan: {text}" if done is None else f"plan: {text}, {done:.0%} done")
+
         with _heard((lambda: None) if quiet else _tell_of_compiling, _echo):
-            yield lambda text, done=None: None
+            yield line
         return
     from rich.progress import (
         Progress,
@@ -65,7 +78,7 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
         def tell(line: str) -> None:
             bar.console.print(line, markup=False)
 
-        with _heard(lambda: bar.update(task, known="compiling for this machine, once"), tell):
+        with _heard(lambda: bar.update(task, known=COMPILING), tell):
             yield step
 
 
@@ -92,7 +105,7 @@ def _heard(compiling: Callable[[], object], warn: Callable[[str], None]) -> Iter
 @cache
 def _tell_of_compiling() -> None:
     """Say it, the first time."""
-    _echo("plan: compiling for this machine, once; it may take a minute")
+    _echo(f"plan: {COMPILING}; it may take a minute")
 
 
 def _echo(line: str) -> None:

@@ -76,7 +76,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield (
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
-            f"({bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
+            f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
             f"{quality.ebb:.3f} ± {2 * quality.bisection.error:.3f} in {quality.bisection.phases} random halves, of at "
             f"most {bounds.ebb:.3f} over all",
         )
@@ -89,8 +89,9 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.ports is not None:
         yield from _used(plan.ports)
     if plan.bill is not None:
-        rows = plan.bill.cable_table.rows()
-        yield "cables", ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
+        rows, pieces = plan.bill.cable_table.rows(), int(sum(plan.bill.cable_table.columns[-1].values))
+        said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
+        yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
@@ -197,7 +198,8 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
         show_table(_telling(proof.load_table, "destinations"))
         many = 1 << routed.tables.lmc
         lids = f", once for each of {many} LIDs, and for one" if many > 1 else " of"
-        print_text(f"most loaded link: {proof.max_load:,}{lids} at least {bounds.max_load:,} pairs ({bounds.why})")
+        least = f"at least {bounds.max_load:,} pairs (because {bounds.why})"
+        print_text(f"most loaded link: {proof.max_load:,}{lids} {least}")
     show_faults(fabric, proof)
 
 

@@ -241,7 +241,7 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
         facts=[
             ("fabric", found.fabric.name or "the fabric"),
             ("tables", found.tables.engine or "given"),
-            ("flows", f"{len(outcome.flows):,}"),
+            ("flows", f"{outcome.n_flows:,}"),
             ("the last ends at", format_seconds(outcome.makespan_s)),
             ("played as", "fluid flows" if outcome.congestion is None else outcome.congestion.model),
         ],

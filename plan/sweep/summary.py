@@ -87,6 +87,15 @@ def sensitivities(documents: Sequence[Document]) -> Table:
     )
 
 
+def side_by_side(documents: Sequence[Document]) -> Table:
+    """Return what differs between a few points, a row each, with a column for each point."""
+    rows = [(column.name, column.values) for column in table_of_points(documents).columns]
+    rows = [(name, values) for name, values in rows if len({*map(str, values)}) > 1]
+    texts = [[f"{value:,.10g}" if _is_figure(value) else value for value in values] for _, values in rows]
+    points = [Column(f"point {at + 1}", [row[at] for row in texts]) for at in range(len(documents))]
+    return Table("what differs between the points", (Column("", [name for name, _ in rows]), *points))
+
+
 def intervals(documents: Sequence[Document], prefix: str = "") -> Table:
     """Return the mean of each figure whose name begins so, over the seeds of points that are else alike.
 
@@ -115,6 +124,7 @@ def intervals(documents: Sequence[Document], prefix: str = "") -> Table:
             elif (spread := float(np.std(values, ddof=1))) > 1e-12 * abs(mean):
                 width = float(stats.t.ppf(0.975, count - 1)) * spread / count**0.5
                 low, high = mean - width if min(values) < 0 else max(mean - width, 0.0), mean + width
+                high = min(high, 1.0) if figure.endswith(SHARES) else high
             rows.append(json.loads(said) | {"figure": figure, "seeds": count, "mean": mean, "low": low, "high": high})
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = [*(name for name in names if name not in OF_INTERVALS), *OF_INTERVALS]
@@ -123,6 +133,7 @@ def intervals(documents: Sequence[Document], prefix: str = "") -> Table:
 
 
 OF_INTERVALS = ("figure", "seeds", "mean", "low", "high")
+SHARES = (".connected", ".fewest", ".whole")
 COUNTED = ("year.failures.", "year.spares_used.")
 
 

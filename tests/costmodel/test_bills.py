@@ -35,6 +35,7 @@ OPTIC = replace(
 KNOWN = replace(CATALOG, cables=MappingProxyType({**CATALOG.cables, "MMA1T00-HS": OPTIC}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["lab-20", "fire-flyer-2", "fire-flyer-2-frames", "deepseek-v3-planes", "slow-subtrees"]
 )

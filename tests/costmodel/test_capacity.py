@@ -33,6 +33,7 @@ def test_flow_is_what_networkx_finds(fabric: Fabric, data: st.DataObject) -> Non
     assert flow_gbps(fabric, sources, sinks) == pytest.approx(nx.maximum_flow_value(graph, "source", "sink"))
 
 
+@pytest.mark.slow
 def test_fire_flyer_2() -> None:
     fabric = zoned()
     assert bisection([fabric], 600, with_storage=True).share == 1.0

@@ -41,7 +41,9 @@ FIVE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (FIVE[name][1] == 360)) for name in FIVE]
+)
 def test_the_five_needs_of_which_each_was_beaten_by_hand(name: str) -> None:
     asked, most = FIVE[name]
     found = optimise(asked, CATALOG)
@@ -53,6 +55,7 @@ def test_the_five_needs_of_which_each_was_beaten_by_hand(name: str) -> None:
     assert prove(route(fabric, "balanced")).holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", slow_but(FAMILIES, "fat-tree", "zones", "hyperx"))
 @pytest.mark.parametrize("seed", seeds(3))
 def test_the_price_in_closed_form_is_that_of_the_bill_and_no_design_that_follows_is_cheaper(
@@ -184,6 +187,7 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
     assert early.winner.name == "8 planes of one QM8700"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [

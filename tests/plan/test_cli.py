@@ -81,6 +81,7 @@ def test_wrong_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixt
     assert said.out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", EACH)
 def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.yaml"

@@ -27,6 +27,7 @@ def test_there_are_sixty_clusters_and_half_have_a_floor() -> None:
     assert len(CASES) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "network", "storage", "turn"), CASES)
 def test_cables_fit_and_the_bill_is_that_of_the_cable_list(model: str, network: str, storage: bool, turn: int) -> None:
     floor = bool((turn + turn // 2) % 2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.bills import make_bill
-from helpers.presets import ALIKE, EACH, LARGE, PRESETS, read_preset, routed, subnets
-from helpers.strategies import slow_but
+from helpers.presets import ALIKE, LARGE, PRESETS, read_preset, routed, subnets
+from helpers.strategies import nightly, slow_but
 from plan.pipeline import PASSES, Plan, run
 from routing.proof import check_certificate, prove
 from topo.cluster import Cluster
@@ -41,7 +41,8 @@ def test_published_counts(name):
     assert (counts.switches, counts.leaf, counts.spine, counts.core, counts.gpus, between) == PUBLISHED[name]
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [nightly(name) if name == "dgx-baseline" else name for name in PRESETS])
 def test_every_preset_is_routed_completely_and_without_credit_loops(name):
     for fabric in subnets(name):
         result = routed(fabric)
@@ -93,6 +94,7 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     assert Cluster(plain, source.catalog).fabrics[0].n_switches == 1_250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     slow_but(["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"], "lab-20", "direct-zones"),

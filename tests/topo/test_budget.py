@@ -45,6 +45,7 @@ def test_a_bomb_of_blank_lines_is_refused_by_name(tmp_path):
     assert time.process_time() - begin < 60
 
 
+@pytest.mark.slow
 def test_a_file_that_unpacks_to_hundreds_of_times_its_size(monkeypatch, tmp_path):
     monkeypatch.setattr(text, "FREE_OF_RATIO", 100_000)
     path = packed(b'Switch 4 "S-1"\n' + b"# nothing\n" * 1_000_000, tmp_path / "bomb.gz")

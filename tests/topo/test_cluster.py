@@ -16,6 +16,7 @@ PILOT: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", topo.presets())
 def test_a_spec_is_the_same_from_a_file_a_text_and_a_mapping(name: str) -> None:
     path = config_root() / f"{name}.yaml"

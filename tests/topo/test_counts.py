@@ -56,6 +56,7 @@ def test_a_drawing_counts_the_same(name: str, tmp_path: Path, capsys) -> None:
     assert f"{LINKS[name]:,} links" in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fdr10-mesh", "ndr-pod"])
 def test_a_routed_dump_counts_the_same(name: str, tmp_path: Path, capsys) -> None:
     dump = path(name)

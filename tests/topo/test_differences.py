@@ -99,7 +99,7 @@ def test_what_is_said_of_each() -> None:
     (one,) = topo.find_differences(LAB, plugged(LAB, (far[0], free))).found
     assert one.do == f"move the plug from {LAB.port_label(free)} to leaf0:21"
     (one,) = topo.find_differences(LAB, LAB.without(np.array([a]))).found
-    assert one.do == "plug a cable from leaf0:21 to spine0:1"
+    assert one.do == "check or plug the cable from leaf0:21 to spine0:1"
     (one,) = topo.find_differences(LAB.without(np.array([a])), LAB).found
     assert (one.kind, one.planned, one.found) == ("extra", "nothing", "spine0:1")
     slow = LAB.width.copy()

@@ -91,6 +91,7 @@ def test_fire_flyer_2_is_recognised_with_links_and_a_spine_missing(placement: st
     assert find_levels(without_levels(damaged)).level[spine] == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["three levels", "two pods of unequal size", "three zones of 36 ports"])
 @pytest.mark.parametrize("seed", range(3))
 def test_trees_are_recognised_with_links_missing_and_misplugged(name: str, seed: int) -> None:

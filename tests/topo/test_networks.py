@@ -89,6 +89,7 @@ def test_adapters_are_numbered_on_whatever_shape_a_further_network_has(shape: di
     assert sorted(adapters) == sorted(f"gpu{server} mlx5_{device}" for server in range(6) for device in range(each))
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_networks_has_tables_for_its_subnets_and_one_cable_list(tmp_path: Path) -> None:
     spec = {
         "name": "pod", "nodes": NODES, "network": {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}},

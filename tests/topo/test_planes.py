@@ -34,6 +34,7 @@ def read_back(text: str, folder: Path) -> Fabric:
     return topo.read_fabric(folder / "ibdiagnet2.db_csv", merged=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("adapters", [1, pytest.param(2, marks=pytest.mark.nightly), 4])
 def test_a_plan_beside_its_planes(shape: str, adapters: int, plans: dict[str, Fabric], tmp_path: Path) -> None:
@@ -47,6 +48,7 @@ def test_a_plan_beside_its_planes(shape: str, adapters: int, plans: dict[str, Fa
     assert topo.read_fabric(tmp_path / "ibdiagnet2.db_csv").n_switches == 4 * fabric.n_switches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 100))]
@@ -61,6 +63,7 @@ def test_faults_are_found_and_nothing_else(shape: str, seed: int, plans: dict[st
     assert len(told.found) == len(made.truth)
 
 
+@pytest.mark.slow
 def test_chips_without_planes_stay_apart(plans: dict[str, Fabric], tmp_path: Path) -> None:
     """A dump that tells no labels, or chips of one plane, or chips of which nobody tells the switch."""
     fabric, rng = plans["rails"], np.random.default_rng(0)
@@ -75,6 +78,7 @@ def test_chips_without_planes_stay_apart(plans: dict[str, Fabric], tmp_path: Pat
         assert read_back(other, tmp_path).n_switches == 4 * fabric.n_switches
 
 
+@pytest.mark.slow
 def test_planes_of_one_port_that_part(plans: dict[str, Fabric], tmp_path: Path) -> None:
     """A note says so, and most of them count."""
     fabric = plans["rails"]

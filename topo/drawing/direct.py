@@ -118,7 +118,8 @@ def _stroke(a: Cell, b: Cell, links: Sequence[int], *, inside: bool) -> Stroke:
 
 
 TALL, LAYER_PAD, LAYER_HEAD, LAYER_GAP, END, BEND = 22.0, 26.0, 22.0, 60.0, 16.0, 3.5
-LAYERS_ACROSS = 4
+PAGE = 900.0
+"""What is as wide can be read on a page; layers go into further rows where no lines join them."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,9 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
     )
     width, height = columns * pitch.across + 2 * LAYER_PAD, rows * pitch.down + LAYER_PAD + LAYER_HEAD
     scene = Scene()
+    across = layers if lines else max(1, int((PAGE + LAYER_GAP) // (width + LAYER_GAP)))
     for which in range(layers):
-        left, top = which % LAYERS_ACROSS * (width + LAYER_GAP), which // LAYERS_ACROSS * (height + LAYER_GAP)
+        left, top = which % across * (width + LAYER_GAP), which // across * (height + LAYER_GAP)
         scene.areas.append(Area(left, top, width, height, f"{layer} {which}" if layers > 1 else ""))
         for place in range(rows * columns):
             switch = which * rows * columns + place
@@ -171,10 +173,10 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
             scene.cells.append(Cell((switch,), x, y, wide, TALL, (short(fabric.label(switch)),)))
     scene.hosts = [place_hosts(cell, mine) for cell, mine in zip(scene.cells, ports, strict=True) if mine]
     for (a, b), links in cable_pairs(fabric).items():
-        same = a // (rows * columns) == b // (rows * columns)
-        paths = (
-            _within(scene.cells[a], scene.cells[b], pitch) if same else _between(scene.cells[a], scene.cells[b], pitch)
-        )
+        first, second, apart = scene.cells[a], scene.cells[b], b // (rows * columns) - a // (rows * columns)
+        if apart == layers - 1 > 1 and not lines:  # the layer after the last one is the first
+            first, second = second, first
+        paths = _between(first, second, pitch) if apart else _within(first, second, pitch)
         scene.strokes += [Stroke(path, tuple(links), end=len(paths) > 1) for path in paths]
     scene.width = max(area.x + area.width for area in scene.areas)
     scene.height = max(area.y + area.height for area in scene.areas)

@@ -6,6 +6,7 @@ of the fields say how the cell of a table becomes a value.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -273,6 +274,13 @@ class NodeModel(PoweredModel):
     nvswitches: Whole | None = None
     """NVSwitches that NVLink runs through; 0 where fixed links join every two GPUs, such as Infinity Fabric. Where
     it is left out, NVLink is bridges, which may be plugged in or not."""
+
+    @property
+    def figures_sha256(self) -> str:
+        """Digest of what it is, apart from what it costs, its height and its power."""
+        bought = {*PoweredModel.__dataclass_fields__, "adapters_included"}
+        figures = [(key, repr(value)) for key, value in sorted(vars(self).items()) if key not in bought]
+        return hashlib.sha256(repr(figures).encode()).hexdigest()
 
     def _words(self) -> tuple[str, ...]:
         return (

@@ -74,6 +74,13 @@ def spelled(pattern: str, expected: str) -> tuple[AfterValidator, FieldInfo]:
     return AfterValidator(check), Field(json_schema_extra={"pattern": f"^{pattern}$"})
 
 
+JobName = Annotated[
+    str,
+    *spelled(
+        "[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?", "letters, digits, dots, dashes and underscores, at most 64"
+    ),
+]
+"""Name of a job, as schedulers have them; it becomes no name of a host."""
 Name = Annotated[str, *spelled("[a-z]([a-z0-9-]{0,30}[a-z0-9])?", "lower-case letters, digits and dashes, at most 32")]
 """What servers, switches and exports can be called after."""
 GroupKey = Annotated[

@@ -224,6 +224,7 @@ def attach_hosts(
     speed: LinkSpeed,
     *,
     placed: Sequence[NDArray[np.int64]] | None = None,
+    apart: bool = False,
 ) -> None:
     """Hang servers on leaves, from port 1 up.
 
@@ -239,13 +240,21 @@ def attach_hosts(
         What a leaf's port can do.
     placed : sequence of (leaves,) int64, optional
         Servers of each group on each leaf, where that is not left to an even spread.
+    apart : bool
+        Whether the adapters of a server hang on different leaves, where there are enough.
     """
-    next_port = np.ones(len(leaves), np.int64)
+    next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
         counts = apportion(group.count, room) if placed is None else placed[index]
         room = room - counts
         link_speed = slower(group.speed, speed)
-        for name, leaf in zip(group.hosts, np.repeat(np.arange(len(leaves)), counts).tolist(), strict=True):
+        on = np.repeat(np.arange(len(leaves)), counts)
+        others = taken.setdefault(group.name, [])
+        if others and apart:
+            turns = (np.roll(on, turn) for turn in range(0, len(on) + 1, max(int(counts.max()), 1)))
+            on = min(turns, key=lambda turned: int((turned == others).any(axis=0).sum()))
+        others.append(on)
+        for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             key = builder.adapter(
                 name,
                 f"{group.device_name}_{group.device}",

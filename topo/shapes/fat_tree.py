@@ -354,6 +354,7 @@ def add_tree(
     grafts: Sequence[SizedGraft] = (),
     kept: NDArray[np.int64] | None = None,
     placed: Sequence[NDArray[np.int64]] | None = None,
+    apart: bool = False,
     zone: int = 0,
     prefix: str = "",
 ) -> AddedTree:
@@ -371,6 +372,8 @@ def add_tree(
         Ports of each leaf to keep free of hosts.
     placed : sequence of (leaves,) int64, optional
         Servers of each group on each leaf; an even spread when left out.
+    apart : bool
+        Whether the adapters of a server hang on different leaves, where there are enough.
     prefix : str
         What switch names begin with, ``z0-`` in zone 0.
     """
@@ -385,7 +388,7 @@ def add_tree(
     spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=above, zone=zone)
     room = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), room - sum(placed or ()))
-    attach_hosts(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed)
+    attach_hosts(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed, apart=apart)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)

@@ -148,20 +148,24 @@ class Rail(ShapeModel):
                 placed.append(counts.ravel())
         room = size.down - np.sum(placed, axis=0)
         left_over = int(room.sum())
+        wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
+        rooms = {unit: rails * (-(-count // unit) * size.down - count) for unit in range(self.unit_nodes, 0, -1)}
+        fits = next((unit for unit, room in rooms.items() if room >= wanted), 1)
         require_ports(
-            sum(group.count for group in beside),
+            wanted,
             left_over,
             ports_wanted(beside),
             f"the {n_leaves} leaves have {left_over} left",
-            "Give the storage a fabric of its own with `storage`, or take smaller units",
+            f"Take units of {fits} nodes, with more leaves, or give the storage a network of its own (`networks`)",
             "more ports",
         )
         for group in beside:
-            placed.append(apportion(group.count, room))
+            turn = group.device  # few servers begin with another leaf for each of their adapters
+            placed.append(np.roll(apportion(group.count, np.roll(room, -turn)), turn))
             room = room - placed[-1]
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
-        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, apart=True)
         return builder.build()
 
 

@@ -173,6 +173,7 @@ def test_a_limit_is_shown_where_the_spec_states_it(tmp_path, capsys):
     assert f"{spec}:6:15: CANNOT TELL whether the budget holds: rack power" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "count", "power", "status", "holds"), BUDGETS)
 def test_what_is_unknown_holds_no_budget(tmp_path, capsys, model, count, power, status, holds):
     spec = tmp_path / "pod.yaml"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from plan.cli import plan
 
-TOOLS = ("ibnetdiscover", "dump_fts", "iblinkinfo", "ibqueryerrors", "ibdiagnet")
+TOOLS = ("ibnetdiscover", "dump_fts", "iblinkinfo", "ibqueryerrors", "ibdiagnet", "sminfo")
 
 
 def script(*options: str) -> str:

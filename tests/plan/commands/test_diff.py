@@ -40,7 +40,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_list(dump: Path, tmp_path: Path) -> None:
     status, said = run("diff", topo.config_root() / "lab-20.yaml", dump, "-o", tmp_path / "list")
     assert status == 1
-    assert "plug a cable from leaf0:21 to spine0:1" in said
+    assert "check or plug the cable from leaf0:21 to spine0:1" in said
     assert "61 of 62 cables as planned; 1 missing" in said
     table = (tmp_path / "list" / "differences.csv").read_text()
     assert table.splitlines()[0] == "rack,where,kind,planned,found,do,sure"
@@ -138,7 +138,10 @@ def test_growth_between_two_specs(tmp_path: Path) -> None:
     assert run("diff", old, old)[0] == 0
     with pytest.raises(topo.HeddleError, match="--subnet"):
         check_growth("x")
-    assert "step by step" in run("diff", old, new)[1]
+    said = run("diff", old, new, "--currency", "USD")[1]
+    assert "step by step" in said
+    assert re.search(r"the network that is bought costs .*[1-9]\d,\d{3} USD", said)
+    assert run("diff", old, tmp_path / "out", "--currency", "USD")[0] == 2
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lab", "pair"])
 @pytest.mark.parametrize("format", EXPORTS)
 def test_every_format_alone_is_what_the_build_has(format: str, name: str, specs: dict[str, tuple[Path, Path]]) -> None:

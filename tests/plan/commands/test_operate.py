@@ -305,6 +305,7 @@ def test_a_checkpoint_wants_two_storage_servers(tmp_path: Path, capsys: Captured
     assert refused(capsys, spec, "-q", queue).startswith(f"{queue}:2:3: found 1 storage server; expected 2 or more")
 
 
+@pytest.mark.slow
 def test_refuses_saved_runs_of_others(tmp_path: Path, capsys: Captured) -> None:
     queue, state = written(tmp_path / "q.yaml", MIX), tmp_path / "state"
     operate(capsys, LAB, "-q", queue, "--hours", "0.02", "--state", state)
@@ -339,6 +340,7 @@ def test_refuses_queues(tmp_path: Path, capsys: Captured) -> None:
         assert "--hours" in refused(capsys, LAB, "--hours", hours)
 
 
+@pytest.mark.slow
 def test_refuses_a_fabric_that_nobody_computes_on(tmp_path: Path, capsys: Captured) -> None:
     roles = written(tmp_path / "roles", "storage gpu*\n")
     out = tmp_path / "out"

@@ -12,6 +12,7 @@ LAB = str(config_root() / "lab-20.yaml")
 Captured = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 def test_files_hold_the_order(tmp_path: Path, capsys: Captured) -> None:
     nodes = tmp_path / "nodes"
     nodes.write_text("gpu00  # first\ngpu[08-09]\ngpu01\n")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def test_there_and_back_again(lab: Path, tmp_path: Path, capsys: pytest.CaptureF
     said = repaired(capsys, str(lab), "--down", "leaf0:21", "--down", "gpu07", "-o", str(out))
     assert said["repair"]["how"] == "kept order"
     assert said["repair"]["cables_down"] == 2
+    assert said["repair"]["host_ports_without_a_cable"] == ["gpu07 mlx5_0:1"]
     rows = list(csv.DictReader((out / "updates.csv").read_text(encoding="utf-8").splitlines()))
     assert sum(int(row["entries that change"]) for row in rows) == said["repair"]["entries_that_change"]
     assert json.loads((out / "plan.json").read_text(encoding="utf-8"))["holds"]
@@ -51,7 +53,9 @@ def test_a_later_picture_says_what_is_down(lab: Path, tmp_path: Path, capsys: py
     by_name = repaired(capsys, str(lab), "--down", "spine1", "-o", str(out))
     by_picture = repaired(capsys, str(lab), "--now", str(out / "fabric.ibnetdiscover"))
     assert by_name["repair"] == by_picture["repair"]
-    assert repaired(capsys, str(lab), "--down", "spine1", "--full")["repair"]["how"] == "routed anew"
+    anew = repaired(capsys, str(lab), "--down", "spine1", "--full")["repair"]
+    assert anew["how"] == "routed anew"
+    assert "spine1" not in {write["switch"] for write in anew["writes"]}
 
 
 @pytest.mark.slow
@@ -60,7 +64,7 @@ def test_hosts_with_each_others_cables_are_no_success(
 ) -> None:
     """They are cabled and up, and the old LIDs' paths lead to the other one's port."""
     fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
-    one, other = fabric.ends()[:: len(fabric.ends()) - 1][:2]
+    one, other = fabric.n_ports - 1, fabric.first_adapter_port  # of the last host, and of the first
     peer, ends = fabric.peer.copy(), fabric.peer[[one, other]]
     peer[[one, other]], peer[ends] = ends[::-1], [other, one]
     now = tmp_path / "now"
@@ -68,6 +72,8 @@ def test_hosts_with_each_others_cables_are_no_success(
     assert run(["repair", str(lab), "--now", str(now)]) == 1
     said = capsys.readouterr().out
     assert all(f"{fabric.port_label(port)} has another cable" in said for port in (one, other))
+    assert "gpu00 mlx5_0:1 has" in said
+    assert len(repaired(capsys, str(lab), "--down", "leaf0")["repair"]["host_ports_without_a_cable"]) == 11
 
 
 @pytest.mark.slow
@@ -96,3 +102,15 @@ def test_tables_on_lanes_are_those_of_a_folder_with_its_policy(
     told = repaired(capsys, str(tmp_path / "out"), "--down", "leaf00:6")["repair"]
     assert (told["how"], told["stages"]) == ("routed anew", 1)  # mended paths would need a third lane
     assert len(told["drained_lids"]) == 250
+
+
+@pytest.mark.slow
+def test_plans_of_one_name_are_told_apart_in_a_report(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "repaired"
+    shutil.copytree(lab, again)
+    capsys.readouterr()
+    assert run(["report", str(lab), str(again), "-o", str(tmp_path / "both.html"), "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert [plan["name"] for plan in plans] == [f"lab-20 ({folder})" for folder in (lab, again)]

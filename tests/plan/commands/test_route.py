@@ -185,6 +185,7 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
     assert {"engine": "minhop", "refusal": "two leaves share no spine"} in told["subnets"][0]["candidates"]
 
 
+@pytest.mark.slow
 def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     """Shortest paths in a ring of five wait for each other, all the way round; two lanes end that."""
     path = dump(tmp_path, ring(5).fabric)
@@ -215,6 +216,7 @@ def test_lanes_where_one_does_not_do(tmp_path, capsys) -> None:
     assert "--lanes 2 would do" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_failures_are_drawn_by_the_seed_and_told_with_what_is_left(tmp_path, capsys) -> None:
     path, out = dump(tmp_path, tree(4).fabric), tmp_path / "out"
     status, told = route(capsys, path, "-o", out, "--failures", 5, "--seed", 7)
@@ -292,6 +294,7 @@ def test_a_flood_without_end_is_cut_off(tmp_path, capsys) -> None:
     assert "/dev/zero" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -344,6 +347,7 @@ def test_tables_are_made_for_the_jobs_that_run(tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_ports_get_several_lids_by_the_option_or_by_the_spec(tmp_path, capsys) -> None:
     out, spec = tmp_path / "out", tmp_path / "spec.yaml"
     spec.write_text(Path("configs/lab-20.yaml").read_text() + "routing: {lmc: 2}\n")

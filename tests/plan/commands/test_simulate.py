@@ -460,20 +460,26 @@ def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captur
     assert "\x1b" not in shown
 
 
+@pytest.mark.slow
 def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_path: Path, capsys: Captured) -> None:
-    """A folder does not hold the catalog that it was planned with, and another one is no substitute."""
+    """A folder does not hold the catalog that it was planned with: own prices are nothing to it, own servers are."""
     job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: nccl-ring, size: 8 MB}]")
     once = simulate(capsys, lab, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
     assert once == simulate(capsys, LAB, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
-    (tmp_path / "own").mkdir()
-    rows = "model,gpu_adapter_gbyte_per_s,source,date,confidence\npcie-a100,4,mine,2026-11-22,own\n"
-    written(tmp_path / "own" / "nodes.csv", rows)
-    spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
+    own, head = tmp_path / "own", "source,date,confidence\npcie-a100,"
+    own.mkdir()
+    written(own / "prices.csv", f"model,currency,low,high,{head}USD,9,9,mine,2026-11-22,own\n")
+    for column in ("power_max_w", "gpu_adapter_gbyte_per_s"):
+        written(own / "nodes.csv", f"model,{column},{head}4,mine,2026-11-22,own\n")
+        spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
+        assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
+        capsys.readouterr()
+        if column == "power_max_w":
+            assert simulate(capsys, tmp_path / "out", "-w", job)["jobs"][0]["bus_gbytes_per_s"] == once
     assert simulate(capsys, spec, "-w", job)["jobs"][0]["bus_gbytes_per_s"] < 0.5 * once
-    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
-    assert "planned with another catalog than Heddle's own" in refused(capsys, tmp_path / "out", "-w", job)
+    assert "other figures of the server pcie-a100 than Heddle's own" in refused(capsys, tmp_path / "out", "-w", job)
     written(tmp_path / "out" / "plan.json", "[]")
-    assert "plan.json: found no catalog_sha256" in refused(capsys, tmp_path / "out", "-w", job)
+    assert "plan.json: found no servers_sha256" in refused(capsys, tmp_path / "out", "-w", job)
 
 
 def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -85,6 +85,7 @@ def test_load_is_told_by_level_although_the_dump_names_none(fabric, whole, tmp_p
     assert "from level" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "says"),
     [("no_entry", "has no entry"), ("wrong_end", "hands it to"), ("unplugged", "where nothing is plugged in")],
@@ -154,6 +155,7 @@ def second_departures(fabric: Fabric, tables: RoutingTables):
                     yield spoil(tables, (leaf, dest, port_to(fabric, leaf, spine)))
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_not_as_expected(fabric, whole, tmp_path, capsys) -> None:
     """What is loaded may hold and still not be what was planned."""
     leaf, dest = leaf_of_zone(fabric, 0), host_on(fabric, leaf_of_zone(fabric, 0, 2))

@@ -28,6 +28,7 @@ def test_a_fabric_without_pairs_is_not_proven(lab: Path, tmp_path: Path, capsys:
     assert "holds" not in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["fabric.ibnetdiscover", "opensm/lfts"])
 def test_any_truncation_ends_in_a_message_or_a_verdict(
     lab: Path, tmp_path: Path, part: str, capsys: pytest.CaptureFixture[str]
@@ -167,6 +168,7 @@ def test_a_folder_in_place_of_a_spec(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_groups_of_ports_are_proven_around_the_tables(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", str(lab), "--adaptive", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["adaptive"]

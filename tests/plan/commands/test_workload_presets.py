@@ -55,6 +55,7 @@ def reduced(text: str) -> str:
     return text.replace("checkpoint: 256 MiB", "checkpoint: 16 MiB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WORKLOADS, ids=lambda path: path.stem)
 def test_is_played(path: Path, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload = tmp_path / path.name

@@ -76,6 +76,7 @@ def recalculate(sheet: Worksheet) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["USD", "EUR", "units"])
 def test_the_formulas_give_what_heddle_computed(unit: str) -> None:
     bill = bill_of(zoned())

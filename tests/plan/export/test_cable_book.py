@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_every_rack_has_its_ends_and_every_bundle_its_cables() -> None:
     )
 
 
+@pytest.mark.slow
 def test_without_a_floor_plan_it_goes_device_by_device() -> None:
     fabric = zoned()
     read, rows, _ = book(fabric, floor=False)

@@ -101,6 +101,7 @@ def expand(hostlist):
     return names
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,3}", fullmatch=True), max_size=30))
 def test_hostlists_expand_to_what_was_compressed(names):
     assert sorted(expand(compress(names))) == sorted(set(names))

@@ -78,6 +78,7 @@ def hostile_everywhere() -> topo.Fabric:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_netbox_reads_the_names_that_there_are(name):
     cluster = topo.preset("lab-20")
@@ -153,6 +154,7 @@ SVG = {"a", "circle", "clipPath", "defs", "desc", "g", "line", "path", "polygon"
        "symbol", "text", "title", "tspan", "use"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_workbooks_and_bills_hold_text(name):
     cluster = topo.preset("lab-20")

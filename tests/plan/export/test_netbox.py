@@ -118,6 +118,7 @@ def exported(rng: random.Random, name: str) -> dict[str, str]:
     return netbox_files(cluster.fabrics, cluster.catalog, name, cluster.layout, cluster.cablings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_clusters_stand_beside_one_another_and_a_second_import_changes_nothing(seed: int) -> None:
     rng, box = random.Random(seed), Box()

@@ -44,6 +44,17 @@ def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_log_hears_of_what_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter((0.0, 20.0, 31.0, 31.0, 40.0, 70.0, 70.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with progress() as step:
+        step("playing", 0.1)
+        step("playing", 0.25)
+        step("playing", 0.5)
+        step("writing")
+    assert capsys.readouterr().err == "plan: playing, 25% done\nplan: writing\n"
+
+
 def test_a_log_says_once_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     kernels = logging.getLogger("routing.kernels.machine_code")
     _tell_of_compiling.cache_clear()
@@ -51,7 +62,9 @@ def test_a_log_says_once_that_kernels_are_compiled(capsys: pytest.CaptureFixture
         with progress(quiet=quiet):
             kernels.info("compiling a")
             kernels.info("compiling b")
-    assert capsys.readouterr().err == "plan: compiling for this machine, once; it may take a minute\n"
+    assert (
+        capsys.readouterr().err == "plan: compiling what this machine uses for the first time; it may take a minute\n"
+    )
     with progress(quiet=True):
         kernels.warning("cannot be kept")
     assert capsys.readouterr().err == "cannot be kept\n"

@@ -79,6 +79,7 @@ def test_every_cable_and_its_load_are_in_it(report: Report) -> None:
     assert found == {fabric.channel_label(port): load[port] for port in ports}
 
 
+@pytest.mark.slow
 def test_every_link_between_switches_and_every_host_is_drawn() -> None:
     for name in ("fire-flyer-2", "torus", "dragonfly", "eflops-bigraph", "pcie-three-level", "hyperx"):
         fabric = topo.preset(name).fabric

@@ -20,6 +20,7 @@ from plan.cli import run
 from plan.commands.sweep import tasks_of
 from plan.sweep.run import POINTS, point_file, read_point, run_sweep
 from plan.sweep.spec import read_sweep
+from plan.sweep.summary import side_by_side
 from topo import format_ibnetdiscover, preset
 from topo.errors import ToolError
 from topo.hardware.catalog import config_root
@@ -217,6 +218,7 @@ def test_parts_of_a_dump_fail_each_and_over_years(tmp_path: Path, capsys: Captur
     means = {row["figure"]: row for row in csv.DictReader(intervals.splitlines())}
     low, mean, high = (float(means["year.failures.switch"][name]) for name in ("low", "mean", "high"))
     assert low < mean < high
+    assert all(float(means[f"year.{share}"]["high"] or 0) <= 1 for share in ("connected", "fewest", "whole"))
     file.write_text(dump + "stages: [route]\nparameters: {failed.switch: [leaf7]}\n")
     assert run(["sweep", str(file), "-o", str(tmp_path / "no"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["failed"] == 1
@@ -302,3 +304,11 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Exception, match="repeat the command to continue"):
         run_sweep(tmp_path / "out", tasks, scheduler=f"tcp://127.0.0.1:{free_port()}")
     assert not point_file(tmp_path / "out", tasks[0].name).exists()
+
+
+def test_a_few_points_are_shown_side_by_side() -> None:
+    documents = [
+        {"point": {"a": 1, "b": "x"}, "figures": {"same": 3, "cost": 1234567.0}},
+        {"point": {"a": 2, "b": "x"}, "figures": {"same": 3, "cost": None}},
+    ]
+    assert list(side_by_side(documents).rows()) == [("a", "1", "2"), ("cost", "1,234,567", "")]

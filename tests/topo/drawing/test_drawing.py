@@ -99,6 +99,7 @@ def test_the_same_bytes_each_time():
     assert drawn("slow-subtrees") == drawn("slow-subtrees")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "says"), [
     ("lab-20", ["×10", "gpu00", "storage1", "head0"]),
     ("fire-flyer-2", ["800 links: 1 from each of 40 to each of 20", "×10", "z1-leaf39"]),
@@ -118,6 +119,7 @@ def test_a_person_reads(name, says):
         assert words_wanted in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALIKE))
 def test_planes_that_are_alike_are_drawn_once(name):
     words = texts(drawn(name), "text")
@@ -206,6 +208,7 @@ def test_a_fabric_without_switches():
     assert "no switches" in texts(draw(builder.build()).svg, "text")
 
 
+@pytest.mark.slow
 def test_the_command_draws_a_spec_its_plan_and_a_real_fabric(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     spec = str(config_root() / "lab-20.yaml")
@@ -275,3 +278,10 @@ def test_a_simulation_of_something_else_is_refused(tmp_path, capsys, content):
 
     assert "links.csv" in capsys.readouterr().err
     assert not (tmp_path / "x.svg").exists()
+
+
+def test_no_link_of_a_torus_hides_another_and_layers_fit_a_page() -> None:
+    scene = lay_out(read_preset("torus").fabric)
+    paths = [stroke.path for stroke in scene.strokes]
+    assert len(set(paths)) == len(paths)
+    assert scene.width < 900

@@ -45,6 +45,7 @@ def test_every_preset_is_read_back_whole(name: str) -> None:
     assert (len(cluster.cabled[0].length_m) > 0) == (cluster.spec.floor is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_real_fabric_is_read_back_whole(name: str) -> None:
     fabric = twin(name)

@@ -487,6 +487,7 @@ def test_no_two_nodes_have_one_label() -> None:
     assert shown == [labels[name].format(guid=guid) for guid, name in enumerate(names, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_labels_of_real_fabrics_are_unique(originals: Path, name: str) -> None:
     fabric = read_ibnetdiscover(originals / name).fabric

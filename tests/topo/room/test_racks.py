@@ -87,6 +87,7 @@ def test_lengths_by_hand() -> None:
     assert far == pytest.approx(0.4 + 8 * RACK_UNIT_M + 1.0 + 2.4 + 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [None, "20 kW"])
 def test_no_exchange_of_switches_makes_the_cables_much_shorter(power: str | None) -> None:
     """The exact answer of an assignment problem, switches of a role to their places, is the judge."""

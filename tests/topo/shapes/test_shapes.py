@@ -1,5 +1,7 @@
 """Every family: published counts, closed forms, and refusals with their arithmetic."""
 
+import re
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -320,3 +322,27 @@ def test_what_does_not_close_is_refused_with_the_arithmetic(case):
 
     for word in words:
         assert word in str(refusal.value)
+
+
+@given(st.integers(1, 20), st.integers(2, 4), st.integers(1, 3))
+def test_no_leaf_of_rails_holds_two_adapters_of_a_storage_server(servers: int, adapters: int, units: int) -> None:
+    shape = Rail(shape="rail", unit_nodes=4, tree=FatTree(shape="fat-tree", switch="QM8700"))
+    (fabric,) = build(shape, nodes(4 * units), storage(servers, adapters))
+    ends = fabric.ends(role="storage")
+    pairs = np.stack([fabric.host[fabric.end_node[ends]], fabric.end_switch[ends]])
+    assert np.unique(pairs, axis=1).shape[1] == servers * adapters
+
+
+def test_a_unit_of_rails_that_fits_is_named() -> None:
+    """31 nodes a unit leave 64 ports for 160; with the number of the message there is room, with one more none."""
+
+    def unit(size: int) -> Fabric:
+        shape = Rail(shape="rail", unit_nodes=size, tree=FatTree(shape="fat-tree", switch="QM9700"))
+        return build(shape, nodes(24), storage(80))[0]
+
+    with pytest.raises(DesignError, match="short of 96") as refused:
+        unit(31)
+    fits = int(re.search(r"units of (\d+) nodes", str(refused.value))[1])
+    assert len(unit(fits).ends(role="storage")) == 160
+    with pytest.raises(DesignError):
+        unit(fits + 1)

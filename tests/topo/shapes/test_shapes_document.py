@@ -15,6 +15,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "shapes.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_every_block_compiles(number):
     spec = validate_spec(parse_yaml(f"name: documented\n{BLOCKS[number]}", "docs/shapes.md"), CATALOG)
