@@ -55,3 +55,10 @@ def originals() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real fabrics in {folder}: set HEDDLE_FABRICS to the folder that holds them")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep lines of progress out of what a test reads: how many there are depends on the machine and its load."""
+    monkeypatch.setattr("plan.render.progress.PATIENCE_S", float("inf"))
+    monkeypatch.setattr("plan.render.progress._tell_of_compiling", lambda: None)

@@ -38,6 +38,11 @@ def test_nothing_is_shown_when_it_is_to_be_quiet(monkeypatch: pytest.MonkeyPatch
     assert shown(monkeypatch, quiet=True) == "END"
 
 
+@pytest.fixture
+def no_lines_of_progress() -> None:
+    """Here they are what is tested."""
+
+
 def test_nothing_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     with progress() as step:
         step("playing", 0.5)
