@@ -104,6 +104,11 @@ def show_simulation(simulation: Simulation) -> None:
     engine = routed.get(outcome.network.tables.engine, f", routed by {outcome.network.tables.engine}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
     print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
+    if outcome.rounds is not None:
+        print_text(
+            f"one round of {plural(len(outcome.flows), 'message')} was simulated for all {outcome.n_rounds:,}, which "
+            "are proven to be alike"
+        )
     for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
         show_table(table)
     if outcome.congestion is not None:

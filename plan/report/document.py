@@ -236,6 +236,9 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
     carried = outcome.lane_bytes.sum(axis=0)
     used = np.flatnonzero(carried).tolist()
     tables = [simulation.table, simulation.flow_table, outcome.links]
+    played = "fluid flows" if outcome.congestion is None else outcome.congestion.model
+    if outcome.rounds is not None:
+        played = f"{played}, one round for all {outcome.n_rounds:,}"
     return SimulationPage(
         name=name,
         facts=[
@@ -243,7 +246,7 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
             ("tables", found.tables.engine or "given"),
             ("flows", f"{outcome.n_flows:,}"),
             ("the last ends at", format_seconds(outcome.makespan_s)),
-            ("played as", "fluid flows" if outcome.congestion is None else outcome.congestion.model),
+            ("played as", played),
         ],
         tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
         charts=[

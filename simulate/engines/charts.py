@@ -54,18 +54,21 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
         )
     unit, scale = _time_unit(outcome.makespan_s)
     span, charts, legend = (0.0, outcome.makespan_s * scale), [], []
+    timeline, time = outcome.timeline, f"time ({unit})"
     if jobs:
         shown = jobs[:MOST_JOBS]
         rows = [(row + 0.5, name) for row, (name, _, _) in enumerate(shown)]
-        bars = Axes("jobs", span, (len(shown), 0), 17.0 * len(shown), x_words=None, names=rows)
+        x_words = time if timeline is None else None
+        bars = Axes("jobs", span, (len(shown), 0), 17.0 * len(shown), x_words=x_words, names=rows)
         for row, (name, start_s, time_s) in enumerate(shown):
             words = f"{name}: begins at {start_s * scale:.3g} {unit}, takes {time_s * scale:.3g} {unit}"
             shade = palette.SERIES[row % len(palette.SERIES)]
             bars.bar(start_s * scale, (start_s + time_s) * scale, row + 0.5, shade, words)
         charts.append(bars)
-    timeline = outcome.timeline
-    mean = Axes("utilisation, mean over the links of a class", span, (0, 1), 130, x_words=None, digits=".0%")
-    most = Axes("utilisation of the fullest link of a class", span, (0, 1), 130, x_words=f"time ({unit})", digits=".0%")
+    if timeline is not None:
+        mean = Axes("utilisation, mean over the links of a class", span, (0, 1), 130, x_words=None, digits=".0%")
+        most = Axes("utilisation of the fullest link of a class", span, (0, 1), 130, x_words=time, digits=".0%")
+        charts += [mean, most]
     if timeline is not None and outcome.makespan_s > 0:
         n_bins = min(timeline.load_bytes_s.shape[1], int(np.ceil(outcome.makespan_s / timeline.bin_s)))
         edges = np.minimum(np.arange(n_bins + 1) * timeline.bin_s, outcome.makespan_s) * scale
@@ -82,7 +85,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
             legend.append(("dashes" if dashed else "line", shade, name))
     fabric = outcome.network.fabric.name or "the fabric"
     ends = f"{fabric}, {plural(outcome.n_flows, 'flow')}; the last ends at {format_seconds(outcome.makespan_s)}"
-    return chart("load over time", ends, [*charts, mean, most], legend, bare=bare)
+    return chart("load over time", ends, charts, legend, bare=bare)
 
 
 def draw_ports(outcome: Outcome, *, bare: bool = False) -> Drawing:

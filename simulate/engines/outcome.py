@@ -145,15 +145,16 @@ class Outcome(Shown):
     @property
     def makespan_s(self) -> float:
         """When the last flow ended; 0 for no flows."""
-        return self._times * float(self.finish_s.max(initial=0.0))
+        return self.n_rounds * float(self.finish_s.max(initial=0.0))
 
     @property
     def n_flows(self) -> int:
         """Flows, those of all rounds."""
-        return self._times * len(self.flows)
+        return self.n_rounds * len(self.flows)
 
     @property
-    def _times(self) -> int:
+    def n_rounds(self) -> int:
+        """How many rounds its flows stand for; 1 where they stand for themselves."""
         return 1 if self.rounds is None else self.rounds.count
 
     @property
@@ -189,7 +190,7 @@ class Outcome(Shown):
         figures = {
             "makespan": format_seconds(self.makespan_s),
             "flows": self.n_flows,
-            "bytes": self._times * float(self.flows.size_bytes.sum()),
+            "bytes": self.n_rounds * float(self.flows.size_bytes.sum()),
             "instants": self.n_events,
         }
         return Table("outcome", (Column("figure", list(figures)), Column("value", list(figures.values()))))
@@ -224,7 +225,7 @@ class Outcome(Shown):
         return {
             "makespan_s": self.makespan_s,
             "flows": self.n_flows,
-            "bytes": self._times * float(self.flows.size_bytes.sum()),
+            "bytes": self.n_rounds * float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
             **({} if self.congestion is None else {"packets": self.congestion.to_dict()}),
@@ -363,7 +364,7 @@ class Outcome(Shown):
         seconds: dict[str, float] = {}
         for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
             seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
-        return {resource: self._times * seconds[resource] for resource in sorted(seconds, key=lambda at: -seconds[at])}
+        return {name: self.n_rounds * seconds[name] for name in sorted(seconds, key=lambda at: -seconds[at])}
 
 
 def link_classes(

@@ -187,6 +187,7 @@ class Simulation(Shown):
             "makespan_s": outcome.makespan_s,
             "flows": outcome.n_flows,
             "events": outcome.n_events,
+            **({} if outcome.rounds is None else {"rounds": outcome.n_rounds}),
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
             "inside": outcome.inside.to_dict(),
@@ -309,7 +310,10 @@ def play(
 
     def jobs(workload: Workload, text: str, n_bins: int) -> tuple[Workload, Outcome]:
         if workload.in_rounds is not None:
-            return workload, move_first(network, workload.in_rounds, workload.flows)
+            try:
+                return workload, move_first(network, workload.in_rounds, workload.flows)
+            except HeddleError as error:
+                raise HeddleError(f"{workload.jobs[0].where}: {error}") from None
         if workload.storage_server is None or not workload.acts:
             return workload, move(network, workload.flows, text, n_bins)
         step(text, None)
@@ -455,7 +459,6 @@ def job_results(
     """
     results = []
     flows = workload.flows
-    times = outcome.n_flows // max(len(flows), 1)
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
@@ -469,8 +472,8 @@ def job_results(
                 name=job.spec.name,
                 kind=job.spec.kind,
                 ranks=job.n_ranks,
-                flows=times * int(np.count_nonzero(moves)),
-                bytes=times * float(flows.size_bytes[mine][moves].sum()),
+                flows=outcome.n_rounds * int(np.count_nonzero(moves)),
+                bytes=outcome.n_rounds * float(flows.size_bytes[mine][moves].sum()),
                 start_s=start,
                 finish_s=finish,
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),

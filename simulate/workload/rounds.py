@@ -26,6 +26,7 @@ from simulate.traffic.kernels.shifts import bound_shifts
 from simulate.traffic.network import Network
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
+from topo.table import format_seconds
 
 ROUNDING = 1e-12
 """Part of a capacity that rounding may add to what uses it."""
@@ -46,37 +47,44 @@ def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
     HeddleError
         When the rounds are not proven to be alike, with the reason.
     """
+    count = task.messages // len(first) * task.repeat
+    ring = task.algorithm == "ring"
+    turns = count if ring else task.repeat
     try:
-        carried = _ring_loads(network, first) if task.algorithm == "ring" else _shift_loads(network, task, first)
+        carried, wanted = _ring_loads(network, first) if ring else _shift_loads(network, task, first)
+        carried *= turns * float(first.size_bytes[0])
+        _refuse_shared(network, carried, wanted)
     except HeddleError as error:
         found = f"{task.kind} by {task.algorithm} of {plural(len(task.hosts), 'rank')}"
         raise HeddleError(
             f"{found} has {task.messages * task.repeat:,} messages; expected {FLOWS}, or rounds that are all alike, of "
             f"which one is simulated: {error}"
         ) from None
-    count = task.messages // len(first) * task.repeat
-    turns = count if task.algorithm == "ring" else task.repeat
-    return Rounds(count, carried * (turns * float(first.size_bytes[0])))
+    return Rounds(count, carried)
 
 
-def _ring_loads(network: Network, first: Flows) -> NDArray[np.float64]:
-    """Return the (R,) messages of a round over each resource."""
+Loads = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""(R,) messages over each resource, and the (R,) bytes a second that those of one round may want of it."""
+
+
+def _ring_loads(network: Network, first: Flows) -> Loads:
+    """Return the messages of a round."""
     routes = network.routes(first.src, first.dst, first.sl)
     if routes.lane.min() < routes.lane.max():
         raise HeddleError("its messages travel on several lanes")
     hops = np.diff(routes.offset)
     alone = np.minimum.reduceat(network.capacity_bytes_s[routes.resource], routes.offset[:-1])
     n = len(network.capacity_bytes_s)
-    _refuse_shared(network, np.asarray(np.bincount(routes.resource, np.repeat(alone, hops), minlength=n), np.float64))
-    return np.bincount(routes.resource, minlength=n).astype(np.float64)
+    wanted = np.asarray(np.bincount(routes.resource, np.repeat(alone, hops), minlength=n), np.float64)
+    return np.bincount(routes.resource, minlength=n).astype(np.float64), wanted
 
 
-def _shift_loads(network: Network, task: Collective, first: Flows) -> NDArray[np.float64]:
-    """Return the (R,) messages of all rounds over each resource."""
+def _shift_loads(network: Network, task: Collective, first: Flows) -> Loads:
+    """Return the messages of all rounds."""
     fabric, tables, capacity = network.fabric, network.tables, network.capacity_bytes_s
     asked = bool(network.policy.rules) and first.sl[0] == ASK
     if len(network.lane_weight) > 1 and (asked or tables.path_sl is not None):
-        raise HeddleError("its messages may travel on several lanes")
+        raise HeddleError("its messages may travel on several lanes: give the job an `sl`")
     own = fabric.port_of(task.hosts)
     near, n = fabric.peer[own], len(own)
     rate = float(capacity[own].min())
@@ -96,12 +104,17 @@ def _shift_loads(network: Network, task: Collective, first: Flows) -> NDArray[np
     if loads[0] < 0:
         raise HeddleError("the tables do not connect all of its hosts")
     loads[own], bound[own] = n - 1, 1
-    _refuse_shared(network, bound.astype(np.float64) * rate)
-    return loads.astype(np.float64)
+    return loads.astype(np.float64), bound.astype(np.float64) * rate
 
 
-def _refuse_shared(network: Network, wanted: NDArray[np.float64]) -> None:
-    """Refuse loads in bytes a second that resources cannot carry."""
-    short = np.flatnonzero(wanted > network.capacity_bytes_s * (1 + ROUNDING))
+def _refuse_shared(network: Network, carried: NDArray[np.float64], wanted: NDArray[np.float64]) -> None:
+    """Refuse rounds that may want more of a resource than there is, with what all bytes take at least."""
+    capacity = network.capacity_bytes_s
+    short = np.flatnonzero(wanted > capacity * (1 + ROUNDING))
     if len(short):
-        raise HeddleError(f"messages of a round may have to share {network.resource_label(int(short[0]))}")
+        used = np.flatnonzero(carried)
+        least_s = float((carried[used] / capacity[used]).max(initial=0.0))
+        raise HeddleError(
+            f"messages of a round may have to share {network.resource_label(int(short[0]))}; the bytes of its fullest "
+            f"link alone take {format_seconds(least_s)}"
+        )

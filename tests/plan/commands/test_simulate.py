@@ -20,6 +20,7 @@ from plan.cli import run
 from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
 from routing.opensm.lfts import format_lfts
+from simulate.traffic.collectives import algorithms
 from topo.hardware.catalog import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
@@ -313,6 +314,35 @@ def test_goal_that_is_written_plays_the_same(tmp_path: Path, capsys: Captured) -
         json.dumps({"jobs": [{"name": "again", "kind": "goal", "file": "ring.goal", "nodes": names}]}),
     )
     assert simulate(capsys, LAB, "-w", workload)["makespan_s"] == pytest.approx(once["makespan_s"], rel=1e-9)
+
+
+@pytest.mark.slow
+def test_one_round_for_all_is_said_wherever_it_is_shown(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(algorithms, "FLOWS", replace(algorithms.FLOWS, limit=100))
+    out, ring = tmp_path / "out", collective(tmp_path, repeat=7)
+    found = simulate(capsys, LAB, "-w", ring, "-o", out, "--alone")
+
+    assert found["makespan_s"] == pytest.approx(7 * 2 * 15 / 16 * SIZE / RATE, rel=1e-12)
+    assert (found["rounds"], found["flows"]) == (7 * 30, 7 * 30 * 16)
+    assert json.loads((out / "simulation.json").read_text()) == found
+    links = csv.DictReader((out / "links.csv").read_text().splitlines())
+    sent = sum(float(link["bytes"]) for link in links if link["channel"].startswith("gpu"))
+    assert sent == pytest.approx(found["jobs"][0]["bytes"], rel=1e-9)
+    assert "job: begins at 0 ms" in (drawn := (out / "timeline.svg").read_text())
+    assert "utilisation" not in drawn and "time (ms)" in drawn and not (out / "timeline.npz").exists()
+    assert run(["report", str(out), "-o", str(tmp_path / "report.html")]) == 0
+    assert "one round for all 210" in (tmp_path / "report.html").read_text()
+    capsys.readouterr()
+    assert run(["simulate", str(LAB), "-w", str(ring)]) == 0
+    assert "one round of 16 messages was simulated for all 210" in capsys.readouterr().out
+
+    no_level = collective(tmp_path, collective="all-to-all")
+    assert "w.yaml:1:" in (said := refused(capsys, LAB, "-w", no_level)) and "give the job an `sl`" in said
+    for options in (("--why",), ("--trace", tmp_path / "t.csv"), ("--goal", tmp_path / "t.goal")):
+        assert refused(capsys, LAB, "-w", collective(tmp_path), *options)
+        assert not (tmp_path / "t.csv").exists() and not (tmp_path / "t.goal").exists()
 
 
 def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -26,6 +26,7 @@ from simulate.traffic.network import Network
 from simulate.workload.place import Workload
 from simulate.workload.rounds import prove_rounds
 from topo.errors import FlowError, HeddleError
+from topo.table import format_seconds
 
 SHAPES = (
     ((4, 4), (1, 4), (1, 1)),
@@ -162,8 +163,16 @@ def test_rounds_that_may_differ_are_refused_with_the_reason() -> None:
     routed = routing.route(grow_tree(*SHAPES[1]), "fat-tree")  # tapered: two shifts share an uplink
     hosts = routed.fabric.ends(role="compute")
     task = collective("all-to-all", hosts, 1e6)
-    with pytest.raises(HeddleError, match=r"all-to-all by shift of 20 ranks has 380 messages; .* may have to share s"):
-        prove_rounds(Network.of(routed), task, task.first_round(routed.fabric))
+    with pytest.raises(HeddleError, match=r"by shift of 20 ranks has 380 messages; .* may have to share s") as refused:
+        prove_rounds(network := Network.of(routed), task, task.first_round(routed.fabric))
+    every = task.flows(routed.fabric)
+    routes = network.routes(every.src, every.dst, every.sl)
+    carried = np.zeros(len(network.capacity_bytes_s))
+    for route in routes.route.tolist():
+        carried[routes.resource[routes.offset[route] : routes.offset[route + 1]]] += 1e6 / 20
+    least_s = (carried[carried > 0] / network.capacity_bytes_s[carried > 0]).max()
+    assert str(refused.value).endswith(f"fullest link alone take {format_seconds(least_s)}")
+    assert least_s <= play(network, task).makespan_s
     with pytest.raises(HeddleError, match="different latencies"):
         prove_rounds(Network.of(routed, hop_latency_s=1e-7), task, task.first_round(routed.fabric))
     ring = collective("allreduce", np.random.default_rng(1).permutation(hosts), 1e6)
