@@ -197,27 +197,36 @@ def measure(
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
 
-    def play(partners: NDArray[np.int32]) -> Congestion:
-        partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
-        max_load, bandwidth, lost = congestion(routed, ranks, partners)
-        if not len(max_load):
-            return Congestion(0, 0.0, 0.0, 0.0, 0, 0)
-        median, phases = float(np.median(max_load)), len(max_load)
-        error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
-        return Congestion(phases, float(bandwidth.mean()), error, median, int(max_load.max()), int(lost.sum()))
-
+    kinds = (bisections(n, samples, rng), permutations(n, samples, rng), shifts(n, max_shifts), halving_doubling(n))
+    phases = [partners[(partners >= 0).any(axis=1)] for partners in kinds]  # an identical permutation has no flow
+    found = congestion(routed, ranks, np.concatenate(phases))  # at once: to lay tables out takes longer than a phase
+    ends = np.cumsum([len(partners) for partners in phases])
+    bisection, permutation, shift, doubling = (
+        _summary(*(part[end - len(partners) : end] for part in found))
+        for end, partners in zip(ends, phases, strict=True)
+    )
     return Quality(
         ranks=n,
-        bisection=play(bisections(n, samples, rng)),
-        permutation=play(permutations(n, samples, rng)),
-        shift=play(shifts(n, max_shifts)),
-        halving_doubling=play(halving_doubling(n)),
+        bisection=bisection,
+        permutation=permutation,
+        shift=shift,
+        halving_doubling=doubling,
         max_load=int(load.max(initial=0)),
         mean_load=float(load.sum() / used) if used else 0.0,
         unused=int(np.count_nonzero(load == 0)),
         classes=proof.classes,
         uplinks=_uplink_shares(fabric, tables, ranks),
     )
+
+
+def _summary(max_load: NDArray[np.int32], bandwidth: NDArray[np.float64], lost: NDArray[np.int64]) -> Congestion:
+    """Return what phases meet, on the whole."""
+    phases = len(max_load)
+    if not phases:
+        return Congestion(0, 0.0, 0.0, 0.0, 0, 0)
+    error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
+    median, worst = float(np.median(max_load)), int(max_load.max())
+    return Congestion(phases, float(bandwidth.mean()), error, median, worst, int(lost.sum()))
 
 
 def congestion(

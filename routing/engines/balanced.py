@@ -215,14 +215,16 @@ def route(
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
     made = [_judged(start, finish(start.order, start.closed))] if whole else []
-    if made and made[0].row and made[0].row.worst_shift > 1:
-        made.append(finish(start.order, _in_a_row(start)))
+    perfect = bool(made and made[0].row and made[0].row.worst_shift <= 1)
+    row = _in_a_row(start) if start.tree and not perfect else None
+    if made and row is not None:
+        made.append(finish(start.order, row))
     large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
     if large and made and not _count(fabric, Kind.AGGREGATION).any():
         best = _judged(start, _best(start, made))
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
-    work, order, kept, placed = _place(start, rng or np.random.default_rng(0))
+    work, order, kept, placed = _place(start, row, rng or np.random.default_rng(0))
     best = _best(start, [*(finish(order, one) for one in placed), *made])
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
@@ -275,9 +277,16 @@ def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) ->
 
 def _best(start: Start, made: Sequence[Made], ranks: NDArray[np.int32] | None = None) -> Made:
     """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
-    if len(made) == 1:
-        return made[0]
-    judged = [_judged(start, one, ranks) for one in made]
+    distinct: list[Made] = []
+    for one in made:
+        same = [place for place, other in enumerate(distinct) if np.array_equal(one.next_hop, other.next_hop)]
+        if not same:
+            distinct.append(one)
+        elif one.row:  # tables that were judged stand for all that are the same
+            distinct[same[0]] = one
+    if len(distinct) == 1:
+        return distinct[0]
+    judged = [_judged(start, one, ranks) for one in distinct]
     rows = [one.row for one in judged if one.row]
     fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
     fit = [
@@ -323,9 +332,12 @@ def _start(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> 
 
 
 def _place(
-    start: Start, rng: np.random.Generator
+    start: Start, row: NDArray[np.uint8] | None, rng: np.random.Generator
 ) -> tuple[Work, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]:
-    """Return what candidates are made from, an order, what is kept under it, and (T, S) what each candidate takes."""
+    """Return what candidates are made from, an order, what is kept under it, and (T, S) what each candidate takes.
+
+    One more begins with ``row``, where there is that.
+    """
     fabric, order, dests, tree, joined = start.fabric, start.order, start.dests, start.tree, start.joined
     size = len(dests.lid) * len(order.sender)
     work = _work(fabric, order, dests, start.hosts, _count(fabric, Kind.AGGREGATION), tree)
@@ -355,8 +367,8 @@ def _place(
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
-    if tree and order is start.order and size <= ROUND_EFFORT:
-        row, parts = _in_a_row(start), min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
+    if row is not None and order is start.order and size <= ROUND_EFFORT:
+        parts = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
         made += [_improve(start, work, order, kept, row, (0, times), SHIFT_WEIGHTS[0])[1] for times in {0, parts}]
     return work, order, kept, made
 
@@ -367,12 +379,17 @@ def _plain(start: Start) -> list[RoutingTables]:
     return [once, even_out(Routed(start.fabric, once), once.engine)]
 
 
-def _in_a_row(start: Start) -> NDArray[np.uint8]:
-    """Return the closed form by which hosts in a row, whatever their roles, take the uplinks of a leaf in turn."""
-    order, level = start.order, start.level
+def _in_a_row(start: Start) -> NDArray[np.uint8] | None:
+    """Return the closed form by which hosts in a row, whatever their roles, take the uplinks of a leaf in turn.
+
+    None where that is what the other closed form does.
+    """
+    order, level, dests = start.order, start.level, start.dests
     uplinks = np.bincount(order.sender[level[order.receiver] > level[order.sender]], minlength=len(level))
+    row = in_a_row(dests, max(int(np.bincount(uplinks, start.hosts).argmax()), 1))
+    if np.array_equal(row.count, dests.count) and np.array_equal(row.turn, dests.turn):
+        return None
     next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
-    row = in_a_row(start.dests, max(int(np.bincount(uplinks, start.hosts).argmax()), 1))
     closed_form(order, row, level, start.own, next_hop)
     return next_hop
 

@@ -10,18 +10,21 @@ from routing.kernels.machine_code import kernel
 NOWHERE = -3
 """Stands for the channel that hands packets over, where an end port has none."""
 
+TILE = 64
+"""Switches whose entries are laid side by side at a time, so that those of large tables stay in a processor's cache."""
+
 
 @kernel
 def _output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Return (n, S) uint8: the table entries of each LID side by side, 0 where they name no port of the switch."""
     n_switches = len(lft)
     out = np.zeros((len(lid), n_switches), np.uint8)
-    for switch in range(n_switches):
-        radix = port_offset[switch + 1] - port_offset[switch]
+    for begin in range(0, n_switches, TILE):
         for rank in range(len(lid)):
-            number = lft[switch, lid[rank]]
-            if number <= radix:
-                out[rank, switch] = number
+            for switch in range(begin, min(begin + TILE, n_switches)):
+                number = lft[switch, lid[rank]]
+                if number <= port_offset[switch + 1] - port_offset[switch]:
+                    out[rank, switch] = number
     return out
 
 
