@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.congestion import NOWHERE, phase_congestion
+from routing.kernels.congestion import NOWHERE, output_ports, phase_congestion
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
@@ -196,37 +196,29 @@ def measure(
     proof = prove(routed, ranks) if proof is None else proof
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
+    laid_out = _laid_out(routed, ranks)  # once for all: on a large fabric it takes longer than a phase
 
-    kinds = (bisections(n, samples, rng), permutations(n, samples, rng), shifts(n, max_shifts), halving_doubling(n))
-    phases = [partners[(partners >= 0).any(axis=1)] for partners in kinds]  # an identical permutation has no flow
-    found = congestion(routed, ranks, np.concatenate(phases))  # at once: to lay tables out takes longer than a phase
-    ends = np.cumsum([len(partners) for partners in phases])
-    bisection, permutation, shift, doubling = (
-        _summary(*(part[end - len(partners) : end] for part in found))
-        for end, partners in zip(ends, phases, strict=True)
-    )
+    def play(partners: NDArray[np.int32]) -> Congestion:
+        partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
+        max_load, bandwidth, lost = phase_congestion(*laid_out, frozen(partners))
+        if not len(max_load):
+            return Congestion(0, 0.0, 0.0, 0.0, 0, 0)
+        median, phases = float(np.median(max_load)), len(max_load)
+        error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
+        return Congestion(phases, float(bandwidth.mean()), error, median, int(max_load.max()), int(lost.sum()))
+
     return Quality(
         ranks=n,
-        bisection=bisection,
-        permutation=permutation,
-        shift=shift,
-        halving_doubling=doubling,
+        bisection=play(bisections(n, samples, rng)),
+        permutation=play(permutations(n, samples, rng)),
+        shift=play(shifts(n, max_shifts)),
+        halving_doubling=play(halving_doubling(n)),
         max_load=int(load.max(initial=0)),
         mean_load=float(load.sum() / used) if used else 0.0,
         unused=int(np.count_nonzero(load == 0)),
         classes=proof.classes,
         uplinks=_uplink_shares(fabric, tables, ranks),
     )
-
-
-def _summary(max_load: NDArray[np.int32], bandwidth: NDArray[np.float64], lost: NDArray[np.int64]) -> Congestion:
-    """Return what phases meet, on the whole."""
-    phases = len(max_load)
-    if not phases:
-        return Congestion(0, 0.0, 0.0, 0.0, 0, 0)
-    error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
-    median, worst = float(np.median(max_load)), int(max_load.max())
-    return Congestion(phases, float(bandwidth.mean()), error, median, worst, int(lost.sum()))
 
 
 def congestion(
@@ -259,20 +251,25 @@ def congestion(
     >>> max_load.tolist(), int(lost.sum())
     ([1, 1, 1], 0)
     """
-    fabric, tables = Routed.given(routed).fabric, routed.tables
+    return phase_congestion(*_laid_out(Routed.given(routed), ranks), frozen(partners))
+
+
+def _laid_out(
+    routed: Routed, ranks: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]]:
+    """Return what `phase_congestion` wants of tables and ranks."""
+    fabric, tables = routed.fabric, routed.tables
     lid, switch = tables.lid[ranks].astype(np.int32), fabric.end_switch[ranks]
     delivery = delivery_channels(fabric, ranks)
     reachable = (switch >= 0) & (lid < tables.lft.shape[1])
     lid[~reachable] = 0
     reachable &= (delivery >= 0) | (tables.lft[switch, lid] == 0)  # a switch hands packets to its own port 0
-    return phase_congestion(
+    return (
         fabric.port_offset,
         fabric.peer_node,
-        tables.lft,
+        frozen(output_ports(fabric.port_offset, tables.lft, frozen(lid))),
         frozen(switch),
-        frozen(lid),
         frozen(np.where(reachable, delivery, NOWHERE).astype(np.int32)),
-        frozen(partners),
     )
 
 

@@ -15,7 +15,7 @@ TILE = 64
 
 
 @kernel
-def _output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: NDArray[np.int32]) -> NDArray[np.uint8]:
+def output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Return (n, S) uint8: the table entries of each LID side by side, 0 where they name no port of the switch."""
     n_switches = len(lft)
     out = np.zeros((len(lid), n_switches), np.uint8)
@@ -86,9 +86,8 @@ def _lay_flows(
 def phase_congestion(
     port_offset: NDArray[np.int32],
     peer_node: NDArray[np.int32],
-    lft: NDArray[np.uint8],
+    out: NDArray[np.uint8],
     switch: NDArray[np.int32],
-    lid: NDArray[np.int32],
     delivery: NDArray[np.int32],
     partners: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
@@ -96,11 +95,13 @@ def phase_congestion(
 
     Parameters
     ----------
-    port_offset, peer_node, lft
-        As in `topo.fabric.Fabric` and `routing.tables.RoutingTables`.
-    switch, lid, delivery : (n,) int32
-        Of each rank: its switch (-1: none), its LID (below the length of the tables), the channel that must hand
-        packets over (-1: port 0 of the switch; `NOWHERE`: no packet can reach it).
+    port_offset, peer_node
+        As in `topo.fabric.Fabric`.
+    out : (n, S) uint8
+        Output ports by rank and switch: `output_ports`.
+    switch, delivery : (n,) int32
+        Of each rank: its switch (-1: none), and the channel that must hand packets over (-1: port 0 of the switch;
+        `NOWHERE`: no packet can reach it).
     partners : (K, n) int32
         Whom each rank sends to in each phase; -1 nobody.
 
@@ -115,9 +116,8 @@ def phase_congestion(
         Flows that do not arrive; they load nothing.
     """
     n_phases, n_ranks = partners.shape
-    n_switches = len(lft)
+    n_switches = out.shape[1]
     n_channels = port_offset[n_switches]
-    out = _output_ports(port_offset, lft, lid)
     before_first = port_offset[:n_switches] - 1
     following = np.where(peer_node[:n_channels] < n_switches, peer_node[:n_channels], -1)
     load = np.zeros(n_channels, np.int32)
