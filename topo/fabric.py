@@ -75,6 +75,12 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
+def owned(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array that nobody else holds read-only, as `frozen` does, but without a copy."""
+    array.flags.writeable = False
+    return array
+
+
 def freeze_arrays(value: object) -> None:
     """Make every array field of a frozen dataclass read-only: its ``__post_init__``."""
     for item in fields(value):  # type: ignore[arg-type]

@@ -47,8 +47,6 @@ class Fluid:
     ----------
     n_bins
         Bins of the timeline of loads, an even number; 0 for none.
-    tie_s
-        Events this close together count as one instant. Exact when 0: only rounding is forgiven.
     crowd
         Routes that one resource must hold back to have one clock, which makes an event there cost the logarithm of
         their number; 0 for never. Rates are the same; finish times may differ in their last bits.
@@ -69,9 +67,9 @@ class Fluid:
     [(0, 1.5)]
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0, tie_s: float = 0.0, crowd: int = CROWD) -> None:
+    def __init__(self, network: Network, *, n_bins: int = 0, crowd: int = CROWD) -> None:
         self.network = network
-        self._room, self._n_bins, self._tie_s, self._crowd = FIRST_ROOM, n_bins, tie_s, crowd
+        self._room, self._n_bins, self._crowd = FIRST_ROOM, n_bins, crowd
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
         self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
@@ -96,7 +94,6 @@ class Fluid:
             self._room,
             n_channels=self.network.fabric.n_ports,
             crowd=self._crowd,
-            tie_s=self._tie_s,
             n_bins=self._n_bins,
             bin_s=FIRST_BIN_S,
         )

@@ -95,7 +95,6 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
         room,
         n_channels=n_channels,
         crowd=0,
-        tie_s=0.0,
         n_bins=n_bins,
         bin_s=1.0,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -13,7 +15,7 @@ from routing.kernels.paths import number_keys
 from routing.lanes.policy import ASK
 from simulate.traffic.kernels.order import find_cycle
 from topo.errors import HeddleError, plural
-from topo.fabric import frozen
+from topo.fabric import frozen, owned
 from topo.table import Brief
 
 Order = Literal["peer", "adapter", "none"]
@@ -23,6 +25,16 @@ EAGER_BYTES = 65_536
 """Messages up to this size are sent at once, larger ones when their receiver is ready, unless asked otherwise: what
 SimGrid's SMPI has (``smpi/send-is-detached-thresh``), and one byte more than LogGOPSim (``-S``). UCX chooses by
 transport, and NCCL waits for every receiver."""
+
+_NOT_NEGATIVE = (0, sys.float_info.max, "a number that is not negative")
+_END = (0, np.inf, "an end port or rank from 0")
+_WITHIN = {
+    **dict.fromkeys(("size_bytes", "start_s", "delay_s"), _NOT_NEGATIVE),
+    **dict.fromkeys(("src", "dst"), _END),
+    "sl": (ASK, 15, "a service level from 0 to 15"),
+    "connection": (-1, np.inf, "-1, or a number below that of flows"),
+}
+"""Least and most that a column may hold, and what is said where it does not; connections are numbered below flows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +86,18 @@ class Flows(Brief):
             expected = {"dep_offset": n + 1, "dep": int(self.dep_offset[-1])}.get(item.name, n)
             if getattr(self, item.name).shape != (expected,):
                 raise ValueError(f"{item.name} has shape {getattr(self, item.name).shape}; expected ({expected},)")
-        for name in ("size_bytes", "start_s", "delay_s"):
+        self._check(*(item.name for item in fields(self)))
+
+    def _check(self, *names: str) -> None:
+        """Refuse what cannot be in columns."""
+        for name in names:
             value = getattr(self, name)
-            self._refuse(~(np.isfinite(value) & (value >= 0)), name, "a number that is not negative")
-        for name in ("src", "dst"):
-            self._refuse(getattr(self, name) < 0, name, "an end port or rank from 0")
-        self._refuse((self.sl < ASK) | (self.sl > 15), "sl", "a service level from 0 to 15")
-        self._refuse(
-            (self.connection < -1) | (self.connection >= n), "connection", "-1, or a number below that of flows"
-        )
-        self._refuse_bad_dependencies()
+            low, high, expected = _WITHIN.get(name, (-np.inf, np.inf, ""))
+            high = len(self) - 1 if name == "connection" else high
+            if expected and len(value) and not (low <= value.min() and value.max() <= high):
+                self._refuse(~((low <= value) & (value <= high)), name, expected)
+        if "dep" in names:
+            self._refuse_bad_dependencies()
 
     @classmethod
     def of(
@@ -115,10 +129,10 @@ class Flows(Brief):
         """
         columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x)) for x in (src, dst, size_bytes, start_s, delay_s)))
         n = len(columns[0])
-        flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (np.asarray(x, np.int64).ravel() for x in after)
+        flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers(x) for x in after)
         for name, ids in (("after", flow), ("dep", dep)):
-            bad = np.flatnonzero((ids < 0) | (ids >= n))
-            if len(bad):
+            if len(ids) and not (ids.min() >= 0 and ids.max() < n):
+                bad = np.flatnonzero((ids < 0) | (ids >= n))
                 raise HeddleError(
                     f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}"
                 )
@@ -127,17 +141,17 @@ class Flows(Brief):
         if n and (level.min() < ASK or level.max() > 15):
             raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
         return cls(
-            src=columns[0].astype(np.int32),
-            dst=columns[1].astype(np.int32),
-            size_bytes=columns[2].astype(np.float64),
-            start_s=columns[3].astype(np.float64),
-            delay_s=columns[4].astype(np.float64),
-            sl=level.astype(np.int8),
+            src=owned(columns[0].astype(np.int32)),
+            dst=owned(columns[1].astype(np.int32)),
+            size_bytes=owned(columns[2].astype(np.float64)),
+            start_s=owned(columns[3].astype(np.float64)),
+            delay_s=owned(columns[4].astype(np.float64)),
+            sl=owned(level.astype(np.int8)),
             dep_offset=dep_offset,
             dep=grouped,
-            tag=np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32),
-            connection=np.broadcast_to(np.asarray(connection), (n,)).astype(np.int32),
-            rendezvous=np.broadcast_to(np.asarray(rendezvous), (n,)).astype(np.bool_),
+            tag=owned(np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32)),
+            connection=owned(np.broadcast_to(np.asarray(connection), (n,)).astype(np.int32)),
+            rendezvous=owned(np.broadcast_to(np.asarray(rendezvous), (n,)).astype(np.bool_)),
         )
 
     def _brief(self) -> str:
@@ -215,11 +229,18 @@ class Flows(Brief):
 
     def waiting_first(self, time_s: float) -> Flows:
         """Return the flows with `time_s` more of delay before each one that waits for no other."""
+        if not time_s:
+            return self
         opening = np.diff(self.dep_offset) == 0
         return self._replaced(delay_s=self.delay_s + np.where(opening, time_s, 0.0))
 
     def _replaced(self, **columns: NDArray[Any]) -> Flows:
-        return Flows(**({item.name: getattr(self, item.name) for item in fields(self)} | columns))
+        """Return the flows with other columns, made for them; what stays has been checked."""
+        result = copy(self)
+        for name, column in columns.items():
+            object.__setattr__(result, name, owned(column))
+        result._check(*columns)
+        return result
 
     def _refuse(self, bad: NDArray[np.bool_], name: str, expected: str) -> None:
         if bad.any():
@@ -246,6 +267,12 @@ class Flows(Brief):
             )
 
 
+def _numbers(ids: ArrayLike) -> NDArray[np.integer]:
+    """Return numbers of flows as they are, without a copy where they are integers."""
+    array = np.asarray(ids).ravel()
+    return array if array.dtype.kind == "i" else array.astype(np.int64)
+
+
 def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return a number from 0 for each key that is not negative, -1 for the others."""
     result = np.full(len(keys), -1, np.int32)
@@ -261,8 +288,9 @@ def grouped_dependencies(
     if len(flow) and np.any(flow[1:] < flow[:-1]):
         order = np.argsort(flow, kind="stable")
         flow, dep = flow[order], dep[order]
-    offset = np.concatenate([[0], np.cumsum(np.bincount(flow, minlength=n))]).astype(np.int64)
-    return frozen(offset), frozen(dep.astype(np.int32))
+    offset = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(flow, minlength=n), out=offset[1:])
+    return owned(offset), owned(dep.astype(np.int32))
 
 
 def concatenate(parts: Sequence[Flows]) -> Flows:

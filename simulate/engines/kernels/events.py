@@ -393,7 +393,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         now[0].time = time
         now[0].events += 1
         n_done = now[0].done
-        tie = time + max(now[0].tie, CLOCK_TIE * time)
+        tie = time + CLOCK_TIE * time
 
         n_ready = np.int64(0)
         n_ending = ends_until(ends, blocks, tops, state.freed, tie)

@@ -27,7 +27,6 @@ BLOCK = 32
 NOW = np.dtype(
     [
         ("time", "f8"),  # seconds
-        ("tie", "f8"),  # seconds within which events count as simultaneous
         ("bin_s", "f8"),  # width of a bin of the timeline
         ("shift", "i8"),  # a class has room for ``1 << shift`` hops
         ("stamp", "i8"),  # counts calls of the solvers
@@ -300,7 +299,6 @@ def allocate(
     *,
     n_channels: int,
     crowd: int,
-    tie_s: float,
     n_bins: int,
     bin_s: float,
 ) -> State:
@@ -325,7 +323,7 @@ def allocate(
     k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     n_hops = (k - n_crowds) << shift
     now = np.zeros(1, NOW)
-    now["tie"], now["bin_s"], now["shift"], now["spare"] = tie_s, bin_s, shift, k - n_crowds
+    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_crowds
     now["crowds"], now["crowd"], now["spare_share"] = n_crowds, crowd, -1
     crowds = np.zeros(n_crowds, CROWD)
     for name in ("near", "far", "own"):
@@ -396,7 +394,6 @@ def enlarge(state: State, room: Room) -> State:
         room,
         n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
         crowd=int(old_now["crowd"]),
-        tie_s=float(old_now["tie"]),
         n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from simulate.traffic.network import rows_of
-from topo.fabric import freeze_arrays
+from topo.fabric import freeze_arrays, owned
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,26 +76,29 @@ class Schedule:
             ``(waiter, awaited)`` arrays of message numbers, as many pairs of arrays as are handy, in any order.
         """
         to_block = block if to_block is None else to_block
-        src, dst, block, to_block, count, reduce, step = (
-            array.ravel() for array in np.broadcast_arrays(src, dst, block, to_block, count, reduce, step)
-        )
+        shape = np.broadcast_shapes(*map(np.shape, (src, dst, block, to_block, count, reduce, step)))
+
+        def flat(values: ArrayLike, kind: DTypeLike = np.int32) -> NDArray[Any]:
+            return owned(np.array(np.broadcast_to(np.asarray(values), shape), kind, order="C").reshape(-1))
+
         waiter, awaited = _joined(after)
-        if len(waiter) and np.any(waiter[1:] < waiter[:-1]):
+        if np.any(waiter[1:] < waiter[:-1]):
             order = np.argsort(waiter, kind="stable")
             waiter, awaited = waiter[order], awaited[order]
+        blocks = flat(block)
         return cls(
             n_ranks=n_ranks,
             n_blocks=n_blocks,
-            src=src.astype(np.int32),
-            dst=dst.astype(np.int32),
-            block=block.astype(np.int32),
-            to_block=to_block.astype(np.int32),
-            count=count.astype(np.int32),
-            reduce=reduce.astype(np.bool_),
-            step=step.astype(np.int32),
-            waiter=waiter,
-            awaited=awaited,
-            in_round=np.full(len(src), in_round),
+            src=flat(src),
+            dst=flat(dst),
+            block=blocks,
+            to_block=blocks if to_block is block else flat(to_block),
+            count=flat(count),
+            reduce=flat(reduce, np.bool_),
+            step=flat(step),
+            waiter=owned(waiter),
+            awaited=owned(awaited),
+            in_round=owned(np.full(len(blocks), in_round)),
             in_place=in_place,
         )
 
@@ -115,8 +118,9 @@ class Schedule:
         """
         sizes = self.count * (size_bytes / self.n_blocks)
         asks = self.in_round & (sizes > eager_bytes)
-        ready = self._receivers_ready(np.flatnonzero(asks))
-        after = _joined([(self.waiter, self.awaited), ready])
+        after = self.waiter, self.awaited
+        if asks.any():
+            after = _joined([after, self._receivers_ready(np.flatnonzero(asks))])
         return Flows.of(self.src, self.dst, sizes, tag=self.step, rendezvous=asks, after=after)
 
     def _receivers_ready(self, messages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -140,9 +144,9 @@ class Schedule:
         return replace(
             self,
             n_blocks=n_blocks,
-            block=self.block * np.int32(width) + np.int32(first),
-            to_block=self.to_block * np.int32(width) + np.int32(first),
-            count=self.count * np.int32(width),
+            block=owned(self.block * np.int32(width) + np.int32(first)),
+            to_block=owned(self.to_block * np.int32(width) + np.int32(first)),
+            count=owned(self.count * np.int32(width)),
         )
 
 
@@ -150,12 +154,14 @@ def concurrent(parts: Sequence[Schedule]) -> Schedule:
     """Return schedules of the same ranks and blocks that run side by side, none waiting for another."""
     start = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int32)
     columns: dict[str, Any] = {
-        item.name: np.concatenate([getattr(part, item.name) for part in parts])
+        item.name: owned(np.concatenate([getattr(part, item.name) for part in parts]))
         for item in fields(Schedule)
         if isinstance(getattr(parts[0], item.name), np.ndarray)
     }
     for name in ("waiter", "awaited"):
-        columns[name] = np.concatenate([getattr(part, name) + at for part, at in zip(parts, start, strict=False)])
+        columns[name] = owned(
+            np.concatenate([getattr(part, name) + at for part, at in zip(parts, start, strict=False)])
+        )
     return replace(parts[0], **columns)
 
 

@@ -1,17 +1,20 @@
 """Fluid flows: finish times against a plain re-solve at every event, and closed forms."""
 
+from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
 from helpers.fluids import fair_rates, hosts, routed, uses
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
-from simulate import Fluid, play
+from simulate import Fluid, collective, play
 from simulate.engines.outcome import Outcome
 from simulate.traffic.flows import Flows, chain
 from simulate.traffic.network import Devices, Network
@@ -260,12 +263,39 @@ def test_the_slower_end_of_a_link_decides(network: Network, slow_end: int) -> No
     assert outcome.finish_s == pytest.approx([4.0, 4.0])
 
 
-def test_events_within_the_tie_are_one(network: Network) -> None:
-    first, second, third = hosts(network)[:3]
-    flows = Flows.of([first, second], [third, first], [1e9, 1.0001e9])
+def test_instants_and_times_are_those_of_fractions() -> None:
+    """A double tree in chunks: its instants lie close together, and no rounding joins or parts them."""
+    fabric = grow_tree((4, 4), (1, 4), (1, 1))
+    network = Network.of(routing.route(fabric, "fat-tree"))
+    flows = collective("allreduce", fabric.ends(role="compute"), "1 MiB", "double-binary-tree", chunks=8).flows(fabric)
+    found = play(network, flows)
 
-    assert play(network, flows).n_events == 3
-    assert Fluid(network, tie_s=1e-5).play(flows).n_events == 2
+    routes, capacity = found.routes, [Fraction(rate) for rate in network.capacity_bytes_s.tolist()]
+    crossed = [routes.resource[slice(*routes.offset[at : at + 2])].tolist() for at in routes.route.tolist()]
+    awaited = [set(flows.dep[slice(*flows.dep_offset[at : at + 2])].tolist()) for at in range(len(flows))]
+    left = [Fraction(size) for size in flows.size_bytes.tolist()]
+    finish, now = dict[int, Fraction](), Fraction(0)
+    while len(finish) < len(flows):
+        moving = [flow for flow in range(len(flows)) if flow not in finish and awaited[flow] <= finish.keys()]
+        rate, room = dict[int, Fraction](), dict(enumerate(capacity))
+        while len(rate) < len(moving):  # water-filling: the least level of all fills first
+            users = Counter(link for flow in moving if flow not in rate for link in crossed[flow])
+            level, full = min((room[link] / n, link) for link, n in users.items())
+            for flow in moving:
+                if flow not in rate and full in crossed[flow]:
+                    rate[flow] = level
+                    for link in crossed[flow]:
+                        room[link] -= level
+        step = min(left[flow] / rate[flow] for flow in moving)
+        now += step
+        for flow in moving:
+            left[flow] -= step * rate[flow]
+            if left[flow] == 0:
+                finish[flow] = now
+
+    assert found.n_events == 1 + len(set(finish.values()))
+    exact = [float(finish[flow]) for flow in range(len(flows))]
+    np.testing.assert_allclose(found.finish_s, exact, rtol=1e-13)
 
 
 def test_same_flows_same_bytes(network: Network) -> None:
