@@ -125,12 +125,14 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
 
     path = folder / PLAN_FILE
     try:
-        planned = dict(json.loads(path.read_text(encoding="utf-8"))["inputs"]["servers_sha256"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        planned = json.loads(path.read_text(encoding="utf-8"))["inputs"]["servers_sha256"]
+        known = servers_sha256(catalog, planned)
+        other = [name for name, digest in sorted(planned.items()) if known.get(name) != digest]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise HeddleError(f"{path}: found no servers_sha256 of its inputs; expected what `plan build` wrote") from None
-    if other := sorted(planned.items() - servers_sha256(catalog, planned).items()):
+    if other:
         raise HeddleError(
-            f"{folder}: the catalog of this plan says other figures of the server {other[0][0]} than Heddle's own, and "
+            f"{folder}: the catalog of this plan says other figures of the server {other[0]} than Heddle's own, and "
             "its inside is therefore unknown: name the spec instead of the folder, or build the plan again"
         )
 

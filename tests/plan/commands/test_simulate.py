@@ -508,8 +508,11 @@ def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_pat
             assert simulate(capsys, tmp_path / "out", "-w", job)["jobs"][0]["bus_gbytes_per_s"] == once
     assert simulate(capsys, spec, "-w", job)["jobs"][0]["bus_gbytes_per_s"] < 0.5 * once
     assert "other figures of the server pcie-a100 than Heddle's own" in refused(capsys, tmp_path / "out", "-w", job)
-    written(tmp_path / "out" / "plan.json", "[]")
-    assert "plan.json: found no servers_sha256" in refused(capsys, tmp_path / "out", "-w", job)
+    for hostile in ("[]", '{"inputs": {"servers_sha256": [["x"]]}}', '{"inputs": {"servers_sha256": "x"}}'):
+        written(tmp_path / "out" / "plan.json", hostile)
+        assert "plan.json: found no servers_sha256" in refused(capsys, tmp_path / "out", "-w", job)
+    written(tmp_path / "out" / "plan.json", '{"inputs": {"servers_sha256": {"pcie-a100": ["unhashable"]}}}')
+    assert "other figures of the server pcie-a100" in refused(capsys, tmp_path / "out", "-w", job)
 
 
 def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Captured) -> None:
