@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -40,7 +40,7 @@ ROOM = 64 * 2**20
 SMALL = 2**13
 """Elements of an array up to which a kernel may be interpreted."""
 PATIENCE_S = 4.0
-"""How long a process interprets; then it compiles, since there is more of the kind."""
+"""CPU time that a process interprets for; then it compiles, since there is more of the kind."""
 
 _told: list[str] = []
 
@@ -192,7 +192,7 @@ class Kernel(Compiled):
         """Do it."""
         if _interpreter.at_work:
             return self.py_func(*given)
-        compiles = self.overloads or _interpreter.spent_s > PATIENCE_S or not is_small(given) or self.is_kept
+        compiles = self.overloads or Interpreter.spent_s > PATIENCE_S or not is_small(given) or self.is_kept
         return super().__call__(*given) if compiles else _interpreter.run(self.py_func, given)
 
 
@@ -201,16 +201,17 @@ class Interpreter(threading.local):
 
     at_work = False
     spent_s = 0.0
+    """That of all threads: a command that routes begins new ones, and would be patient in each."""
 
     def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         """Call a function; integers wrap around in silence, as those of machines do."""
-        begin, self.at_work = perf_counter(), True
+        begin, self.at_work = thread_time(), True
         try:
             with np.errstate(over="ignore"):
                 return function(*given)
         finally:
             self.at_work = False
-            self.spent_s += perf_counter() - begin
+            Interpreter.spent_s += thread_time() - begin
 
 
 _interpreter = Interpreter()

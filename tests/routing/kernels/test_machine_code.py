@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from numba.core.registry import CPUDispatcher
 import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import fabrics
+from routing.kernels import machine_code
 from routing.kernels.machine_code import CheckedFile, Interpreter, Kernel, KernelCache
 from topo.errors import HeddleError
 from topo.fabric import Fabric
@@ -132,6 +134,17 @@ def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monke
     cache = KernelCache(run)
     assert Path(cache.cache_path) == Path(__file__).parent / "__pycache__"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_patience_is_that_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that routes begins new ones each time; ten commands of one process were patient ten times."""
+    monkeypatch.setattr(Interpreter, "spent_s", 0.0)
+    monkeypatch.setattr(machine_code, "thread_time", iter((1.0, 4.0, 1.0, 3.0)).__next__)
+    for _ in range(2):
+        thread = Thread(target=Interpreter().run, args=(int, ()))
+        thread.start()
+        thread.join()
+    assert Interpreter.spent_s == 5.0
 
 
 @pytest.mark.slow
