@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -34,6 +35,8 @@ class PortClass:
     """Gb/s of all links down, in one direction."""
     up_gbps: float
     """Gb/s of all links up."""
+    free_by_zone: dict[int, int]
+    """Free ports in each zone; empty where there are not several."""
 
     @property
     def taper(self) -> float | None:
@@ -73,6 +76,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     (0.55, 18, 40)
     """
     found: dict[tuple[int, str], NDArray[np.float64]] = {}
+    zones: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
     for fabric in fabrics:
         ports = np.arange(fabric.first_adapter_port)
         node, far = fabric.port_node[ports], fabric.peer_node[ports]
@@ -86,9 +90,12 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
             gbps = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4)
             name = key[0], fabric.models[key[1]] if key[1] >= 0 else "unknown"
             found[name] = found.get(name, np.zeros(7)) + np.array([*used, gbps[0], gbps[2]])
+            for zone in sorted(set(fabric.zone[node[mine]].tolist()) - {-1}):
+                zones[name][zone] += int(np.count_nonzero(mine & (fabric.zone[node] == zone) & (far < 0)))
     classes = []
     for (role, model), sums in sorted(found.items()):
         switches, down, across, up, free = sums[:5].astype(int).tolist()
         counts = switches, down + across + up + free, down, up, across, free
-        classes.append(PortClass(Role(role).name.lower(), model, *counts, *sums[5:].tolist()))
+        free_by_zone = dict(zones[role, model]) if len(zones[role, model]) > 1 else {}
+        classes.append(PortClass(Role(role).name.lower(), model, *counts, *sums[5:].tolist(), free_by_zone))
     return PortUse(tuple(classes))

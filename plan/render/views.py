@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plan.render.errors import print_error
 from plan.render.tables import print_text, show_facts, show_table
-from topo import Column, Table, Verdict, plural
+from topo import Column, Table, Verdict, compress, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -115,7 +115,17 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         tapers.append(f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up{rates})")
     if tapers:
         yield "taper", ", ".join(tapers)
-    yield "free ports", ", ".join(f"{row.free:,} of {row.ports:,} ({row.role} {row.model})" for row in ports.classes)
+    yield "free ports", ", ".join(
+        f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
+        for row in ports.classes
+    )
+
+
+def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
+    """Yield how many ports there are in which zones, those with as many together."""
+    for number in sorted(set(ports.values()) - {0}, reverse=True):
+        alike = [f"zone{zone}" for zone, found in ports.items() if found == number]
+        yield f"{number:,} {'each ' * (len(alike) > 1)}in {compress(alike)}"
 
 
 def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
