@@ -73,7 +73,7 @@ def repair(
 
         import routing
         from routing.opensm import read_lfts
-        from topo import Kind, find_missing
+        from topo import find_missing
 
         step("repairing")
         ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
@@ -96,7 +96,7 @@ def repair(
         replugged = [
             Refusal("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
                     "gets no path. Plug it back, or route the fabric anew as it is now")
-            for port in moved[whole.fabric.kind[whole.fabric.port_node[moved]] == Kind.HCA]
+            for port in np.intersect1d(moved, done.ports_cut_off)
         ]  # fmt: skip
         plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,), refusals=tuple(replugged))
         plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)

@@ -55,10 +55,9 @@ class Repair(Shown):
         return np.flatnonzero(self.before.fabric.peer != self.after.fabric.peer).astype(np.int32)
 
     @property
-    def ports_cut_off(self) -> list[str]:
-        """Ports of hosts whose cables are down."""
-        fabric = self.before.fabric
-        return [fabric.port_label(port) for port in np.intersect1d(self.down, fabric.port_of(fabric.ends()))]
+    def ports_cut_off(self) -> NDArray[np.int32]:
+        """(k,) ports of hosts whose cables are down."""
+        return np.intersect1d(self.down, self.before.fabric.port_of(self.before.fabric.ends()))
 
     @property
     def changed(self) -> NDArray[np.int64]:
@@ -75,7 +74,7 @@ class Repair(Shown):
         """What changes."""
         changed = self.changed
         blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
-        cut = self.ports_cut_off
+        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
         some = f"{len(cut):,} ({', '.join(cut[:3])}{', ...' * (len(cut) > 3)})"
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
@@ -98,7 +97,8 @@ class Repair(Shown):
         """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
         names, values = self.table.columns[:2]
         found = dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
-        return found | {"host_ports_without_a_cable": self.ports_cut_off}
+        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
+        return found | {"host_ports_without_a_cable": cut}
 
 
 def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: float | None = None) -> Repair:
