@@ -97,5 +97,6 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         switches, down, across, up, free = sums[:5].astype(int).tolist()
         counts = switches, down + across + up + free, down, up, across, free
         free_by_zone = dict(zones[role, model]) if len(zones[role, model]) > 1 else {}
-        classes.append(PortClass(Role(role).name.lower(), model, *counts, *sums[5:].tolist(), free_by_zone))
+        down_gbps, up_gbps = sums[5:].tolist()
+        classes.append(PortClass(Role(role).name.lower(), model, *counts, down_gbps, up_gbps, free_by_zone))
     return PortUse(tuple(classes))

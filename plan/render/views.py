@@ -115,9 +115,12 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         tapers.append(f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up{rates})")
     if tapers:
         yield "taper", ", ".join(tapers)
-    yield "free ports", ", ".join(
-        f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
-        for row in ports.classes
+    yield (
+        "free ports",
+        ", ".join(
+            f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
+            for row in ports.classes
+        ),
     )
 
 

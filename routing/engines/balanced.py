@@ -36,6 +36,7 @@ from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.shifts import part_shifts
 from routing.kernels.traffic import Dests, Net, empty_tree, sum_loads
+from routing.kernels.turns import fixed_turns
 from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
 from routing.order.destinations import (
     Destinations,
@@ -452,7 +453,8 @@ def _relieve(work: Work, order: ChannelOrder, kept: NDArray[np.int32], next_hop:
     """Take flows off the fullest channels; return how full those are in the end."""
     for net, dests, fullest, detour, worth in work.reliefs:
         net = net._replace(order=order, kept=kept)
-        peak = relieve_peaks(net, dests, fullest, Limits(detour, work.effort, worth), next_hop.copy(), next_hop)
+        limits, turns = Limits(detour, work.effort, worth), fixed_turns(order)
+        peak = relieve_peaks(net, dests, fullest, limits, turns, next_hop.copy(), next_hop)
     return peak
 
 

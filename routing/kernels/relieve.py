@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from routing.kernels.legal import breadth_first
 from routing.kernels.machine_code import kernel
 from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree, sum_loads
+from routing.kernels.turns import CLOSED, Turns, allow_turn
 
 Floats = NDArray[np.float64]
 Int32s = NDArray[np.int32]
@@ -32,6 +33,8 @@ class Limits(NamedTuple):
     """Load of a channel that need not sink further."""
     spare: int = 1 << 62
     """Most entries that may differ from those before, beyond those that do already."""
+    goes_on: bool = False
+    """Whether channels beside one that stays too full are relieved, too: they may take its flows afterwards."""
 
 
 class Tries(NamedTuple):
@@ -55,7 +58,13 @@ class Tries(NamedTuple):
 
 @kernel
 def relieve_peaks(
-    net: Net, dests: Dests, fullest: NDArray[np.bool_], limits: Limits, before: NextHops, next_hop: NextHops
+    net: Net,
+    dests: Dests,
+    fullest: NDArray[np.bool_],
+    limits: Limits,
+    turns: Turns,
+    before: NextHops,
+    next_hop: NextHops,
 ) -> float:
     """Move one switch's flows to one destination at a time off channels that carry more than others need to.
 
@@ -65,6 +74,9 @@ def relieve_peaks(
     fullest : (C,) bool
         Channels whose flows are moved; others are not filled beyond them.
     limits : Limits
+    turns : Turns
+        The order that paths climb. If it knows the turns that they take, others are allowed where nothing else helps;
+        if it knows none (`fixed_turns`), it stays.
     before : (T, S) uint8
         The entries from which few are to differ.
     next_hop : (T, S) uint8, in and out
@@ -93,11 +105,20 @@ def relieve_peaks(
         effort -= 1
         target = max(peak * (1 - step), limits.enough)
         full = np.flatnonzero(fullest & (load > target))
+        stuck, less = False, 0.0
         for channel in full[np.argsort(-load[full], kind="mergesort")]:
-            effort -= _relieve(net, dests, tree, tries, channel, target, limits.detour, before, next_hop)
+            less += load[channel]
+            for more in range(1 + (len(turns.state) > 0)):
+                effort -= _relieve(
+                    net, dests, tree, tries, channel, target, limits.detour, turns, more, before, next_hop
+                )
+            less -= load[channel]
             if load[channel] > target:
-                step /= 2
-                break
+                stuck = True
+                if not limits.goes_on:
+                    break
+        if stuck and not (limits.goes_on and less > LAST_STEP * peak):
+            step /= 2
         peak = load[fullest].max()
     if peak < limits.worth * first:
         return float(peak)
@@ -114,12 +135,14 @@ def _relieve(
     channel: int,
     target: float,
     detour: int,
+    turns: Turns,
+    more: int,
     before: NextHops,
     next_hop: NextHops,
 ) -> int:
     """Take flows off a channel until no more than the target is left, without filling another beyond it.
 
-    Returns how many trees were looked at.
+    Returns how many trees were looked at. With ``more``, turns may be allowed for it.
     """
     order, load = net.order, tries.load
     here, looked = order.sender[channel], 0
@@ -129,49 +152,108 @@ def _relieve(
         lid, weight = dests.lid[dest], dests.weight[dest]
         if weight == 0.0 or next_hop[lid, here] != channel - order.indptr[here]:
             continue
-        looked += 1
         recall_tree(net, dests, tree, next_hop, dest)
-        _look_behind(net, tree, tries, channel, detour)
-        best, best_switch, best_channel = np.inf, -1, -1
-        for i in range(1, tree.size[0]):
-            switch = tree.nearest[i]
-            flows = tree.flow[switch] * weight
-            keeps = net.kept[switch] >= 0 and net.kept[switch] == net.kept[tree.nearest[0]]
-            if not tries.over[switch] or flows == 0.0 or keeps:
-                continue
-            same = order.indptr[switch] + before[lid, switch]
-            may = tries.left[0] > 0 or tree.onward[switch] != same
-            _add(net, tree, load, tree.onward[switch], -flows)
-            less = _squares(net, tree, load, tree.onward[switch], flows)
-            for out in range(order.indptr[switch], order.indptr[switch + 1]):
-                after = order.receiver[out]
-                if (
-                    tree.depth[after] < 0
-                    or tree.depth[after] + 1 > tree.depth[switch] + tries.spare[switch]
-                    or tries.over[after]
-                    or out == channel
-                    or not (may or out == same)
-                    or order.rank[out] <= tries.entered[switch]
-                    or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
-                ):
-                    continue
-                more = _squares(net, tree, load, out, flows) - less
-                if more < best and _peak(net, tree, load, out, flows) <= target:
-                    best, best_switch, best_channel = more, switch, out
-            _add(net, tree, load, tree.onward[switch], flows)
-        if best_switch >= 0:
-            flows = tree.flow[best_switch] * weight
-            _add(net, tree, load, tree.onward[best_switch], -flows)
-            _add(net, tree, load, best_channel, flows)
-            same = order.indptr[best_switch] + before[lid, best_switch]
-            tries.left[0] += int(tree.onward[best_switch] != same) - int(best_channel != same)
-            next_hop[lid, best_switch] = best_channel - order.indptr[best_switch]
-            tree.size[0] = 0
+        while True:
+            looked += 1
+            _look_behind(net, tree, tries, channel, detour, turns.rank)
+            switch, out = _best_move(net, tree, tries, channel, target, turns, more, before[lid], weight)
+            if switch < 0:
+                break
+            if _let_climb(tree, turns, out):
+                flows = tree.flow[switch] * weight
+                _add(net, tree, load, tree.onward[switch], -flows)
+                _add(net, tree, load, out, flows)
+                same = order.indptr[switch] + before[lid, switch]
+                tries.left[0] += int(tree.onward[switch] != same) - int(out != same)
+                next_hop[lid, switch] = out - order.indptr[switch]
+                tree.size[0] = 0
+                break
     return looked
 
 
 @kernel
-def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int) -> None:
+def _best_move(
+    net: Net,
+    tree: Tree,
+    tries: Tries,
+    channel: int,
+    target: float,
+    turns: Turns,
+    more: int,
+    before: NDArray[np.uint8],
+    weight: float,
+) -> tuple[int, int]:
+    """Return which switch is to take which channel instead, so that squares of loads grow least; -1 where none can."""
+    order, load = net.order, tries.load
+    best, best_switch, best_channel = np.inf, -1, -1
+    for i in range(1, tree.size[0]):
+        switch = tree.nearest[i]
+        flows = tree.flow[switch] * weight
+        keeps = net.kept[switch] >= 0 and net.kept[switch] == net.kept[tree.nearest[0]]
+        if not tries.over[switch] or flows == 0.0 or keeps:
+            continue
+        same = order.indptr[switch] + before[switch]
+        may = tries.left[0] > 0 or tree.onward[switch] != same
+        _add(net, tree, load, tree.onward[switch], -flows)
+        less = _squares(net, tree, load, tree.onward[switch], flows)
+        for out in range(order.indptr[switch], order.indptr[switch + 1]):
+            after = order.receiver[out]
+            if (
+                tree.depth[after] < 0
+                or tree.depth[after] + 1 > tree.depth[switch] + tries.spare[switch]
+                or tries.over[after]
+                or out == channel
+                or not (may or out == same)
+                or not (_climbs(tree, tries, turns, switch, out) or (more and _could_climb(tree, turns, out)))
+            ):
+                continue
+            grows = _squares(net, tree, load, out, flows) - less
+            if grows < best and _peak(net, tree, load, out, flows) <= target:
+                best, best_switch, best_channel = grows, switch, out
+        _add(net, tree, load, tree.onward[switch], flows)
+    return best_switch, best_channel
+
+
+@kernel
+def _climbs(tree: Tree, tries: Tries, turns: Turns, switch: int, out: int) -> bool:
+    """Whether paths over a switch climb the order if it takes another channel."""
+    then = tree.onward[turns.order.receiver[out]]
+    return bool(turns.rank[out] > tries.entered[switch] and (then < 0 or turns.rank[out] < turns.rank[then]))
+
+
+@kernel
+def _could_climb(tree: Tree, turns: Turns, out: int) -> bool:
+    """Whether no turn is known to close a loop that paths would make if the sender of a channel takes it."""
+    order = turns.order
+    here, then = order.sender[out], tree.onward[order.receiver[out]]
+    if then >= 0 and turns.state[out, then - order.indptr[order.receiver[out]]] == CLOSED:
+        return False
+    for back in range(order.indptr[here], order.indptr[here + 1]):
+        into, before = order.reverse[back], order.receiver[back]
+        enters = tree.depth[before] > 0 and tree.onward[before] == into
+        if enters and turns.state[into, out - order.indptr[here]] == CLOSED:
+            return False
+    return True
+
+
+@kernel
+def _let_climb(tree: Tree, turns: Turns, out: int) -> bool:
+    """Allow the turns that paths make once the sender of a channel takes it; return whether none closes a loop."""
+    order = turns.order
+    here, then = order.sender[out], tree.onward[order.receiver[out]]
+    if not len(turns.state):  # they climb
+        return True
+    if then >= 0 and not allow_turn(turns, out, then):
+        return False
+    for back in range(order.indptr[here], order.indptr[here + 1]):
+        into, before = order.reverse[back], order.receiver[back]
+        if tree.depth[before] > 0 and tree.onward[before] == into and not allow_turn(turns, into, out):
+            return False
+    return True
+
+
+@kernel
+def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int, rank: Int32s) -> None:
     """Find who sends over a channel, the ranks with which switches are entered, and how much longer paths may be."""
     order = net.order
     here = order.sender[channel]
@@ -186,7 +268,7 @@ def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int) 
         switch = tree.nearest[i]
         after = order.receiver[tree.onward[switch]]
         tries.over[switch] |= tries.over[after]
-        tries.entered[after] = max(tries.entered[after], order.rank[tree.onward[switch]])
+        tries.entered[after] = max(tries.entered[after], rank[tree.onward[switch]])
     for i in range(tree.size[0] - 1, 0, -1):
         switch = tree.nearest[i]
         after = order.receiver[tree.onward[switch]]

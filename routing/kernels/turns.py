@@ -33,8 +33,13 @@ class Turns(NamedTuple):
     """(C + 1,) scratch."""
 
 
+def fixed_turns(order: ChannelOrder) -> Turns:
+    """Return the ranks of an order, and no turns: none is added."""
+    return Turns(order, order.rank.copy(), np.zeros((0, 0), np.uint8), np.zeros(0, bool), np.zeros(0, np.int32))
+
+
 @kernel
-def _allow(turns: Turns, x: int, y: int) -> bool:
+def allow_turn(turns: Turns, x: int, y: int) -> bool:
     """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed.
 
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
@@ -139,7 +144,7 @@ def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop:
                 break
             if best < 0:
                 free = False
-            elif receiver[best] == target or _allow(turns, best, next_hop[receiver[best]]):
+            elif receiver[best] == target or allow_turn(turns, best, next_hop[receiver[best]]):
                 next_hop[here] = best
                 taken[best] += 1
             else:
@@ -175,7 +180,7 @@ def grow_order(turns: Turns, targets: Int32s) -> None:
                 if hops[there] == hops[here] - 1:
                     for then in range(indptr[there], indptr[there + 1]):
                         if hops[receiver[then]] == hops[there] - 1:
-                            _allow(turns, channel, then)
+                            allow_turn(turns, channel, then)
 
 
 @kernel
@@ -190,7 +195,7 @@ def offer_turns(turns: Turns, first: Int32s, then: Int32s) -> None:
         The two channels of each turn.
     """
     for i in range(len(first)):
-        _allow(turns, first[i], then[i])
+        allow_turn(turns, first[i], then[i])
 
 
 @kernel
@@ -259,7 +264,7 @@ def extend_order(turns: Turns, onward: Int32s, homes: Int32s, missing: Bools) ->
                         break
                     tried[best - indptr[here]] = True
                     there = receiver[best]
-                    if there == homes[i] or _allow(turns, best, onward[i, there]):
+                    if there == homes[i] or allow_turn(turns, best, onward[i, there]):
                         onward[i, here] = best
                         missing[i, here] = False
                         popular[there] += len(receiver)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from routing.kernels.channels import dependency_graph
 from routing.kernels.legal import ChannelOrder
+from routing.kernels.turns import ALLOWED, Turns
 from routing.order.channel_order import order_channels, switch_levels
 from routing.repairs.basis import RepairBasis
 from topo.fabric import Fabric, frozen
@@ -43,6 +44,15 @@ class Channels(NamedTuple):
     def start(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return (C,) an order of ports as a permutation of the channels."""
         return np.argsort(np.argsort(rank[self.port])).astype(np.int32)
+
+    def growing(self, basis: RepairBasis, rank: NDArray[np.int32]) -> Turns:
+        """Return an order of ports as one of the channels that can grow, and keeps the turns of old paths it allows."""
+        order, start, size = self.order, self.start(rank), len(self.port)
+        state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
+        first, then = self.turns(basis)
+        rises = start[first] < start[then]
+        state[first[rises], (then - order.indptr[order.sender[then]])[rises]] = ALLOWED
+        return Turns(order, start, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
 
     def ranks(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return (P,) the ranks of channels by port; -1 for other ports."""

@@ -7,21 +7,27 @@ from numpy.typing import NDArray
 
 from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.traffic import Dests, Net
+from routing.kernels.turns import Turns, fixed_turns, note_turns
 from routing.order.channel_order import taken_channels
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
+from routing.tables import NO_PATH
 from topo.fabric import Fabric, frozen
 
-EFFORT = 100_000_000
+EFFORT = 500_000_000
 """What bounds the time: trees that are looked at, times channels."""
-DETOURS = (0, 2)
+DETOURS = (0, 4)
 """Channels by which paths may grow, one after the other: longer ones only where the others do not do."""
+LESS = 0.98
+"""Share of the fullest load from before that is tried at last: new tables may be that much better than the old ones."""
 
 
 def take_off_peaks(
     basis: RepairBasis, left: Fabric, rank: NDArray[np.int32], spare: int, lft: NDArray[np.uint8]
-) -> None:
-    """Move flows until no channel is fuller than the fullest one was, for as many pairs as are left.
+) -> NDArray[np.int32]:
+    """Move flows until no channel is fuller than the fullest one was, for as many pairs as are left, or a little less.
+
+    Where the order leaves no other path, further turns are allowed.
 
     Parameters
     ----------
@@ -34,6 +40,11 @@ def take_off_peaks(
         Most entries that may differ from the old tables beyond those that do already.
     lft : (S, T) uint8, in and out
         Complete tables for what is left.
+
+    Returns
+    -------
+    (P,) int32
+        Position of each channel in an order that all paths climb afterwards.
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
     order = channels.order._replace(rank=frozen(rank[channels.port]))
@@ -62,9 +73,22 @@ def take_off_peaks(
     mended, old = next_hop.copy(), taken_channels(order, tables.lft)
     everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
     most = np.count_nonzero(mended != old) + spare
-    for detour in DETOURS:
-        limits = Limits(detour, effort, 1.0, enough, int(most - np.count_nonzero(next_hop != old)))
-        if relieve_peaks(net, dests, everywhere, limits, old, next_hop) <= enough:
-            break
+
+    def relieve(turns: Turns, detour: int, goal: float, *, goes_on: bool) -> float:
+        """Move flows; return how full the fullest channel is then."""
+        left_over = int(most - np.count_nonzero(next_hop != old))
+        limits = Limits(detour, effort, np.inf, goal, left_over, goes_on)
+        return relieve_peaks(net, dests, everywhere, limits, turns, old, next_hop)
+
+    if any(relieve(fixed_turns(order), detour, enough, goes_on=True) <= enough for detour in DETOURS):
+        relieve(fixed_turns(order), 0, LESS * enough, goes_on=False)
+    else:
+        turns = channels.growing(basis, rank)
+        taken = (np.where(one[lids] == NO_PATH, -1, order.indptr[:-1] + one[lids]) for one in (old, next_hop))
+        note_turns(turns, *(frozen(one.astype(np.int32)) for one in taken))
+        any(relieve(turns, detour, enough, goes_on=True) <= enough for detour in DETOURS)
+        if not np.array_equal(turns.rank, channels.start(rank)):
+            rank = channels.ranks(turns.rank)
     lid, switch = np.nonzero(next_hop != mended)
     lft[switch, lid] = order.number[order.indptr[switch] + next_hop[lid, switch]]
+    return rank

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import routing  # methods that lead to other modules go through the front door
 from routing.engines.base import ENGINES, route
 from routing.kernels.repair import Ground, mend_trees
-from routing.kernels.turns import ALLOWED, Turns, extend_order, note_turns
+from routing.kernels.turns import extend_order, note_turns
 from routing.lanes.fit import break_loops
 from routing.order.turn_order import regrow_channel_order
 from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
@@ -171,7 +171,10 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
     lft[:, found.lids] = found.new.T
     few = int((1.0 if spare is None and np.count_nonzero(dead) > 2 else spare or 0.0) * (found.new != found.old).sum())
     if basis.ordered and few:
-        take_off_peaks(basis, left, rank, few, lft)
+        relieved = take_off_peaks(basis, left, rank, few, lft)
+        if how == "kept order" and not np.array_equal(relieved, rank):
+            how = "extended order"
+        rank = relieved
     lft.flags.writeable = False  # or it would be copied once more
     mended = replace(tables, lft=lft)
     if not basis.ordered:
@@ -241,11 +244,7 @@ class _Entries(NamedTuple):
 
 def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArray[np.int32] | None:
     """Connect what is lost by turns that the order can still allow; return that order, None where that is too few."""
-    order, size = channels.order, len(channels.port)
-    state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
-    first, then = channels.turns(basis)
-    state[first, then - order.indptr[order.sender[then]]] = ALLOWED
-    turns = Turns(order, channels.start(basis.rank), state, np.zeros(size, bool), np.empty(size + 1, np.int32))
+    order, turns = channels.order, channels.growing(basis, basis.rank)
     old, new = channels.named(entries.old), channels.named(entries.new)
     note_turns(turns, frozen(old), frozen(new))
     rows = np.flatnonzero(entries.lost.any(axis=1))
