@@ -65,8 +65,11 @@ def lay_groups(fabric: Fabric) -> Scene:
 
 
 def _circle(count: int, width: float, height: float) -> list[Point]:
-    """Return the upper left corners of blocks around an ellipse, as small as it can be without overlaps."""
-    around, tall = width / 2, height / 2
+    """Return the upper left corners of blocks around an ellipse, as small as it can be without overlaps.
+
+    It is at most twice as wide as high: many switches in a row would make a picture too wide for any page.
+    """
+    around, tall = width / 2, max(height, width / 2) / 2
     while True:
         turns = [2 * pi * number / count - pi / 2 for number in range(count)]
         corners = [(around * (1 + cos(turn)), tall * (1 + sin(turn))) for turn in turns]
