@@ -14,7 +14,7 @@ from costmodel.search import Design, judge, optimise
 from costmodel.task import Task
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
-from helpers.strategies import seeds, slow_but
+from helpers.strategies import nightly, seeds, slow_but
 from plan.export.spec import format_spec
 from routing import prove, route
 from topo.cluster import Cluster, validate_spec
@@ -41,9 +41,7 @@ FIVE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (FIVE[name][1] == 360)) for name in FIVE]
-)
+@pytest.mark.parametrize("name", [nightly(name) if FIVE[name][1] in (255, 360) else name for name in FIVE])
 def test_the_five_needs_of_which_each_was_beaten_by_hand(name: str) -> None:
     asked, most = FIVE[name]
     found = optimise(asked, CATALOG)

@@ -12,7 +12,6 @@ import click
 import pytest
 
 from plan.cli import COMMANDS, CommandGroup, run
-from topo.hardware.catalog import config_root
 
 GOOD = {
     "build": "SPEC -o new",
@@ -41,7 +40,6 @@ WITH = {"policy": "--lanes CONF", "io_guids": "--cn-guids CN", "cn_guids": ""}
 """What an option needs beside it."""
 NAMES = {"workload", "queue", "traffic", "nodes"}
 """Options of text that names a file, too."""
-NEEDS = config_root() / "needs" / "fire-flyer-2.yaml"
 EMPTY = {"io_guids", "lids"}
 """Lists that may have nothing in them."""
 WRITTEN = {"output", "adopt", "trace", "goal"}
@@ -87,6 +85,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert run(["build", str(spec), "-o", str(folder / "plan")]) == 0
     (folder / "flows.csv").write_text("start_s,src,dst,bytes\n0,gpu0 mlx5_0,gpu1 mlx5_0,10\n")
+    (folder / "needs.yaml").write_text(
+        "name: tiny\nnodes: {gpu: {model: pcie-a100, count: 30}}\njob: {nodes: 30}\n"
+        "switches: [QM8700]\nfamilies: [fat-tree]\n"
+    )
     (folder / "sweep.yaml").write_text("base: spec.yaml\nstages: [design]\nparameters: {nodes.gpu.count: [4]}\n")
     (folder / "pairs.csv").write_text("source,destination,Gb/s\ngpu0,gpu1,180\n")
     (folder / "queue.yaml").write_text(
@@ -128,7 +130,7 @@ def test_what_is_no_such_file_is_refused_by_name(
         "FLOWS": "flows.csv",
         "PAIRS": "pairs.csv",
         "SWEEP": "sweep.yaml",
-        "NEEDS": str(NEEDS),
+        "NEEDS": "needs.yaml",
     }
     before = contents(folder)
     faults = []
