@@ -13,11 +13,13 @@ from plan.workshop import Content, make_file, open_workshop, put_contents, put_f
 from topo import HeddleError
 
 
-def check_replaceable(folder: Path, *, keep_plan: bool = False) -> None:
+def check_replaceable(folder: Path, *others: Path, keep_plan: bool = False) -> None:
     """Refuse a place that an output folder may not be written to, before any long work begins.
 
     Parameters
     ----------
+    others : Path
+        What it may not be: the folder that later runs read again, or another that is written.
     keep_plan : bool
         Whether a plan that is there must stay, because what is written is none.
 
@@ -27,6 +29,11 @@ def check_replaceable(folder: Path, *, keep_plan: bool = False) -> None:
         When the place is a file, a folder that Heddle did not make, one with files of others in it, the folder that
         the command runs in, or where nothing can be written.
     """
+    if any(
+        folder.absolute() == other.absolute() or (other.exists() and folder.resolve() == other.resolve())
+        for other in others
+    ):
+        raise HeddleError(f"{folder}: would replace what this command reads, or writes otherwise; name another place")
     try:
         with suppress(OSError):  # of places that cannot be, which is told below
             tidy(folder.absolute().parent)

@@ -56,9 +56,10 @@ def diff(
     from plan.folder import check_replaceable, write_folder
     from plan.inputs import SPEC_SUFFIXES
 
-    for folder in (output, adopt):
-        if folder is not None:
-            check_replaceable(folder)
+    if output is not None:
+        check_replaceable(output, keep_plan=True)
+    if adopt is not None:
+        check_replaceable(adopt, planned, *([output] if output is not None else []))
     if planned.suffix in SPEC_SUFFIXES and fabric.suffix in SPEC_SUFFIXES:
         tell_growth(planned, fabric, output, adopt, subnet, currency, as_json=as_json)
         return

@@ -10,6 +10,7 @@ import click
 
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
+from topo import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ def repair(
     from plan.folder import check_replaceable, write_folder
 
     if output is not None:
-        check_replaceable(output)
+        check_replaceable(output, fabric)  # with which later repairs begin
     with progress(quiet=as_json) as step:
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.inputs import read_fabric_argument, read_routed_argument
@@ -121,6 +122,8 @@ def repair(
         show_table(worth)
         if any(worth.columns[1].values):
             click.echo("missing: pairs that cables connect; the bisection counts their flows as 0")
+        if apart := plan.proofs[-1].disconnected:
+            click.echo(f"no cables connect {apart:,} of {plural(plan.proofs[-1].pairs, 'pair')} any longer")
         if updates.stages:
             show_table(updates.table)
         else:

@@ -203,7 +203,7 @@ def route_anew(done: Repair) -> Repair:
     ('routed anew', True)
     """
     old, left = done.before.tables, done.after.fabric
-    engine = old.engine if old.engine in ENGINES else "balanced"
+    engine = next(name for name in (old.engine, left.engine, "balanced") if name in ENGINES)
     found = route(replace(left, discovered_lid=old.lid, lmc=old.lmc), engine, lmc=old.lmc).tables
     lft = np.full_like(old.lft, NO_PATH)
     lft[:, : found.lft.shape[1]] = found.lft

@@ -176,3 +176,18 @@ def test_growth_on_two_floors(tmp_path: Path) -> None:
     new_pairs = {tuple(sorted(row[end].rpartition(":")[0] for end in "ab")) for row in plugged}
     short = {pair for pair in wanted.keys() & had.keys() if wanted[pair] > had[pair]}
     assert short <= new_pairs
+
+
+def test_a_plan_is_not_replaced_by_differences_nor_by_itself(dump: Path, tmp_path: Path) -> None:
+    built, other = tmp_path / "plan", tmp_path / "other"
+    assert run("build", topo.config_root() / "lab-20.yaml", "-o", built)[0] == 0
+    was = sorted(built.rglob("*"))
+    for words, why in (
+        (["-o", built], "found a plan, which would be replaced"),
+        (["--adopt", built], "would replace what this command reads"),
+        (["-o", other, "--adopt", other], "would replace what this command reads"),
+    ):
+        with pytest.raises(topo.HeddleError, match=why):
+            CliRunner().invoke(plan, ["diff", str(built), str(dump), *map(str, words)], catch_exceptions=False)
+    assert sorted(built.rglob("*")) == was
+    assert not other.exists()

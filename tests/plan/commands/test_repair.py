@@ -114,3 +114,16 @@ def test_plans_of_one_name_are_told_apart_in_a_report(
     assert run(["report", str(lab), str(again), "-o", str(tmp_path / "both.html"), "--json"]) == 0
     plans = json.loads(capsys.readouterr().out)["plans"]
     assert [plan["name"] for plan in plans] == [f"lab-20 ({folder})" for folder in (lab, again)]
+
+
+def test_the_intact_plan_is_not_replaced(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (lab / "plan.json").read_bytes()
+    assert run(["repair", str(lab), "--down", "spine1", "-o", f"{lab.parent}/./{lab.name}"]) == 2
+    assert "would replace what this command reads" in capsys.readouterr().err
+    assert (lab / "plan.json").read_bytes() == before
+    assert (lab / "cables.csv").is_file()
+
+
+def test_pairs_that_no_cable_connects_are_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["repair", str(lab), "--down", "spine0", "--down", "spine1"]) == 0
+    assert "no cables connect 242 of 462 pairs any longer" in capsys.readouterr().out  # 11 ports on each of two leaves
