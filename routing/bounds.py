@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import dijkstra
 from scipy.special import gammaln
 
 from routing.kernels.spread import spread_traffic
+from topo.components import components
 from topo.fabric import Fabric, Role
 from topo.table import Column, Shown, Table
 
@@ -139,8 +140,7 @@ def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
     sender, receiver = np.divmod(arcs, n)
     home = fabric.end_switch[ends]
     hosts = np.bincount(home[home >= 0], minlength=n)
-    graph = csr_array((np.ones(len(arcs)), (sender, receiver)), shape=(n, n))
-    part = connected_components(graph, directed=False)[1].astype(np.int64)
+    part = components(n, sender, receiver).astype(np.int64)
     return Net(np.searchsorted(sender, np.arange(n + 1)), sender, receiver, cables.astype(float), hosts, part)
 
 
@@ -157,9 +157,7 @@ def _groupings(fabric: Fabric, net: Net) -> Iterator[tuple[str, Ints]]:
     removed += [level >= height for height in range(2, int(level.max(initial=0)) + 1)]
     for gone in removed:
         kept = ~(gone[net.sender] | gone[net.receiver])
-        arcs = (net.sender[kept], net.receiver[kept])
-        graph = csr_array((np.ones(int(kept.sum())), arcs), shape=(n, n))
-        yield "the subtree of {}", connected_components(graph, directed=False)[1].astype(np.int64)
+        yield "the subtree of {}", components(n, net.sender[kept], net.receiver[kept]).astype(np.int64)
 
 
 def _crossing(net: Net, group: Ints) -> tuple[Ints, Floats, Ints]:

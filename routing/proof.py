@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from routing.kernels.channels import dependency_graph, topological_order
 from routing.kernels.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
 from routing.paths import Trace, trace, walk
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
+from topo.components import components
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 MAX_EXAMPLES = 10
 CYCLE_STARTS = 32
@@ -393,17 +395,14 @@ def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]
     return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
-def components(fabric: Fabric) -> NDArray[np.int32]:
+def parts_of(fabric: Fabric) -> NDArray[np.int32]:
     """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
-    ends = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
-    graph = csr_matrix((np.ones(len(fabric.inner), np.int32), ends), shape=(fabric.n_switches,) * 2)
-    _, component = connected_components(graph, directed=False)
-    return frozen(component.astype(np.int32))
+    return frozen(components(fabric.n_switches, fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]))
 
 
 def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray[np.int32]) -> int:
     """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
-    component = components(fabric)
+    component = parts_of(fabric)
     sources = np.bincount(component, weights=attached).astype(np.int64)
     home = fabric.end_switch[dests]
     return int((sources[component[home[home >= 0]]] - 1).sum())
@@ -469,6 +468,9 @@ def judge_dependencies(
     order = topological_order(indptr, then, used)
     if not (used & (order < 0)).any():
         return np.zeros(len(used), bool), (), order
+    from scipy.sparse import csr_matrix  # which takes long to import, and most tables have no loop
+    from scipy.sparse.csgraph import connected_components
+
     graph = csr_matrix((np.ones(len(then), np.uint8), then, indptr), shape=(len(used), len(used)))
     _, component = connected_components(graph, connection="strong")
     size = np.bincount(component)
@@ -509,6 +511,8 @@ def _judge_lost(
 
 def _shortest_cycle(graph: csr_matrix, members: NDArray[np.intp], start: int) -> tuple[int, ...]:
     """Return the channels of a shortest cycle through one of the members of a strongly connected component."""
+    from scipy.sparse.csgraph import breadth_first_order
+
     inside, root = graph[members][:, members], int(np.searchsorted(members, start))
     reached, before = breadth_first_order(inside, root)
     closing = np.zeros(len(members), bool)

@@ -28,13 +28,16 @@ three-level tree hang together over their cores: they are one zone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
 
+from topo.components import components
 from topo.fabric import Fabric, Kind, Role
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -98,6 +101,8 @@ def _wiring(fabric: Fabric) -> Wiring:
     n = fabric.n_switches
     near, far = fabric.port_node, fabric.peer_node
     ones = np.ones(len(fabric.inner), np.int64)
+    from scipy.sparse import coo_array  # which takes long to import, and a spec knows its levels
+
     cables = coo_array((ones, (near[fabric.inner], far[fabric.inner])), shape=(n, n)).tocsr()  # adds up parallel cables
     below = (fabric.kind[near] == Kind.HCA) & (far >= 0) & (far < n)
     return Wiring(cables, np.bincount(far[below], minlength=n).astype(np.int64))
@@ -228,7 +233,7 @@ def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
     astray = usable & ((home[a] & (level[b] == 1)) | (home[b] & (level[a] == 1))) & (group[a] != group[b])
     if np.count_nonzero(astray) <= MISPLUGGED * np.count_nonzero(usable):
         usable &= ~astray
-    part = _components(a[usable], b[usable], len(level))
+    part = components(len(level), a[usable], b[usable]).astype(np.int64)
     whole = np.zeros(part.max(initial=0) + 1, np.bool_)  # has leaves and spines
     whole[np.intersect1d(part[leaves], part[np.setdiff1d(spines, suspects)])] = True
     if np.count_nonzero(whole) < 2 or np.count_nonzero(whole[part[leaves]]) <= len(leaves) / 2:
@@ -247,6 +252,8 @@ def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
     with nearly as many cables to joints as to spines.
     """
     n = len(housed)
+    from scipy.sparse import csr_array
+
     shared = csr_array((n, n), dtype=np.int64)
     for count in range(1, int(up.max()) + 1 if up.nnz else 1):  # sum of the lesser number of parallel cables
         at_least = (up >= count).astype(np.int64)
@@ -263,15 +270,7 @@ def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
     placed[a[guest]] = True
     used = (housed[a] & housed[b]) | (~placed[a] & ~placed[b])  # the latter: a zone in which nothing is housed yet
     used[guest] = True
-    return _components(a[used], b[used], n)
-
-
-def _components(a: NDArray[np.integer], b: NDArray[np.integer], n: int) -> Ints:
-    """Return (n,) connected components, numbered by their first member."""
-    _, labels = connected_components(coo_array((np.ones(len(a), np.int8), (a, b)), shape=(n, n)), directed=False)
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.argsort(np.argsort(first))
-    return np.asarray(order[inverse], np.int64)
+    return components(n, a[used], b[used]).astype(np.int64)
 
 
 def _spread(cables: csr_array, zone: Ints, level: Ints, joint: Bools) -> Ints:

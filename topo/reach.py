@@ -12,9 +12,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from topo.components import components
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.flow import max_flow_gbps
@@ -239,9 +238,7 @@ class Reach:
         if dead := list(links):
             left = np.delete(pair, dead)
             kept &= np.bincount(left[left >= 0], minlength=len(a)) > 0
-        graph = coo_array((np.ones(kept.sum(), np.int8), (a[kept], b[kept])), shape=(n, n))
-        label = connected_components(graph, directed=False)[1]
-        return np.where(works, label, -1).astype(np.int64)
+        return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
     def _groups(self, on: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return the different rows, and which of them each server has."""

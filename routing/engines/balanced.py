@@ -24,8 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.demand import even_out
 from routing.engines import dfsssp, shortest
@@ -52,6 +50,7 @@ from routing.order.turn_order import adjacency_orders, grow_channel_order, two_s
 from routing.proof import prove
 from routing.routed import Candidate, Routed
 from routing.tables import NO_PATH, RoutingTables, tree_order
+from topo.components import components
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role, frozen
 
@@ -426,8 +425,7 @@ def _first(
 def _cut_off(order: ChannelOrder, dests: Destinations) -> int:
     """Return how many entries must stay empty: at the switch of a destination, and where no cable leads to it."""
     n = len(order.indptr) - 1
-    graph = csr_matrix((np.ones(len(order.sender), np.int8), (order.sender, order.receiver)), shape=(n, n))
-    component = connected_components(graph, directed=False)[1]
+    component = components(n, order.sender, order.receiver)
     return int((n + 1 - np.bincount(component)[component[dests.switch]]).sum())
 
 

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import ChannelOrder
 from routing.kernels.modulo import fill_modulo
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
 from routing.tables import NO_PATH, RoutingTables
+from topo.components import components
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, frozen
 
@@ -132,8 +131,7 @@ def _planes(order: ChannelOrder, level: NDArray[np.int64]) -> tuple[NDArray[np.i
     below = np.zeros(n, np.int64)
     for height in range(1, int(level.max(initial=1)) + 1):
         inside = (level[order.sender] >= height) & (level[order.receiver] >= height)
-        graph = csr_matrix((np.ones(inside.sum(), np.int8), (order.sender[inside], order.receiver[inside])), (n, n))
-        part = connected_components(graph, directed=False)[1]
+        part = components(n, order.sender[inside], order.receiver[inside])
         here = np.flatnonzero(level == height)
         for group in np.unique(below[here]).tolist() if height > 1 else []:
             members = here[below[here] == group]

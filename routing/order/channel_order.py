@@ -23,11 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.kernels.legal import ChannelOrder, breadth_first
 from routing.tables import NO_PATH
+from topo.components import components
 from topo.fabric import Fabric, Role, frozen
 from topo.levels import find_levels
 
@@ -158,9 +157,8 @@ def _planes(level: NDArray[np.int64], sender: Ints, receiver: Ints) -> NDArray[n
     plane = np.zeros(n, np.int64)
     for lowest in np.unique(level).tolist():
         inside = (level[sender] >= lowest) & (level[receiver] >= lowest)
-        graph = csr_matrix((np.ones(int(inside.sum()), np.int8), (sender[inside], receiver[inside])), shape=(n, n))
         here = level == lowest
-        plane[here] = connected_components(graph, directed=False)[1][here]
+        plane[here] = components(n, sender[inside], receiver[inside])[here]
     return plane
 
 
@@ -171,12 +169,11 @@ def _turning_trees(
     n = fabric.n_switches
     has_up = np.zeros(n, bool)
     has_up[sender[up]] = True
-    graph = csr_matrix((np.ones(len(sender), np.int8), (sender, receiver)), shape=(n, n))
-    count, component = connected_components(graph, directed=False)
+    component = components(n, sender, receiver)
     hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=n)
     lowest = np.bincount(receiver[up], minlength=n) == 0
     trees: list[tuple[int, int]] = []
-    for number in range(count):
+    for number in range(component.max(initial=-1) + 1):
         members = np.flatnonzero(component == number)
         peaks = members[~has_up[members]]
         if len(peaks) < 2:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids, delivery_channels
+from topo.components import components
 from topo.fabric import Fabric, Role, freeze_arrays
 
 Ints = NDArray[np.int32]
@@ -193,9 +192,8 @@ def _tree_order(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:
     keys = [np.arange(n)]
     for top in range(2, int(level.max(initial=1))):
         inside = (level[a] <= top) & (level[b] <= top)
-        graph = csr_matrix((np.ones(int(inside.sum()), np.int8), (a[inside], b[inside])), shape=(n, n))
         # Components are numbered by their first switch, so the order of the fabric is kept where it is a tree's.
-        keys.append(connected_components(graph, directed=False)[1].astype(np.int64))
+        keys.append(components(n, a[inside], b[inside]).astype(np.int64))
     return np.lexsort((*keys, level))
 
 

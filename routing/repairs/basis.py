@@ -11,7 +11,7 @@ from routing.kernels.channels import dependency_graph
 from routing.kernels.repair import Ground, climbing_order, sum_load
 from routing.lanes.policy import QosPolicy, apply_policy
 from routing.order.channel_order import order_channels, switch_levels
-from routing.proof import components, prove, prove_order
+from routing.proof import parts_of, prove, prove_order
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
@@ -159,7 +159,7 @@ def ground_of(
         now.peer_node,
         rank,
         frozen(scale),
-        components(now),
+        parts_of(now),
         frozen(up[np.argsort(-rank[up], kind="stable")]),
         ordered,
         other,

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
+from topo.components import components
 from topo.drawing.scene import (
     Area,
     Caption,
@@ -126,7 +125,7 @@ def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> 
     member = np.isin(role, (Role.LEAF, Role.SPINE))
     pairs = [(a, b) for a, b in cable_pairs(fabric) if member[a] and member[b] and zone[a] == zone[b]]
     a, b = np.array(pairs, np.int64).reshape(-1, 2).T
-    part = connected_components(csr_matrix((np.ones(len(a)), (a, b)), shape=(n, n)), directed=False)[1]
+    part = components(n, a, b)
     part[member & ~np.isin(part, part[role == Role.SPINE])] = n  # leaves without a spine stand together, last
     pod = np.full(n, -1, np.int64)
     for number in np.unique(zone).tolist():

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from topo.components import components
 from topo.errors import DesignError, Fault
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hardware.catalog import Catalog
@@ -185,7 +184,7 @@ def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: C
     ends = [front.cage[fabric.links[mine]] for fabric, front, mine in zip(fabrics, fronts, own, strict=True)]
     a, b = np.concatenate([*ends, np.empty((0, 2), np.int32)]).T
     size = int(max(a.max(initial=-1), b.max(initial=-1))) + 1
-    _, group = connected_components(coo_array((np.ones(len(a), np.int8), (a, b)), shape=(size, size)), directed=False)
+    group = components(size, a, b)
     joined: dict[int, list[Link]] = {}
     links = ((subnet, link) for subnet, mine in enumerate(own) for link in mine.tolist())
     for link, number in zip(links, group[a].tolist(), strict=True):

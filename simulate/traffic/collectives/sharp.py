@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from simulate.traffic.collectives.trees import Tree
 from topo.errors import HeddleError, plural
@@ -43,6 +41,9 @@ def aggregation_tree(fabric: Fabric, hosts: ArrayLike, *, every_switch: bool = F
     HeddleError
         When a leaf of the hosts has no aggregation node, or none reaches all leaves over others.
     """
+    from scipy.sparse import coo_array  # which takes long to import, and few jobs sum in switches
+    from scipy.sparse.csgraph import breadth_first_order, shortest_path
+
     ends = np.asarray(hosts, np.int32)
     named = fabric.end_switch[fabric.ends(kind=Kind.AGGREGATION)]
     able = np.zeros(fabric.n_switches, np.bool_)
