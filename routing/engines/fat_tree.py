@@ -128,7 +128,7 @@ def _planes(order: ChannelOrder, level: NDArray[np.int64]) -> tuple[NDArray[np.i
     """Return (S,) the number of each switch's plane among those that a switch below may see; and how many see above."""
     n = len(level)
     plane, planes = np.zeros(n, np.int32), np.zeros(n, np.int32)
-    below = np.zeros(n, np.int64)
+    below = np.zeros(n, np.int32)
     for height in range(1, int(level.max(initial=1)) + 1):
         inside = (level[order.sender] >= height) & (level[order.receiver] >= height)
         part = components(n, order.sender[inside], order.receiver[inside])

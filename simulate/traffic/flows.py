@@ -282,7 +282,7 @@ def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 def grouped_dependencies(
-    n: int, flow: NDArray[np.int64], dep: NDArray[np.int64]
+    n: int, flow: NDArray[np.integer], dep: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return ``dep_offset`` and ``dep`` of n flows, where flow ``flow[i]`` waits for flow ``dep[i]``, in any order."""
     if len(flow) and np.any(flow[1:] < flow[:-1]):
