@@ -93,7 +93,7 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.25, 1.0), 6, 110_000_000
+SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (1.0, 0.25), 6, 110_000_000
 """How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
 for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 

@@ -84,8 +84,12 @@ def judge(
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
-    shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
-    by_role = [load[shared].max(initial=1) for load in proof.load_by_role.values()]
+    inner, leads_to = fabric.inner, proof.leads_to[:, fabric.inner]
+    shared = inner[leads_to.sum(axis=0) > 1]
+    # A link that leads to one server of a role carries all that this server is sent, however well the role is spread.
+    by_role = [
+        load[inner[own > 1]].max(initial=1) for load, own in zip(proof.load_by_role.values(), leads_to, strict=True)
+    ]
     row = Candidate(
         engine=tables.engine,
         missing=missing,
