@@ -127,7 +127,7 @@ class Proof(Shown):
     load_by_role: dict[Role, NDArray[np.int64]]
     """(P,) the same by role of the destination."""
     leads_to: NDArray[np.int32]
-    """(roles, P) destinations of the delivered pairs over each channel that a switch sends on, by role as before."""
+    """(P,) destinations of the delivered pairs over each channel that a switch sends on."""
     classes: tuple[ChannelClass, ...] = field(repr=False)
     """Load by level and role."""
 

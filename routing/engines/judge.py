@@ -84,12 +84,10 @@ def judge(
     phases = MEASURED_FLOWS // max(len(proof.ends), 1)
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
-    inner, leads_to = fabric.inner, proof.leads_to[:, fabric.inner]
-    shared = inner[leads_to.sum(axis=0) > 1]
-    # A link that leads to one server of a role carries all that this server is sent, however well the role is spread.
-    by_role = [
-        load[inner[own > 1]].max(initial=1) for load, own in zip(proof.load_by_role.values(), leads_to, strict=True)
-    ]
+    shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
+    shared_load = int(proof.load[shared].max(initial=0))
+    least = max(min(len(proof.ends) - 1, shared_load), 1)  # one server alone is sent as much, whatever the tables
+    by_role = [max(int(load[shared].max(initial=0)), least) for load in proof.load_by_role.values()]
     row = Candidate(
         engine=tables.engine,
         missing=missing,
@@ -98,7 +96,7 @@ def judge(
         max_hops=proof.max_hops,
         stretch=proof.stretch,
         max_load=quality.max_load,
-        shared_load=int(proof.load[shared].max(initial=0)),
+        shared_load=shared_load,
         role_load=float(np.exp(np.mean(np.log(by_role)))) if by_role else 0.0,
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,
