@@ -94,8 +94,9 @@ PERFECT_SIZE = 20_000_000
 and links that lead to one host each are not evened out any more."""
 
 SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (1.0, 0.25), 6, 110_000_000
-"""How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
-for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
+"""Shares of shifts in the traffic for which flows are parted and relieved, one after the other: for shifts alone, and
+from there for all traffic. How often each flow is looked at, and what bounds it: ranks squared times channels of a
+switch (1 s)."""
 
 SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.02
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
@@ -412,8 +413,8 @@ def _first(
     rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
-        parted = _part(start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, SHARES[-1], one.next_hop)
-        parted = parted.copy()
+        net = work.net._replace(order=one.order, kept=one.kept)
+        parted = _part(start, net, work.dests, None, rounds, SHARES[-1], one.next_hop).copy()
         _relieve(work, one.order, one.kept, parted)
         tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
         # What the worst shift will be, labels say in the end.
