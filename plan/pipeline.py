@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import costmodel
 import routing
 from costmodel import Bill, Quote
 from plan.render.documents import catalog_sha256, servers_sha256, subnet_document
-from routing import Bounds, Demand, EndpointSet, FailureStudy, Multipath, Proof, Quality, Routed
 from topo import (
     Cabling,
     Check,
@@ -37,6 +36,9 @@ from topo import (
     load_catalog,
     plural,
 )
+
+if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes route
+    from routing import Bounds, Demand, EndpointSet, FailureStudy, Multipath, Proof, Quality, Routed
 
 Step = Callable[[str], None]
 """Progress callback, called as ``step(message)``."""

@@ -59,7 +59,6 @@ def draw(
     from plan.files import check_suffix, check_writable, write_file
     from plan.inputs import read_plan
     from plan.render.pictures import MAGIC, as_kind
-    from routing import prove
     from topo import count
     from topo import draw as draw_fabrics
 
@@ -76,6 +75,8 @@ def draw(
             step("reading the simulation")
             loads = read_simulated_loads(simulation, fabrics)
         elif view == "fabric" and (tables is not None or plan.routed):
+            from routing import prove  # what draws no loads need not wait for it
+
             step("tracing loads")
             routed = plan.routed if tables is None else read_tables(tables, fabrics)
             loads = [prove(subnet).load for subnet in routed]

@@ -27,10 +27,10 @@ FIRST = 20
 
 def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
-    from routing import candidate_table
-
     show_facts(plan.name or "the fabric", facts(plan))
     if plan.cluster is None:
+        from routing import candidate_table  # to load it takes a quarter of a second, and a check routes nothing
+
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
                 show_table(candidate_table(routed.candidates))
