@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import costmodel
+import simulate
 from plan.export.spec import format_spec
 from plan.pipeline import Plan
 from plan.render.views import facts
-from simulate import ClusterRun, Simulation, draw_ports, draw_run, draw_timeline
 from topo import (
     Column,
     Fabric,
@@ -177,7 +177,7 @@ class SimulationPage:
     """Bytes over each channel that carried any, by its name."""
 
 
-def run_page(run: ClusterRun, name: str) -> SimulationPage:
+def run_page(run: simulate.ClusterRun, name: str) -> SimulationPage:
     """Return what a report shows of a queue that was simulated."""
     network, jobs = run.env.network, run.records
     carried = run.env.engine.loads()[: network.fabric.n_ports] if run.links is not None else np.zeros(0)
@@ -192,7 +192,7 @@ def run_page(run: ClusterRun, name: str) -> SimulationPage:
             ("nodes in use", f"{run.utilisation:.1%} of the time"),
         ],
         tables=[table_text(table) for table in (run.table, run.links) if table is not None],
-        charts=[("jobs, waiting and failures over time", draw_run(run, bare=True).svg)],
+        charts=[("jobs, waiting and failures over time", simulate.draw_run(run, bare=True).svg)],
         channels={network.fabric.channel_label(port): round(float(carried[port]))
                   for port in np.flatnonzero(carried).tolist()},
     )  # fmt: skip
@@ -229,7 +229,7 @@ def page_of(plan: Plan) -> PlanPage:
     )
 
 
-def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
+def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPage:
     """Return what a report shows of a simulation."""
     outcome = simulation.outcome
     found = outcome.network
@@ -252,9 +252,9 @@ def simulation_page(simulation: Simulation, name: str) -> SimulationPage:
         charts=[
             (
                 "jobs over time, and the load of classes of links",
-                draw_timeline(outcome, simulation.spans, bare=True).svg,
+                simulate.draw_timeline(outcome, simulation.spans, bare=True).svg,
             ),
-            ("load of the ports of switches", draw_ports(outcome, bare=True).svg),
+            ("load of the ports of switches", simulate.draw_ports(outcome, bare=True).svg),
         ],
         channels={found.fabric.channel_label(port): round(float(carried[port])) for port in used},
     )
