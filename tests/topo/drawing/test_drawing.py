@@ -17,6 +17,7 @@ from routing.engines.balanced import route
 from routing.proof import prove
 from routing.routed import Routed
 from topo.builder import FabricBuilder
+from topo.cluster import parse
 from topo.drawing import draw, lay_out
 from topo.drawing.scene import Scene, cable_pairs
 from topo.fabric import Fabric, Role
@@ -285,3 +286,20 @@ def test_no_link_of_a_torus_hides_another_and_layers_fit_a_page() -> None:
     paths = [stroke.path for stroke in scene.strokes]
     assert len(set(paths)) == len(paths)
     assert scene.width < 900
+
+
+@pytest.mark.parametrize(("groups", "switches"), [(2, 20), (3, 30), (9, 14), (33, 16)])
+def test_groups_of_many_switches_fit_a_page(groups: int, switches: int) -> None:
+    per_switch = -(-(groups - 1) // switches)
+    shape = {"shape": "dragonfly", "switch": "QM8700", "groups": groups, "switches": switches, "hosts": 1}
+    spec = {
+        "name": "wide",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": groups * switches}},
+        "network": shape | {"global_links": per_switch},
+    }
+    scene = lay_out(parse(spec).fabric)
+    assert scene.width <= 3.6 * scene.height
+    areas = [(area.x, area.y, area.x + area.width, area.y + area.height) for area in scene.areas]
+    assert len(areas) == groups
+    for a, b in combinations(areas, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
