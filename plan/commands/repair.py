@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
+from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
 from topo import plural
 
@@ -35,6 +35,12 @@ FULLER = 1.02
 )
 @click.option("--now", type=FILE, help="The fabric as it is now, read anew: what it lacks has failed.")
 @click.option("--loaded", type=FILE, help="Tables that the switches hold now; those of FABRIC when left out.")
+@click.option(
+    "--spare",
+    type=Number(min=0, max=100),
+    help="Further entries that may change to take load off the fullest link, as a share of the necessary ones; by "
+    "default 0 after a single cable, otherwise 1.",
+)
 @click.option("--full", is_flag=True, help="Route all anew and say what that gains; OUT then holds those tables.")
 @click.option(
     "-o", "--output", type=FILE, help="Folder to write, as `plan route` writes it, with the order of updates."
@@ -46,6 +52,7 @@ def repair(
     down: tuple[str, ...],
     now: Path | None,
     loaded: Path | None,
+    spare: float | None,
     full: bool,
     output: Path | None,
     given: RoutingFiles,
@@ -83,7 +90,7 @@ def repair(
             gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(now))
             ports.append(gone)
             notes += beyond
-        done = routing.repair(whole, np.concatenate(ports))
+        done = routing.repair(whole, np.concatenate(ports), spare=spare)
         states = {"repaired": done}
         if full:
             step("routing anew")
@@ -129,7 +136,8 @@ def repair(
         else:
             click.echo("nothing to write: no entry changes")
         if chosen.how != "routed anew" and now_full > FULLER * well:
-            click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; "
+            more = "--spare 1 takes load off it, " if spare is None and len(done.down) == 2 else ""
+            click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; {more}"
                        "--full says what routing anew would gain")  # fmt: skip
         if len(updates.drained):
             lids = ", ".join(map(str, updates.drained[:8].tolist())) + (" ..." if len(updates.drained) > 8 else "")

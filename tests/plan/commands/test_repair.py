@@ -127,3 +127,12 @@ def test_the_intact_plan_is_not_replaced(lab: Path, capsys: pytest.CaptureFixtur
 def test_pairs_that_no_cable_connects_are_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["repair", str(lab), "--down", "spine0", "--down", "spine1"]) == 0
     assert "no cables connect 242 of 462 pairs any longer" in capsys.readouterr().out  # 11 ports on each of two leaves
+
+
+def test_entries_are_spared_for_the_load_as_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few, more = (repaired(capsys, str(lab), "--down", "leaf0:21", *words)["repair"] for words in ([], ["--spare", "1"]))
+    assert few["entries_that_change"] <= more["entries_that_change"] <= 2 * few["entries_that_change"]
+    assert more["worth"]["fullest link"][-1] <= few["worth"]["fullest link"][-1]
+    for wrong in ("-1", "nan", "101", "much"):
+        assert run(["repair", str(lab), "--spare", wrong]) == 2
+        assert "Traceback" not in capsys.readouterr().err
