@@ -98,7 +98,7 @@ SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (1.0, 0.25), 6, 110_000_000
 from there for all traffic. How often each flow is looked at, and what bounds it: ranks squared times channels of a
 switch (1 s)."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.02
+SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.03
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
