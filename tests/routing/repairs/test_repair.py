@@ -236,9 +236,9 @@ def test_the_fullest_link_is_seldom_fuller_than_anew() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [23, 42, nightly(65)])
+@pytest.mark.parametrize("seed", [27, 40, 42, 54, nightly(26)])
 def test_turns_that_are_allowed_for_the_load_keep_one_order(seed: int) -> None:
-    """A BiGraph, a dragonfly and a torus whose kept order has no other paths for what is too full."""
+    """Dragonflies, a tree and a jellyfish whose kept order has no other paths for what is too full."""
     basis = basis_of(seed)
     links = basis.routed.fabric.inner_links[:, 0]
     down = np.random.default_rng(seed).choice(links, max(2, round(0.01 * len(links))), replace=False)
