@@ -42,8 +42,7 @@ class Candidate:
     """Pairs over the fullest of the links that lead to several hosts: on a link to one, no flows meet that do not meet
     at that host."""
     role_load: float = 0.0
-    """Of those links, pairs over the one that is fullest with traffic to one role, in the geometric mean over roles;
-    what one host is sent by all others is the least that counts."""
+    """Of those links, pairs over the one that is fullest with traffic to one role, in the geometric mean over roles."""
     ebb: float = 0.0
     permutation: float = 0.0
     """Bandwidth of random permutations."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -93,12 +93,11 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (1.0, 0.25), 6, 110_000_000
-"""Shares of shifts in the traffic for which flows are parted and relieved, one after the other: for shifts alone, and
-from there for all traffic. How often each flow is looked at, and what bounds it: ranks squared times channels of a
-switch (1 s)."""
+TURNS, SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 2, 0.25, 6, 110_000_000
+"""How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
+for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.03
+SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.02
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
@@ -230,8 +229,8 @@ def route(
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2
-    for (one, times), share in product([(None, early), (ranks, rounds - early)], SHARES):
-        parted = _part(start, work.net._replace(order=order, kept=kept), work.dests, one, times, share, best.next_hop)
+    for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)] * TURNS:
+        parted = _part(start, work.net._replace(order=order, kept=kept), work.dests, one, times, best.next_hop)
         if np.array_equal(parted, best.next_hop):
             continue
         relieved = parted.copy()
@@ -254,7 +253,6 @@ def _part(
     dests: Dests,
     ranks: NDArray[np.int32] | None,
     rounds: int,
-    share: float,
     next_hop: NDArray[np.uint8],
 ) -> NDArray[np.uint8]:
     """Return channels taken on which fewer flows of shifts meet."""
@@ -268,7 +266,7 @@ def _part(
     begin[0, home[::-1]] = np.arange(len(ranks))[::-1]  # those of one switch stand together
     begin[1] = begin[0] + np.bincount(home, minlength=n)
     next_hop = next_hop.copy()
-    part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds, share, next_hop)
+    part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds, SHARE, next_hop)
     return next_hop
 
 
@@ -413,8 +411,8 @@ def _first(
     rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
-        net = work.net._replace(order=one.order, kept=one.kept)
-        parted = _part(start, net, work.dests, None, rounds, SHARES[-1], one.next_hop).copy()
+        parted = _part(start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, one.next_hop)
+        parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
         tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
         # What the worst shift will be, labels say in the end.
@@ -444,7 +442,7 @@ def _improve(
     next_hop, net = begin.copy(), work.net._replace(order=order, kept=kept)
     dests = work.dests._replace(shift_weight=float(round(share * work.dests.shift_weight)))
     reroute(net, dests, rounds[0], work.stride, next_hop)
-    next_hop = _part(start, net, work.dests, None, rounds[1], SHARES[-1], next_hop)
+    next_hop = _part(start, net, work.dests, None, rounds[1], next_hop)
     peak = _relieve(work, order, kept, next_hop)
     return peak * float(np.square(sum_loads(net, work.dests, empty_tree(net), next_hop)).sum()), next_hop
 

@@ -85,9 +85,7 @@ def judge(
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
     shared = fabric.inner[proof.leads_to[fabric.inner] > 1]
-    shared_load = int(proof.load[shared].max(initial=0))
-    least = max(min(len(proof.ends) - 1, shared_load), 1)  # one server alone is sent as much, whatever the tables
-    by_role = [max(int(load[shared].max(initial=0)), least) for load in proof.load_by_role.values()]
+    by_role = [load[shared].max(initial=1) for load in proof.load_by_role.values()]
     row = Candidate(
         engine=tables.engine,
         missing=missing,
@@ -96,7 +94,7 @@ def judge(
         max_hops=proof.max_hops,
         stretch=proof.stretch,
         max_load=quality.max_load,
-        shared_load=shared_load,
+        shared_load=int(proof.load[shared].max(initial=0)),
         role_load=float(np.exp(np.mean(np.log(by_role)))) if by_role else 0.0,
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,

@@ -33,7 +33,7 @@ def test_fewer_flows_of_shifts_meet_and_nothing_is_lost(seed: int, monkeypatch: 
         chosen.append((start, made, ranks))
         return made[0]
 
-    monkeypatch.setattr(balanced, "SHARES", (1.0,))
+    monkeypatch.setattr(balanced, "SHARE", 1.0)
     monkeypatch.setattr(balanced, "_best", first)
     routing.route(draw(seed), "balanced", lanes=1)
     start, made, ranks = chosen[-1]  # the first choice is among candidates, each one after it beside those parted
