@@ -61,7 +61,7 @@ def test_the_lock_file_is_closed(project, repository: Path) -> None:
     assert len(seen) > 16
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_bill_of_materials_names_every_dependency(project, repository: Path, tmp_path: Path) -> None:
     words = re.search(r"cyclonedx-py (environment) \S+ (.*?) \\\n\s*(.*)\n", (repository / "Makefile").read_text())
     assert words

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/
 
 SMALL = ("frame", "ndr-pod", "fdr10-mesh", "zone")
 ENGINES = ("fat-tree", "balanced", "minhop", "updn", "dfsssp", "shortest")
-LARGEST = ("hdr-pod", "edr-frames", "qdr-directors")
+LARGEST = ("hdr-pod", "edr-frames", "qdr-directors", "two-frames", "a100-superpod")
 CASES = [nightly(name, "auto") if name in LARGEST else (name, "auto") for name in MACHINES]
 CASES += [
     (name, engine) if (row + column) % 2 else nightly(name, engine)
