@@ -89,3 +89,14 @@ def test_a_job_that_the_others_starve_is_not_paid_for_with_their_share() -> None
     gbps[0, 1], gbps[2, 3] = 100, 1_000
     jobs = jobs_on(np.array([[10, 10, 0, 0], [0, 0, 10, 10]]), np.array([100.0]))
     assert least_share(gbps + gbps.T, jobs, 1.0) == (pytest.approx(0.1), pytest.approx(0.1))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_cut_lacks_something_just_above_the_share_and_nothing_below(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    jobs = jobs_on(draw.integers(0, 6, (int(draw.integers(1, 5)), 6)), np.full(1, 100.0))
+    inside = (jobs.held * draw.integers(0, 2, 6)).sum(axis=1)
+    cut = float(draw.integers(1, 6)) * 100
+    share = jobs.share(cut, jobs.split(inside))[0]
+    assert jobs.lack(np.array(cut), inside, share - 1e-6) >= 0
+    assert share == 1 or jobs.lack(np.array(cut), inside, share + 1e-6) < 0
