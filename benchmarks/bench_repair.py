@@ -22,6 +22,7 @@ import numpy as np
 from trees import modulo_tables, three_level_tree
 
 from helpers.random_fabrics import draw
+from helpers.trees import fullest
 from helpers.twins import twin
 from plan.opensm_lab.ibsim import simulated
 from routing.engines.base import route
@@ -118,13 +119,6 @@ def quality_under_faults(out: Path, draws: int, peer: bool) -> None:
     axes.set_ylabel("effective bisection bandwidth")
     axes.legend()
     figure.savefig(out)
-
-
-def fullest(routed: Routed) -> float:
-    """Pairs of hosts over the fullest channel, those of slow ones scaled up."""
-    fabric, load = routed.fabric, prove(routed).load
-    scale = fabric.rate_gbps[fabric.inner].max() / fabric.rate_gbps[fabric.inner]
-    return float((load[fabric.inner] * scale).max())
 
 
 def without_one_percent(fabric: Fabric, draws: int) -> Iterator[tuple[int, str, float, int, int]]:

@@ -226,7 +226,7 @@ def route(
             return best.tables
     work, order, kept, placed = _place(start, row, rng or np.random.default_rng(0))
     best = _best(start, [*(finish(order, one) for one in placed), *made])
-    rounds = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
+    rounds = min(SHIFT_ROUNDS, _shift_rounds(start))
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2
     for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)] * TURNS:
@@ -241,10 +241,10 @@ def route(
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 
-def _shift_rounds(start: Start, ranks: int) -> int:
-    """Return how often there is time to look at each flow of all shifts of so many ranks."""
+def _shift_rounds(start: Start) -> int:
+    """Return how often there is time to look at each flow of all shifts."""
     channels_each = -(-len(start.order.sender) // start.fabric.n_switches)
-    return round(SHIFT_EFFORT / max(ranks**2 * channels_each, 1))
+    return round(SHIFT_EFFORT / max(len(start.ranks) ** 2 * channels_each, 1))
 
 
 def _part(
@@ -344,7 +344,7 @@ def _place(
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
     # Where there are levels, the closed form has done for shifts what can be done as cheaply.
     flat = start.level.min() == start.level.max()
-    parts = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)) // TRIALS) if flat else 0
+    parts = min(SHIFT_ROUNDS // 2, _shift_rounds(start) // TRIALS) if flat else 0
     free, cut = work.net.kept, _cut_off(order, dests)
     plain = [] if tree or size > TRIAL_SIZE else _plain(start)
     results: list[Tried] = []
@@ -368,7 +368,7 @@ def _place(
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
     if row is not None and order is start.order and size <= ROUND_EFFORT:
-        parts = min(SHIFT_ROUNDS, _shift_rounds(start, len(start.ranks)))
+        parts = min(SHIFT_ROUNDS, _shift_rounds(start))
         made += [_improve(start, work, order, kept, row, (0, times), SHIFT_WEIGHTS[0])[1] for times in {0, parts}]
     return work, order, kept, made
 
@@ -408,7 +408,7 @@ def _first(
         best = complete[0]
         return best.order, best.kept, best.begin, [best.next_hop]
     yard = [judge(start.fabric, tables, switches=False) for tables in plain[:1]]
-    rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start, len(start.ranks)))
+    rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
         parted = _part(start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, one.next_hop)
@@ -449,9 +449,9 @@ def _improve(
 
 def _relieve(work: Work, order: ChannelOrder, kept: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> float:
     """Take flows off the fullest channels; return how full those are in the end."""
+    turns = fixed_turns(order)
     for net, dests, fullest, detour, worth in work.reliefs:
-        net = net._replace(order=order, kept=kept)
-        limits, turns = Limits(detour, work.effort, worth), fixed_turns(order)
+        net, limits = net._replace(order=order, kept=kept), Limits(detour, work.effort, worth)
         peak = relieve_peaks(net, dests, fullest, limits, turns, next_hop.copy(), next_hop)
     return peak
 

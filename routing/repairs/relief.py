@@ -80,13 +80,17 @@ def take_off_peaks(
         limits = Limits(detour, effort, np.inf, goal, left_over, goes_on)
         return relieve_peaks(net, dests, everywhere, limits, turns, old, next_hop)
 
-    if any(relieve(fixed_turns(order), detour, enough, goes_on=True) <= enough for detour in DETOURS):
-        relieve(fixed_turns(order), 0, LESS * enough, goes_on=False)
+    def suffices(turns: Turns) -> bool:
+        """Move flows, over longer paths where shorter ones do not do; return whether no channel is too full then."""
+        return any(relieve(turns, detour, enough, goes_on=True) <= enough for detour in DETOURS)
+
+    if suffices(fixed := fixed_turns(order)):
+        relieve(fixed, 0, LESS * enough, goes_on=False)
     else:
         turns = channels.growing(basis, rank)
         taken = (np.where(one[lids] == NO_PATH, -1, order.indptr[:-1] + one[lids]) for one in (old, next_hop))
         note_turns(turns, *(frozen(one.astype(np.int32)) for one in taken))
-        any(relieve(turns, detour, enough, goes_on=True) <= enough for detour in DETOURS)
+        suffices(turns)
         if not np.array_equal(turns.rank, channels.start(rank)):
             rank = channels.ranks(turns.rank)
     lid, switch = np.nonzero(next_hop != mended)

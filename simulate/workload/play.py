@@ -292,7 +292,7 @@ def play(
 
     def move_first(network: Network, task: Collective, flows: Flows) -> Outcome:
         if make is not Fluid:
-            raise HeddleError(f"found {task.messages * task.repeat:,} messages; expected {FLOWS}, or the fluid engine")
+            raise HeddleError(f"found {task.messages:,} messages; expected {FLOWS}, or the fluid engine")
         step("comparing rounds", None)
         rounds = prove_rounds(network, task, flows)
         return replace(move(network, flows, "playing one round", 0), rounds=rounds)
@@ -464,7 +464,7 @@ def job_results(
         moves = flows.src[mine] != flows.dst[mine]
         start = float(flows.start_s[mine].min(initial=np.inf))
         start = start if np.isfinite(start) else job.spec.start
-        finish = outcome.makespan_s if outcome.rounds else float(outcome.finish_s[mine].max(initial=start))
+        finish = outcome.n_rounds * float(outcome.finish_s[mine].max(initial=start))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
         results.append(

@@ -47,7 +47,7 @@ def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
     HeddleError
         When the rounds are not proven to be alike, with the reason.
     """
-    count = task.messages // len(first) * task.repeat
+    count = task.messages // len(first)
     ring = task.algorithm == "ring"
     turns = count if ring else task.repeat
     try:
@@ -57,7 +57,7 @@ def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
     except HeddleError as error:
         found = f"{task.kind} by {task.algorithm} of {plural(len(task.hosts), 'rank')}"
         raise HeddleError(
-            f"{found} has {task.messages * task.repeat:,} messages; expected {FLOWS}, or rounds that are all alike, of "
+            f"{found} has {task.messages:,} messages; expected {FLOWS}, or rounds that are all alike, of "
             f"which one is simulated: {error}"
         ) from None
     return Rounds(count, carried)

@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from routing.proof import prove
+from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
@@ -83,3 +85,10 @@ def damage(fabric: Fabric, rng: np.random.Generator, share: float, dead_role: Ro
     peer = fabric.peer.copy()
     peer[between[dark]] = -1
     return replace(fabric, peer=peer)
+
+
+def fullest(routed: Routed) -> float:
+    """Pairs of hosts over the fullest channel, those of slow ones scaled up."""
+    fabric, load = routed.fabric, prove(routed).load
+    scale = fabric.rate_gbps[fabric.inner].max() / fabric.rate_gbps[fabric.inner]
+    return float((load[fabric.inner] * scale).max())

@@ -154,14 +154,14 @@ class Collective(Brief):
 
     @property
     def messages(self) -> int:
-        """Messages between ranks, once: exactly for the algorithms of `ROUNDS`, and at most for others."""
-        return _most_messages(self.kind, self.algorithm, len(self.hosts), self.chunks)
+        """Messages of all repetitions: exactly for the algorithms of `ROUNDS`, and at most for others."""
+        return self.repeat * _most_messages(self.kind, self.algorithm, len(self.hosts), self.chunks)
 
     @property
     def is_too_large(self) -> bool:
         """Whether it has more messages than can be played, in rounds that may be alike."""
         chain = self.kind in ("broadcast", "reduce")
-        return self.algorithm in ROUNDS and not (chain or self.compute_s) and self.messages * self.repeat > FLOWS.limit
+        return self.algorithm in ROUNDS and not (chain or self.compute_s) and self.messages > FLOWS.limit
 
     def first_round(self, fabric: Fabric) -> Flows:
         """Return the first round of a ring or an all-to-all as flows between end ports.

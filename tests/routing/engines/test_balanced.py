@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import routing
 from helpers.clusters import CATALOG, gpus
 from helpers.random_fabrics import Draft, draw, two_levels
-from helpers.strategies import examples, fabrics
+from helpers.strategies import examples, fabrics, nightly
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced
 from routing.proof import prove
@@ -182,7 +182,7 @@ def test_a_bigraph_turns_everywhere_on_one_lane() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "hosts", "parallel"),
-    [(4, 2, 1), (4, 6, 1), (6, 3, 1), (6, 6, 2), pytest.param(16, 16, 1, marks=pytest.mark.nightly)],
+    [(4, 2, 1), (4, 6, 1), (6, 3, 1), (6, 6, 2), nightly(16, 16, 1)],
 )
 def test_a_bigraph_is_as_even_as_its_shortest_paths_allow(n: int, hosts: int, parallel: int) -> None:
     """All shortest paths together, over all channels: no peak can be lower. It takes one lane."""
@@ -288,11 +288,11 @@ def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> No
 @pytest.mark.parametrize(("seed", "fullest", "bisection", "shifts"), [
     (150, 1056, 0.5555, 0.3336),
     (244, 847, 0.6188, 0.57),
-    pytest.param(33, 8072, 0.411, 0.2318, marks=pytest.mark.nightly),
-    pytest.param(90, 2819, 0.4646, 0.3044, marks=pytest.mark.nightly),
-    pytest.param(224, 9544, 0.354, 0.2822, marks=pytest.mark.nightly),
-    pytest.param(225, 7067, 0.4347, 0.2985, marks=pytest.mark.nightly),
-    pytest.param(238, 920, 0.7769, 0.933, marks=pytest.mark.nightly),
+    nightly(33, 8072, 0.411, 0.2318),
+    nightly(90, 2819, 0.4646, 0.3044),
+    nightly(224, 9544, 0.354, 0.2822),
+    nightly(225, 7067, 0.4347, 0.2985),
+    nightly(238, 920, 0.7769, 0.933),
 ])  # fmt: skip
 def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
     seed: int, fullest: int, bisection: float, shifts: float

@@ -8,6 +8,7 @@ import pytest
 
 from helpers.random_fabrics import draw
 from helpers.strategies import nightly
+from helpers.trees import fullest
 from helpers.twins import twin
 from routing.engines.base import route
 from routing.proof import prove
@@ -206,24 +207,22 @@ def test_real_fabrics_without_any_link_or_switch(name: str, what: str) -> None:
         assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)
 
 
-def fullest(routed: Routed) -> float:
-    """Pairs of hosts over the fullest channel, those of slow ones scaled up."""
-    fabric, load = routed.fabric, prove(routed).load
-    scale = fabric.rate_gbps[fabric.inner].max() / fabric.rate_gbps[fabric.inner]
-    return float((load[fabric.inner] * scale).max())
+def some_links(basis: RepairBasis, seed: int) -> np.ndarray:
+    """Return 1 % of the links, and two at least."""
+    links = basis.routed.fabric.inner_links[:, 0]
+    return np.random.default_rng(seed).choice(links, max(2, round(0.01 * len(links))), replace=False)
 
 
 def behind(basis: RepairBasis, seed: int) -> float:
-    """By how much the fullest channel after 1 % of the links, and two at least, beats the fullest one before and that
-    of tables that are made anew, whichever has more."""
-    links = basis.routed.fabric.inner_links[:, 0]
-    rng = np.random.default_rng(seed)
-    done = repair(basis, rng.choice(links, max(2, round(0.01 * len(links))), replace=False))
+    """By how much the fullest channel without some links beats the fullest one before and that of tables that are made
+    anew, whichever has more."""
+    done = repair(basis, some_links(basis, seed))
     assert len(done.changed) < 0.75 * len(route_anew(done).changed)
     return fullest(done.after) / max(fullest(route_anew(done).after), fullest(basis.routed))
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 5, 8, 54)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 5, 8, 54])
 def test_the_fullest_link_is_no_fuller_than_anew(seed: int) -> None:
     assert behind(basis_of(seed), seed) <= 1.02
 
@@ -240,8 +239,7 @@ def test_the_fullest_link_is_seldom_fuller_than_anew() -> None:
 def test_turns_that_are_allowed_for_the_load_keep_one_order(seed: int) -> None:
     """Dragonflies, a tree and a jellyfish whose kept order has no other paths for what is too full."""
     basis = basis_of(seed)
-    links = basis.routed.fabric.inner_links[:, 0]
-    down = np.random.default_rng(seed).choice(links, max(2, round(0.01 * len(links))), replace=False)
+    down = some_links(basis, seed)
     done = repair(basis, down)
     judge(done, few=False)
     assert done.how == "extended order"

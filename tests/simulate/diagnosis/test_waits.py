@@ -9,12 +9,13 @@ import routing
 import simulate
 import topo
 from helpers.counted import count
+from helpers.strategies import nightly
 from simulate.diagnosis.waits import explain_waits
 from topo.errors import HeddleError
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "fault"), [pytest.param(9, "link", marks=pytest.mark.nightly), (10, "collision")])
+@pytest.mark.parametrize(("seed", "fault"), [nightly(9, "link"), (10, "collision")])
 def test_the_culprit_comes_first(seed: int, fault: str) -> None:
     counted = count(seed, fault)
     assert counted is not None

@@ -77,7 +77,7 @@ def test_proven_rounds_are_those_of_the_full_play() -> None:
             with pytest.raises(HeddleError):
                 prove_rounds(network, task, first)
             continue
-        assert task.messages * task.repeat == np.count_nonzero(whole.flows.src != whole.flows.dst)
+        assert task.messages == np.count_nonzero(whole.flows.src != whole.flows.dst)
         try:
             rounds = prove_rounds(network, task, first)
         except HeddleError:
