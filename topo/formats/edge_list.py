@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from topo.builder import stable_guid
@@ -52,24 +52,29 @@ def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
             continue
         if len(cells) != 3 or not all(cells) or cells[0] == cells[1]:
             raise records.refuse(f"found {line.strip()[:60]!r}; expected two different nodes and a rate", number)
-        rows.append((number, cells[0], cells[1], _speed(records, cells[2], number)))
+        rows.append((number, cells[0], cells[1], speed_of(records, cells[2], number)))
+    cables = Counter(name for _, a, b, _ in rows for name in (a, b))
+    plug(records, rows, {name for name, count in cables.items() if count == 1 or HOST_AND_DEVICE.fullmatch(name)})
+    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+
+
+def plug(records: Records, rows: Sequence[tuple[int, str, str, str]], adapters: Container[str]) -> None:
+    """Add cables, as line, name, name and link speed: nodes in the order in which they are named, and so their ports."""
     cables = Counter(name for _, a, b, _ in rows for name in (a, b))
     ports: Counter[str] = Counter()
     for number, a, b, speed in rows:
         ends: list[tuple[NodeKey, int]] = []
         for name in (a, b):
-            adapter = cables[name] == 1 or HOST_AND_DEVICE.fullmatch(name) is not None
-            key = ("H" if adapter else "S", stable_guid(name))
+            key = ("H" if name in adapters else "S", stable_guid(name))
             records.node(FoundNode(key, cables[name], name, number))
             ports[name] += 1
             ends.append((key, ports[name]))
         width, index = records.rate(speed, number)
         records.cable(CableEnd(number, *ends[0], *ends[1], width=width, speed=index))
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
 
 
-def _speed(records: Records, text: str, number: int) -> str:
-    """Return the link speed of a rate."""
+def speed_of(records: Records, text: str, number: int) -> str:
+    """Return the link speed of a rate in Gb/s; what is no number is returned as it is."""
     if not re.fullmatch(r"\d{1,6}(?:\.\d{1,3})?", text):
         return text
     if (speed := BY_GBPS.get(float(text))) is None:

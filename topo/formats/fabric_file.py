@@ -11,7 +11,7 @@ from pathlib import Path
 from topo.discovery import Discovery
 from topo.errors import FormatError
 from topo.fabric import Fabric
-from topo.formats import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, subnet_lst
+from topo.formats import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, ns3_topology, subnet_lst
 from topo.formats.fabric_json import FORMAT, read_fabric_json
 from topo.formats.text import read_lines
 from topo.formats.workbook import SUFFIX, read_workbook
@@ -34,6 +34,7 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
     (cabling_sheet.CSV_HEAD, cabling_sheet.parse_cabling_csv),
     (cabling_sheet.TOPO_CABLE, cabling_sheet.parse_topo),
     (edge_list.HEAD, edge_list.parse_edge_list),
+    (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
 )
 """Lines that show a format, and what reads it."""
 
@@ -43,9 +44,9 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
 
     A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
     the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``, ``.db_csv``, ``.net_dump``), OpenSM
-    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; or
-    a list of links (``from,to,gbps``). Which it is shows in its text. Levels and roles of the switches and zones are
-    found from the cabling.
+    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a
+    list of links (``from,to,gbps``); or a topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels
+    and roles of the switches and zones are found from the cabling.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def read_dump(path: str | Path) -> Discovery:
         f"is not a fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
         '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), opensm-subnet.lst or ibdiagnet2.lst '
         "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...), ibdiagnet2.db_csv, ibdiagnet2.net_dump, "
-        f"iblinkinfo, planned cabling as NDT, P2P or .topo, or links below from,to,gbps{hint}",
+        f"iblinkinfo, planned cabling as NDT, P2P or .topo, links below from,to,gbps, or a topology of SimAI{hint}",
         str(path),
     )
 
