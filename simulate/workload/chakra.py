@@ -14,6 +14,7 @@ from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
+from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 
@@ -93,16 +94,17 @@ def flows_of_chakra(
 ) -> Flows:
     """Return what all ranks of a run did, as flows between ranks.
 
-    A node of computation, and any other that is no traffic, takes its duration at its rank, or what the roofline says
-    of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none. So does a node of the host
+    A node of computation, and any other that is no traffic, takes its duration at its rank, or what the roofline
+    says of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none. So does a node of the host
     (``is_cpu_op``) that launches traffic: the traffic is a node of its own. A send and a receive match by source,
-    destination and tag, in order; a message of more than `eager_bytes` waits for both. The k-th collective of a process
-    group (``pg_name``; without one, of all ranks) at one member belongs to the k-th at every other, and begins at each
-    rank when its node may; it is played by the algorithm named for it in `algorithms`, or by the first in
-    `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts in: of an all-gather its own part, of
-    others the whole buffer. The schema does not say so, but the converter of PyTorch's traces counts so
-    (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so (``Ring.cc``). Flows of collectives have
-    their step as tag, others 0.
+    destination and tag, in order; a message of more than `eager_bytes` waits for both. The k-th collective of a
+    process group (``pg_name``; without one, of all ranks) at one member belongs to the k-th at every other, and
+    begins at each rank when its node may, but a message of more than `eager_bytes` also when its receiver's may; it
+    is played by the algorithm named for it in `algorithms`, or by the first in
+    `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts in: of an all-gather its own part,
+    of others the whole buffer. The schema does not say so, but the converter of PyTorch's traces counts so
+    (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so (``Ring.cc``). Flows of collectives
+    have their step as tag, others 0.
 
     Parameters
     ----------
@@ -262,17 +264,25 @@ class _Builder:
         self.n_expanded += len(plan)
         if self.n_expanded + len(self.src) > FLOWS.limit:
             raise self.refusal(ranks[0], nodes[0].id, f"more than {FLOWS.limit:,} flows", str(FLOWS))
-        # A rank takes part when its node may begin: its first messages out wait for its gate, and messages that wait
-        # for no other are also held back until they are expected. Numbers below 0 stand for messages, from -1 down.
+        # A rank takes part when its node may begin: its first messages out wait for its gate, and large ones that wait
+        # for no other are also held back until they are expected. It is done when its last messages have come and its
+        # last large ones have gone; small ones are in a buffer as soon as those that they wait for are there. Numbers
+        # below 0 stand for messages, from -1 down.
+        large = plan.count * (size / plan.n_blocks) > self.eager_bytes
         repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
         first = np.setdiff1d(np.arange(len(plan)), repeated)
-        opening = np.setdiff1d(np.arange(len(plan)), plan.waiter)
+        opening = np.setdiff1d(np.flatnonzero(large), plan.waiter)
         number = -1 - (base + np.arange(len(plan)))
         self.waits += zip(number[first].tolist(), gates[plan.src[first]].tolist(), strict=True)
         self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
         message, rank = last_of_each_rank(plan)
+        goes = (plan.src[message] == rank) & ~large[message]
+        count, before = rows_of(np.searchsorted(plan.waiter, np.arange(len(plan) + 1)), message[goes])
+        message = np.concatenate([message[~goes], plan.awaited[before]])
+        rank = np.concatenate([rank[~goes], np.repeat(rank[goes], count)])
+        comes = plan.dst[message] == rank
         self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
-        for end, time_s in zip(ends[rank].tolist(), added[message] * (plan.dst[message] == rank), strict=True):
+        for end, time_s in zip(ends[rank].tolist(), added[message] * comes, strict=True):
             self.delay[end] = max(self.delay[end], float(time_s))
         self.expanded.append((base, plan, float(size), np.array(ranks)))
 
@@ -314,7 +324,9 @@ class _Builder:
         if named:
             shown = " waits for ".join(f"node {node} of rank {rank}" for rank, node in [*named[:5], named[0]])
             at, node_at = named[0]
-            raise self.refusal(at, node_at, f"nodes that wait for each other in a circle: {shown}", "an order")
+            large = max(self.size) > self.eager_bytes
+            expected = f"an order{', or a larger `eager` if messages wait in buffers of receivers' * large}"
+            raise self.refusal(at, node_at, f"nodes that wait for each other in a circle: {shown}", expected)
 
     def whole(self, rank: int, node: ChakraNode, key: str, high: int, default: int | None = None) -> int:
         """Return an attribute that is a whole number from 0 to a bound."""

@@ -59,7 +59,7 @@ def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
 
 
 def plug(records: Records, rows: Sequence[tuple[int, str, str, str]], adapters: Container[str]) -> None:
-    """Add cables, as line, name, name and link speed: nodes in the order in which they are named, and so their ports."""
+    """Add cables (line, name, name, link speed): nodes in the order in which they are named, and so their ports."""
     cables = Counter(name for _, a, b, _ in rows for name in (a, b))
     ports: Counter[str] = Counter()
     for number, a, b, speed in rows:

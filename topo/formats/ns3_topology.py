@@ -10,8 +10,8 @@ for each link: two nodes, a rate, a latency and a share of lost packets::
     0 6 400Gbps 0.0005ms 0
 
 A node that is no switch is an adapter with as many ports as it has links. NVSwitches and their links are inside
-servers, which are described by their model elsewhere: they are left out, as are latencies and losses. Ports are numbered
-in the order of the lines, GUIDs are made from the names.
+servers, which the model of a server describes: they are left out, as are latencies and losses. Ports are numbered in
+the order of the lines, GUIDs are made from the names.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.chakra import node, trace
 from helpers.clusters import tree
 from routing.engines.base import route
 from simulate import play
@@ -16,39 +17,6 @@ from simulate.traffic.network import Network
 from simulate.workload.chakra import ChakraNode, NodeType, Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import message_types, parse_chakra, read_chakra
 from topo.errors import FormatError, HeddleError
-
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
-    return out + bytes([value])
-
-
-def field(number: int, payload: bytes | int) -> bytes:
-    """A field of the wire format, written by hand so that the reader is not tested against itself."""
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def node(number: int, kind: int, deps: tuple[int, ...] = (), us: int = 0, **attributes: int | str | bool) -> bytes:
-    values = {bool: 27, int: 9, str: 29}
-    attrs = b"".join(
-        field(
-            10,
-            field(1, name.encode())
-            + field(values[type(value)], value.encode() if isinstance(value, str) else int(value)),
-        )
-        for name, value in attributes.items()
-    )
-    packed = b"".join(map(varint, deps[1:]))
-    body = field(1, number) + field(2, f"n{number}".encode()) + field(3, kind) + field(6, 99) + field(7, us)
-    return body + (field(4, deps[0]) if deps else b"") + field(5, packed) + field(8, field(1, b"x")) + attrs
-
-
-def trace(*nodes: bytes) -> bytes:
-    return b"".join(varint(len(message)) + message for message in (field(1, b"0.0.4"), *nodes))
 
 
 def flows(*ranks: bytes, **algorithms: str) -> Flows:
@@ -99,6 +67,17 @@ def test_a_large_message_waits_for_its_receive() -> None:
     assert large.rendezvous.sum() == 1
     assert sorted(finishes(large).tolist()) == [5, 5, 20, 20, 20 + size, 20 + size + 1, 20 + size + 1]
     assert sorted(finishes(small).tolist()) == [5, 5, 6, 20, 5 + size, 5 + size, 5 + size + 1]
+
+
+@pytest.mark.parametrize(("eager", "ends"), [(8, [108, 100]), (7, [108, 108])])
+def test_small_messages_of_a_collective_wait_for_nobody(eager: int, ends: list[int]) -> None:
+    # Rank 1 is late: what rank 0 sent is there already, and its own message is in a buffer, or both wait for all.
+    ranks = [trace(node(1, 4, us=100 * rank), node(2, 7, (1,), comm_type=2, comm_size=8)) for rank in range(2)]
+    plan = flows_of_chakra([parse_chakra(rank) for rank in ranks], eager_bytes=eager)
+
+    end = finishes(plan)
+    assert [end[(plan.src == rank) & (plan.dst == rank)].max() for rank in range(2)] == ends
+    assert end[(plan.src == 0) & (plan.dst == 1)].item() == (8 if eager == 8 else 108)
 
 
 def test_what_the_host_does_to_launch_traffic_is_no_traffic() -> None:
@@ -211,6 +190,13 @@ def test_a_barrier_moves_nothing() -> None:
         (
             [trace(node(1, 4, (2,)), node(2, 4, (1,)))],
             "found nodes that wait for each other in a circle: node . of rank 0 waits for node . of rank 0 waits",
+        ),
+        (
+            [
+                trace(node(1, 5, comm_dst=1 - rank, comm_size=1 << 20), node(2, 6, (1,), comm_src=1 - rank))
+                for rank in range(2)
+            ],
+            "in a circle: .*; expected an order, or a larger `eager` if messages wait in buffers of receivers",
         ),
         (
             [trace(node(1, 5, comm_dst=1, comm_size=4)), trace()],

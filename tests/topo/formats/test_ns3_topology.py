@@ -68,7 +68,9 @@ def test_the_network_comes_back_without_what_is_inside_servers(seed: int) -> Non
 
 def test_a_file_of_hpcc_is_a_fabric(tmp_path) -> None:
     path = tmp_path / "fat.txt"
-    path.write_text("5 2 4\n3 4\n0 3 100Gbps 1000ns 0.000000\n1 3 100Gbps 1us 0\n2 4 100Gbps 1us 0\n3 4 400Gbps 1us 0\nx")
+    path.write_text(
+        "5 2 4\n3 4\n0 3 100Gbps 1000ns 0.000000\n1 3 100Gbps 1us 0\n2 4 100Gbps 1us 0\n3 4 400Gbps 1us 0\nx"
+    )
     fabric = topo.read_fabric(path)
 
     assert fabric.names[: fabric.n_switches] == ("switch3", "switch4")
