@@ -15,6 +15,7 @@ def set_end(
     ends: NDArray[np.float64],
     blocks: NDArray[np.float64],
     tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
     stale: NDArray[np.int32],
     is_stale: NDArray[np.bool_],
     slot: int,
@@ -26,7 +27,9 @@ def set_end(
     block = slot // BLOCK
     if time < blocks[block]:
         blocks[block] = time
-        tops[block // BLOCK] = min(tops[block // BLOCK], time)
+        top = block // BLOCK
+        tops[top] = min(tops[top], time)
+        roots[top // BLOCK] = min(roots[top // BLOCK], time)
     elif before == blocks[block] and time > before and not is_stale[block]:
         is_stale[block] = True
         stale[now[0].stale] = block
@@ -39,6 +42,7 @@ def next_end(
     ends: NDArray[np.float64],
     blocks: NDArray[np.float64],
     tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
     stale: NDArray[np.int32],
     is_stale: NDArray[np.bool_],
 ) -> float:
@@ -58,10 +62,18 @@ def next_end(
         for block in range(top * BLOCK, (top + 1) * BLOCK):
             least = min(least, blocks[block])
         tops[top] = least
+    for at in range(now[0].stale):
+        root = stale[at] // (BLOCK * BLOCK)
+        if at > 0 and root == stale[at - 1] // (BLOCK * BLOCK):
+            continue
+        least = np.inf
+        for top in range(root * BLOCK, (root + 1) * BLOCK):
+            least = min(least, tops[top])
+        roots[root] = least
     now[0].stale = 0
     least = np.inf
-    for top in range(len(tops)):
-        least = min(least, tops[top])
+    for root in range(len(roots)):
+        least = min(least, roots[root])
     return least
 
 
@@ -70,21 +82,25 @@ def ends_until(
     ends: NDArray[np.float64],
     blocks: NDArray[np.float64],
     tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
     found: NDArray[np.int32],
     time: float,
 ) -> int:
     """Write the slots of classes with an end until a time into `found`, in order; return how many there are."""
     n = 0
-    for top in range(len(tops)):
-        if tops[top] > time:
+    for root in range(len(roots)):
+        if roots[root] > time:
             continue
-        for block in range(top * BLOCK, (top + 1) * BLOCK):
-            if blocks[block] > time:
+        for top in range(root * BLOCK, (root + 1) * BLOCK):
+            if tops[top] > time:
                 continue
-            for slot in range(block * BLOCK, (block + 1) * BLOCK):
-                if ends[slot] <= time:
-                    found[n] = slot
-                    n += 1
+            for block in range(top * BLOCK, (top + 1) * BLOCK):
+                if blocks[block] > time:
+                    continue
+                for slot in range(block * BLOCK, (block + 1) * BLOCK):
+                    if ends[slot] <= time:
+                        found[n] = slot
+                        n += 1
     return n
 
 

@@ -289,7 +289,7 @@ def _solve(state: State) -> None:
             first = classes[slot].first
             due = state.moves[first].due if slot >= now[0].crowds else state.herd[first].key
             ending = classes[slot].since + max(0.0, due - classes[slot].served) / rates[slot].rate
-        set_end(now, state.ends, state.blocks, state.tops, state.stale, state.is_stale, slot, ending)
+        set_end(now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale, slot, ending)
     now[0].touched = 0
 
 
@@ -335,7 +335,7 @@ def link_followers(
 @kernel
 def next_time(state: State) -> float:
     """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
-    ending = next_end(state.now, state.ends, state.blocks, state.tops, state.stale, state.is_stale)
+    ending = next_end(state.now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale)
     return min(ending, next_begin(state.now, state.moves, state.queue, state.timer))  # type: ignore[no-any-return]
 
 
@@ -379,12 +379,13 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
     waits, next_flow = state.waits, state.next_flow
     begin, end, moves = state.begin, state.end, state.moves
-    ends, blocks, tops, stale, is_stale = state.ends, state.blocks, state.tops, state.stale, state.is_stale
+    ends, blocks, tops, roots = state.ends, state.blocks, state.tops, state.roots
+    stale, is_stale = state.stale, state.is_stale
     queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
     connection, connections, turns = state.connection, state.connections, state.turns
     n_lanes = len(state.lane_weight)
     for _ in range(max_events):
-        time = min(next_end(now, ends, blocks, tops, stale, is_stale), next_begin(now, moves, queue, timer))
+        time = min(next_end(now, ends, blocks, tops, roots, stale, is_stale), next_begin(now, moves, queue, timer))
         if time > until or time == np.inf:
             return False
         time = max(time, now[0].time)
@@ -396,7 +397,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         tie = time + CLOCK_TIE * time
 
         n_ready = np.int64(0)
-        n_ending = ends_until(ends, blocks, tops, state.freed, tie)
+        n_ending = ends_until(ends, blocks, tops, roots, state.freed, tie)
         for at in range(n_ending):
             slot = state.freed[at]
             if slot < now[0].crowds:

@@ -213,7 +213,9 @@ class State(NamedTuple):
     blocks: NDArray[np.float64]
     """Minimum of each `BLOCK` of `ends`."""
     tops: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `blocks`."""
+    """Minimum of each `BLOCK` of `blocks`, with room for whole ones of its own."""
+    roots: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `tops`: few, whatever the number of slots, so that an event looks at all of them."""
     stale: NDArray[np.int32]
     """Blocks to compute again."""
     is_stale: NDArray[np.bool_]
@@ -271,7 +273,7 @@ KEPT = (
     *("links", "routes", "route_link", "route_use", "rates", "classes", "crowds", "herd"),
     *("shares", "flow_route", "size", "earliest"),
     *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
-    *("ends", "blocks", "tops", "stale", "is_stale", "timer", "bins"),
+    *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins"),
 )
 """Arrays that are the beginning of those of a larger state."""
 
@@ -321,6 +323,7 @@ def allocate(
     n_crowds = n_links if crowd else 0
     n_slots = max(min(n_flows, room.routes), 1)
     k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    n_roots = -(-k // BLOCK**3)
     n_hops = (k - n_crowds) << shift
     now = np.zeros(1, NOW)
     now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_crowds
@@ -364,7 +367,8 @@ def allocate(
         connections=np.array([(-1, -1, 0, 0)], CONNECTION).repeat(room.connections),
         ends=np.full(k, np.inf),
         blocks=np.full(k // BLOCK, np.inf),
-        tops=np.full(k // (BLOCK * BLOCK), np.inf),
+        tops=np.full(n_roots * BLOCK, np.inf),
+        roots=np.full(n_roots, np.inf),
         stale=np.zeros(k // BLOCK, np.int32),
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
