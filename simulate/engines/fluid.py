@@ -324,19 +324,21 @@ class Fluid:
         """Put flows on these routes into their places, and schedule those that wait for no other."""
         first = self._n_followers
         connection = self._connect(flows.connection)
-        state, latency = self._state, self._state.routes["latency"][route]
+        state, latency, delay = self._state, self._state.routes["latency"], flows.delay_s
         # A batch alone has the places 0 to n, and a slice is written faster than numbered places.
         at = slice(len(places)) if self._n_begun == 0 else places
-        delay = flows.delay_s + 2 * latency * flows.rendezvous if flows.rendezvous.any() else flows.delay_s
+        if flows.rendezvous.any():
+            delay = delay + 2 * latency[route] * flows.rendezvous
         state.flow_route[at], state.size[at], state.delay[at] = route, flows.size_bytes, delay
         if connection is not None:
             state.connection[at] = connection
-        state.earliest[at] = time + flows.start_s
+        state.earliest[at] = flows.start_s
+        state.earliest[at] += time
         if len(flows.dep):
             self._n_followers += len(flows.dep)
             events.link_followers(state, places, flows.dep_offset, flows.dep, first)
         roots = np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
-        begin = flows.start_s[roots] + delay[roots] + latency[roots]
+        begin = flows.start_s[roots] + delay[roots] + latency[route[roots]]
         events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
 
     def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from routing.kernels.paths import number_keys
 from routing.lanes.policy import ASK
@@ -127,8 +127,7 @@ class Flows(Brief):
         HeddleError
             When a size or time is negative, a dependency names no flow, or flows wait for each other in a circle.
         """
-        columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x)) for x in (src, dst, size_bytes, start_s, delay_s)))
-        n = len(columns[0])
+        n = np.broadcast_shapes((1,), *map(np.shape, (src, dst, size_bytes, start_s, delay_s)))[0]
         flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers(x) for x in after)
         for name, ids in (("after", flow), ("dep", dep)):
             if len(ids) and not (ids.min() >= 0 and ids.max() < n):
@@ -137,21 +136,21 @@ class Flows(Brief):
                     f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}"
                 )
         dep_offset, grouped = grouped_dependencies(n, flow, dep)
-        level = np.broadcast_to(np.asarray(sl), (n,))
+        level = np.asarray(sl)
         if n and (level.min() < ASK or level.max() > 15):
             raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
         return cls(
-            src=owned(columns[0].astype(np.int32)),
-            dst=owned(columns[1].astype(np.int32)),
-            size_bytes=owned(columns[2].astype(np.float64)),
-            start_s=owned(columns[3].astype(np.float64)),
-            delay_s=owned(columns[4].astype(np.float64)),
-            sl=owned(level.astype(np.int8)),
+            src=_column(src, n, np.int32),
+            dst=_column(dst, n, np.int32),
+            size_bytes=_column(size_bytes, n, np.float64),
+            start_s=_column(start_s, n, np.float64),
+            delay_s=_column(delay_s, n, np.float64),
+            sl=_column(level, n, np.int8),
             dep_offset=dep_offset,
             dep=grouped,
-            tag=owned(np.broadcast_to(np.asarray(tag), (n,)).astype(np.int32)),
-            connection=owned(np.broadcast_to(np.asarray(connection), (n,)).astype(np.int32)),
-            rendezvous=owned(np.broadcast_to(np.asarray(rendezvous), (n,)).astype(np.bool_)),
+            tag=_column(tag, n, np.int32),
+            connection=_column(connection, n, np.int32),
+            rendezvous=_column(rendezvous, n, np.bool_),
         )
 
     def _brief(self) -> str:
@@ -267,6 +266,14 @@ class Flows(Brief):
             )
 
 
+def _column(values: ArrayLike, n: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return n values of one type, read-only: themselves where they are that, as the columns of a schedule."""
+    array = np.asarray(values)
+    if array.shape == (n,) and array.dtype == kind and array.flags.c_contiguous and not array.flags.writeable:
+        return array
+    return owned(np.broadcast_to(array, (n,)).astype(kind))
+
+
 def _numbers(ids: ArrayLike) -> NDArray[np.integer]:
     """Return numbers of flows as they are, without a copy where they are integers."""
     array = np.asarray(ids).ravel()
@@ -290,7 +297,7 @@ def grouped_dependencies(
         flow, dep = flow[order], dep[order]
     offset = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(flow, minlength=n), out=offset[1:])
-    return owned(offset), owned(dep.astype(np.int32))
+    return owned(offset), _column(dep, len(dep), np.int32)
 
 
 def concatenate(parts: Sequence[Flows]) -> Flows:

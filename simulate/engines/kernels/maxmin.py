@@ -294,7 +294,7 @@ def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, i
             n_frozen += 1
             n_alone += 1
         at += 1
-    is_crowd = n_alone >= now[0].crowd or (n_alone > 0 and state.classes[link].flows > 0)
+    is_crowd = n_alone >= now[0].crowd or (n_alone > 0 and now[0].crowded > 0 and state.classes[link].flows > 0)
     if n_crowds > 0 and is_crowd and now[0].gathering < n_crowds:
         state.gathering[now[0].gathering] = link
         now[0].gathering += 1

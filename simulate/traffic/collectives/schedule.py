@@ -116,7 +116,7 @@ class Schedule:
         The blocks are taken as equal, down to fractions of a byte: a real library rounds blocks to elements. A message
         of more than `eager_bytes` that belongs to a round waits until its receiver begins the round.
         """
-        sizes = self.count * (size_bytes / self.n_blocks)
+        sizes = owned(self.count * (size_bytes / self.n_blocks))
         asks = self.in_round & (sizes > eager_bytes)
         after = self.waiter, self.awaited
         if asks.any():
@@ -147,6 +147,45 @@ class Schedule:
             block=owned(self.block * np.int32(width) + np.int32(first)),
             to_block=owned(self.to_block * np.int32(width) + np.int32(first)),
             count=owned(self.count * np.int32(width)),
+        )
+
+    def in_chunks(self, chunks: int, *, runs: int) -> Schedule:
+        """Return a schedule of messages of one block each with its blocks cut into chunks that follow each other.
+
+        A message becomes one for each chunk: after the one with the chunk before, and after those that it waited for,
+        with its own chunk.
+
+        Parameters
+        ----------
+        runs
+            The messages are so many runs of one length; those of a run are numbered chunk by chunk.
+        """
+        n = np.int32(len(self) // runs)
+        chunk = np.arange(chunks, dtype=np.int32)[:, None]
+
+        def spread(column: NDArray[Any]) -> NDArray[Any]:
+            return np.broadcast_to(column.reshape(runs, 1, n), (runs, chunks, n))
+
+        message = np.arange(len(self), dtype=np.int32)
+        first = message + message // max(n, np.int32(1)) * (n * np.int32(chunks - 1))  # its number with the first chunk
+        before = first - n
+        order = np.argsort(np.concatenate([message, self.waiter]), kind="stable")
+        waiter = np.concatenate([first, first[self.waiter]])[order]
+        awaited = np.concatenate([before, first[self.awaited]])[order]
+        after = []
+        for run in range(runs):
+            mine = slice(*np.searchsorted(waiter, (run * chunks * n, (run + 1) * chunks * n)).tolist())
+            one, other, given = waiter[mine], awaited[mine], order[mine] >= len(self)
+            after += [(one[given], other[given]), (one + chunk[1:] * n, other + chunk[1:] * n)]
+        return Schedule.of(
+            self.n_ranks,
+            self.n_blocks * chunks,
+            spread(self.src),
+            spread(self.dst),
+            spread(self.block) * np.int32(chunks) + chunk,
+            reduce=spread(self.reduce),
+            step=spread(self.step) + chunk,
+            after=after,
         )
 
 

@@ -138,13 +138,13 @@ def tree_reduce(trees: Sequence[Tree], chunks: int = 1) -> Schedule:
 
 
 def _over(trees: Sequence[Tree], chunks: int, *, up: bool, down: bool) -> Schedule:
-    n_blocks = len(trees) * chunks
-    parts = [_one(tree, chunks, up=up, down=down) for tree in trees]
-    return concurrent([part.on_blocks(at * chunks, n_blocks) for at, part in enumerate(parts)])
+    parts = [_one(tree, up=up, down=down) for tree in trees]
+    once = concurrent([part.on_blocks(at, len(trees)) for at, part in enumerate(parts)])
+    return once.in_chunks(chunks, runs=len(trees) * (up + down))
 
 
-def _one(tree: Tree, chunks: int, *, up: bool, down: bool) -> Schedule:
-    """Messages over the edges of one tree. Edge e joins the e-th rank that is not the root to its parent."""
+def _one(tree: Tree, *, up: bool, down: bool) -> Schedule:
+    """Messages over the edges of one tree, with one block. Edge e joins the e-th rank but the root to its parent."""
     depth = depths(tree)
     child = np.flatnonzero(tree >= 0)
     parent = tree[child]
@@ -152,33 +152,30 @@ def _one(tree: Tree, chunks: int, *, up: bool, down: bool) -> Schedule:
     edge[child] = np.arange(len(child))
     above = edge[parent]  # the edge between the parent and its own parent; -1 below the root
     inner, top = np.flatnonzero(above >= 0), np.flatnonzero(above < 0)
-    chunk = np.arange(chunks).reshape(-1, 1)
-    rising = chunk * len(child) + np.arange(len(child))
-    falling = rising + (rising.size if up else 0)
+    falling = np.arange(len(child)) + (len(child) if up else 0)
     after, src, dst, step = [], [], [], []
     turn = 0
     if up:
         height = _heights(tree, depth)
         turn = int(height.max(initial=0))
-        after += [(rising[1:], rising[:-1]), (rising[:, above[inner]], rising[:, inner])]
-        src.append(np.broadcast_to(child, rising.shape))
-        dst.append(np.broadcast_to(parent, rising.shape))
-        step.append(height[child] + chunk)
+        after.append((above[inner], inner))
+        src.append(child)
+        dst.append(parent)
+        step.append(height[child])
     if down:
-        after += [(falling[1:], falling[:-1]), (falling[:, inner], falling[:, above[inner]])]
-        src.append(np.broadcast_to(parent, falling.shape))
-        dst.append(np.broadcast_to(child, falling.shape))
-        step.append(turn + depth[parent] + chunk)
+        after.append((falling[inner], falling[above[inner]]))
+        src.append(parent)
+        dst.append(child)
+        step.append(turn + depth[parent])
     if up and down:  # what the root sends has come from all of its children
-        after.append((falling[:, top, None], rising[:, None, top]))
-    directions = len(src)
+        after.append((falling[top, None], top))
     return Schedule.of(
         len(tree),
-        chunks,
+        1,
         np.stack(src),
         np.stack(dst),
-        np.broadcast_to(chunk, (directions, *rising.shape)),
-        reduce=np.array([up, False][:directions]).reshape(-1, 1, 1),
+        0,
+        reduce=np.array([up, False][: len(src)]).reshape(-1, 1),
         step=np.stack(step),
         after=after,
     )
