@@ -27,6 +27,7 @@ import numpy as np
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 
 if TYPE_CHECKING:
     from numba.core.decorators import _JITWrapper
@@ -114,7 +115,9 @@ class KernelCache(FunctionCache):
         """Return the code that is kept, None where there is none or it is damaged."""
         check_room()
         try:
-            found = super().load_overload(sig, target_context)
+            # Numba's own imports all that it could need to compile anything, which takes longer than to load the code.
+            rtsys.initialize(target_context)
+            found = self._load_overload(sig, target_context)
         except MemoryError:
             raise
         except Exception:  # whatever a damaged file makes of unpickling
