@@ -27,7 +27,7 @@ import numpy as np
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 if TYPE_CHECKING:
     from numba.core.decorators import _JITWrapper

@@ -160,18 +160,17 @@ class Schedule:
         runs
             The messages are so many runs of one length; those of a run are numbered chunk by chunk.
         """
-        n = np.int32(len(self) // runs)
+        n = len(self) // runs
         chunk = np.arange(chunks, dtype=np.int32)[:, None]
 
         def spread(column: NDArray[Any]) -> NDArray[Any]:
             return np.broadcast_to(column.reshape(runs, 1, n), (runs, chunks, n))
 
         message = np.arange(len(self), dtype=np.int32)
-        first = message + message // max(n, np.int32(1)) * (n * np.int32(chunks - 1))  # its number with the first chunk
-        before = first - n
+        first = message + message // max(n, 1) * (n * (chunks - 1))  # its number with the first chunk
         order = np.argsort(np.concatenate([message, self.waiter]), kind="stable")
         waiter = np.concatenate([first, first[self.waiter]])[order]
-        awaited = np.concatenate([before, first[self.awaited]])[order]
+        awaited = np.concatenate([first - n, first[self.awaited]])[order]
         after = []
         for run in range(runs):
             mine = slice(*np.searchsorted(waiter, (run * chunks * n, (run + 1) * chunks * n)).tolist())

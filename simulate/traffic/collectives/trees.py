@@ -6,6 +6,7 @@ A tree is an (n,) int32 array: the parent of each rank, -1 for the root.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,30 +154,28 @@ def _one(tree: Tree, *, up: bool, down: bool) -> Schedule:
     above = edge[parent]  # the edge between the parent and its own parent; -1 below the root
     inner, top = np.flatnonzero(above >= 0), np.flatnonzero(above < 0)
     falling = np.arange(len(child)) + (len(child) if up else 0)
-    after, src, dst, step = [], [], [], []
+    after: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    ways: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
     turn = 0
     if up:
         height = _heights(tree, depth)
         turn = int(height.max(initial=0))
         after.append((above[inner], inner))
-        src.append(child)
-        dst.append(parent)
-        step.append(height[child])
+        ways.append((child, parent, height[child]))
     if down:
         after.append((falling[inner], falling[above[inner]]))
-        src.append(parent)
-        dst.append(child)
-        step.append(turn + depth[parent])
+        ways.append((parent, child, turn + depth[parent]))
     if up and down:  # what the root sends has come from all of its children
         after.append((falling[top, None], top))
+    src, dst, step = (np.stack(column) for column in zip(*ways, strict=True))
     return Schedule.of(
         len(tree),
         1,
-        np.stack(src),
-        np.stack(dst),
+        src,
+        dst,
         0,
-        reduce=np.array([up, False][: len(src)]).reshape(-1, 1),
-        step=np.stack(step),
+        reduce=np.array([up, False][: len(ways)]).reshape(-1, 1),
+        step=step,
         after=after,
     )
 
