@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,25 +93,28 @@ def flows_of_chakra(
     *,
     roofline: Roofline = Roofline(),
     eager_bytes: float = EAGER_BYTES,
+    port_bytes_s: float = np.inf,
 ) -> Flows:
     """Return what all ranks of a run did, as flows between ranks.
 
     A node of computation, and any other that is no traffic, takes its duration at its rank, or what the roofline
-    says of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none. So does a node of the host
-    (``is_cpu_op``) that launches traffic: the traffic is a node of its own. A send and a receive match by source,
-    destination and tag, in order; a message of more than `eager_bytes` waits for both. The k-th collective of a
-    process group (``pg_name``; without one, of all ranks) at one member belongs to the k-th at every other, and
-    begins at each rank when its node may, but a message of more than `eager_bytes` also when its receiver's may; it
-    is played by the algorithm named for it in `algorithms`, or by the first in
-    `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts in: of an all-gather its own part,
-    of others the whole buffer. The schema does not say so, but the converter of PyTorch's traces counts so
-    (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so (``Ring.cc``). Flows of collectives
-    have their step as tag, others 0.
+    says of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none; such nodes of a rank take
+    turns. So does a node of the host (``is_cpu_op``) that launches traffic: the traffic is a node of its own. A
+    send and a receive match by source, destination and tag, in order; a message of more than `eager_bytes` waits
+    for both. The k-th collective of a process group (``pg_name``; without one, of all ranks) at one member belongs
+    to the k-th at every other, and begins at each rank when its node may, but a message of more than `eager_bytes`
+    also when its receiver's may; those of a group take turns. It is played by the algorithm named for it in
+    `algorithms`, or by the first in `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts
+    in: of an all-gather its own part, of others the whole buffer. The schema does not say so, but the converter of
+    PyTorch's traces counts so (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so
+    (``Ring.cc``). Flows of collectives have their step as tag, others 0.
 
     Parameters
     ----------
     path
         What the names of the files begin with, for messages.
+    port_bytes_s
+        Rate of a rank's port, from which it is told who comes first where nodes take turns.
 
     Raises
     ------
@@ -118,14 +123,26 @@ def flows_of_chakra(
         has no other side, members of a group disagree, a collective is not known, or a node has operations and nobody
         said how many a second there are.
     """
-    builder = _Builder(traces, dict(algorithms or {}), path, roofline, eager_bytes)
+    builder = _Builder(traces, dict(algorithms or {}), path, roofline, eager_bytes, port_bytes_s)
     for rank, trace in enumerate(traces):
         for node in trace:
             builder.add(rank, node)
     builder.join_messages()
     builder.join_collectives()
     builder.join_dependencies()
+    builder.take_turns()
     return builder.finish()
+
+
+class _Joined(NamedTuple):
+    """A collective, as it joins its ranks."""
+
+    group: int
+    gates: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    """Flows that begin and end its nodes, in the order of the ranks."""
+    taken_s: float
+    """What the rank takes that receives and adds most, if nobody else used its port."""
 
 
 class _Builder:
@@ -138,12 +155,14 @@ class _Builder:
         path: str,
         roofline: Roofline,
         eager_bytes: float,
+        port_bytes_s: float,
     ) -> None:
         self.traces = traces
         self.path = path
         self.algorithms = algorithms
         self.roofline = roofline
         self.eager_bytes = eager_bytes
+        self.port_bytes_s = port_bytes_s
         self.src: list[int] = []
         self.dst: list[int] = []
         self.size: list[float] = []
@@ -158,11 +177,15 @@ class _Builder:
         self.expanded: list[tuple[int, Schedule, float, NDArray[np.int64]]] = []
         self.added: list[NDArray[np.float64]] = []  # seconds that sums take before messages of `expanded`
         self.n_expanded = 0
+        self.computing: set[int] = set()  # what takes the time that the roofline says
+        self.joined: list[_Joined] = []
 
     def add(self, rank: int, node: ChakraNode) -> None:
         traffic = node.attributes.get("is_cpu_op") is not True
         moves = traffic and node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
         flow = self.flow(rank, rank, 0, 0.0 if moves else self.duration_s(rank, node), rank, node.id)
+        if not moves and not node.duration_us and self.delay[flow]:
+            self.computing.add(flow)
         self.gate[rank][node.id] = self.end[rank][node.id] = flow
         if not moves:
             return
@@ -217,7 +240,7 @@ class _Builder:
 
     def join_collectives(self) -> None:
         """Expand every collective of every group between the gates and ends of its nodes."""
-        for name, members in self.groups.items():
+        for number, (name, members) in enumerate(self.groups.items()):
             ranks = sorted(members) if name else list(range(len(self.traces)))
             counts = {rank: len(members.get(rank, [])) for rank in ranks}
             for turn in range(max(counts.values())):
@@ -235,9 +258,9 @@ class _Builder:
                         if value != other:
                             expected = f"{other}, as at rank {present} (node {first.id})"
                             raise self.refusal(rank, node.id, f"{key} {value} in {group}", expected)
-                self.expand(ranks, nodes)
+                self.expand(number, ranks, nodes)
 
-    def expand(self, ranks: list[int], nodes: list[ChakraNode]) -> None:
+    def expand(self, group: int, ranks: list[int], nodes: list[ChakraNode]) -> None:
         kind = self.whole(ranks[0], nodes[0], "comm_type", 2**31, 0)
         collective = COLLECTIVES.get(kind)
         if collective is None:
@@ -258,6 +281,8 @@ class _Builder:
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
         added = SUM_PASSES * plan.reduce * plan.count * (size / plan.n_blocks / self.roofline.memory_bytes_s)
         brought = plan.dst[plan.awaited] == plan.src[plan.waiter]
+        taken = np.bincount(plan.dst, added + plan.count * (size / plan.n_blocks / self.port_bytes_s), minlength=1)
+        self.joined.append(_Joined(group, gates, ends, float(taken.max())))
         before = np.bincount(plan.waiter, added[plan.awaited] * brought, minlength=len(plan))
         self.added.append(before.astype(np.float64))
         base = self.n_expanded
@@ -294,6 +319,61 @@ class _Builder:
                     if dep not in end:
                         raise self.refusal(rank, node.id, f"a dependency on node {dep}", "a node of this rank")
                     self.waits.append((gate[node.id], end[dep]))
+
+    def take_turns(self) -> None:
+        """Let computations of a rank, and collectives of a group, run one at a time: of those that may begin the first.
+
+        Computations are those that share the rank's operations a second; their first is the one of the least id. The
+        turns follow from the times of all nodes if messages had ports for themselves: an order of all nodes of all
+        ranks, so that no circle comes of it.
+        """
+        n, n_ranks = len(self.src), len(self.traces)
+        pairs = np.array(self.waits, np.int64).reshape(-1, 2)
+        hub = np.repeat(n + np.arange(len(self.joined)), [len(one.gates) for one in self.joined])
+        gates, ends = (
+            np.concatenate([np.zeros(0, np.int64), *column])
+            for column in ([one.gates for one in self.joined], [one.ends for one in self.joined])
+        )
+        edges = np.concatenate([pairs[(pairs >= 0).all(axis=1)], np.stack([hub, gates], 1), np.stack([ends, hub], 1)])
+        n_all = n + len(self.joined)
+        offset, waiters = (column.tolist() for column in grouped_dependencies(n_all, edges[:, 1], edges[:, 0]))
+        left = np.bincount(edges[:, 0], minlength=n_all).tolist()
+        own_s = np.array(self.delay) + np.array(self.size) / self.port_bytes_s
+        taken = own_s.tolist() + [one.taken_s for one in self.joined]
+        turn = {at: (self.src[at], self.node[at][1]) for at in self.computing}
+        turn |= {n + at: (n_ranks + one.group, at) for at, one in enumerate(self.joined)}
+        waiting: dict[int, list[tuple[int, int]]] = {unit: [] for unit, _ in turn.values()}
+        running: dict[int, bool] = {}
+        last: dict[int, int] = {}
+        events = [(0.0, False, at) for at in range(n_all) if not left[at]]  # when, whether it is over, what
+        while events:
+            now, units = events[0][0], set[int]()
+            while events and events[0][0] == now:
+                _, over, at = heappop(events)
+                if at in turn:
+                    unit, first = turn[at]
+                    units.add(unit)
+                    if not over:
+                        heappush(waiting[unit], (first, at))
+                        continue
+                    running[unit] = False
+                elif taken[at] and not over:
+                    heappush(events, (now + taken[at], True, at))
+                    continue
+                for waiter in waiters[offset[at] : offset[at + 1]]:
+                    left[waiter] -= 1
+                    if not left[waiter]:
+                        heappush(events, (now, False, waiter))
+            for unit in sorted(units):
+                if waiting[unit] and not running.get(unit):
+                    at = heappop(waiting[unit])[1]
+                    if unit in last and at < n:
+                        self.waits.append((at, last[unit]))
+                    elif unit in last:
+                        before, after = self.joined[last[unit] - n].ends, self.joined[at - n].gates
+                        self.waits += zip(after.tolist(), before.tolist(), strict=True)
+                    running[unit], last[unit] = True, at
+                    heappush(events, (now + taken[at], True, at))
 
     def finish(self) -> Flows:
         n = len(self.src)
@@ -337,5 +417,5 @@ class _Builder:
         return value
 
     def refusal(self, rank: int, node: int, found: str, expected: str) -> FormatError:
-        where = f"{self.path}.{rank}.et" if self.path else ""
+        where = f"{self.path}.{rank}" if self.path else ""
         return FormatError(f"rank {rank}, node {node}: found {found}; expected {expected}", where)

@@ -162,6 +162,7 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
                 str(folder / job.file),
                 roofline=Roofline(job.flops, np.inf if job.memory is None else job.memory * GBPS),
                 eager_bytes=job.eager,
+                port_bytes_s=float(fabric.rate_gbps[fabric.first_adapter_port :].max(initial=1.0)) * GBPS,
             )
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric)

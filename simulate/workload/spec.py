@@ -148,7 +148,8 @@ class ChakraJob(PlacedJob, Messaging):
     kind: Literal["chakra"]
     """A training run, as MLCommons' Chakra records it."""
     file: str
-    """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..."""
+    """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..., or
+    ``trace.0.json`` and so on."""
     flops: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Operations a second of a rank, for nodes that tell their operations and no duration, such as 312e12."""
     memory: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None

@@ -119,6 +119,13 @@ CHAKRA = (
     b"\x1d\x08\x02\x12\x02n2\x18\x07\x2a\x01\x01\x52\x10\x0a\x09comm_size\x48\x80\x80\x40"
 )
 
+CHAKRA_JSON = [
+    b'{"version": "0.0.4"}{"id": "1", "name": "a", "type": "COMP_NODE", "durationMicros": "9"}\n{"id": "2", "type": '
+    b'"COMM_COLL_NODE", "dataDeps": ["1"], "attr": [{"name": "comm_size", "int64Val": "1048576"}]}',
+    b'{"workload_graph": [{"Id": 1, "NodeType": 4, "runtime": 9, "data_deps": []}, {"Id": 2, "NodeType": 7, '
+    b'"data_deps": [1], "comm_size": 1048576, "is_cpu_op": false}]}',
+]
+
 
 @dataclass(frozen=True)
 class Target:
@@ -260,7 +267,7 @@ def build(folder: Path) -> list[Target]:
         """A workload of one job, which is the spoilt file."""
 
         def read(path: Path) -> object:
-            name = path.name.removesuffix(".0.et")
+            name = path.name.removesuffix(".0.et").removesuffix(".0.json")
             text = f"jobs: [{{name: a, kind: {kind}, file: {json.dumps(name)}}}]"
             return simulate.parse_workload(text, fabric, folder=path.parent)
 
@@ -318,6 +325,7 @@ def build(folder: Path) -> list[Target]:
         Target("flows", "x.csv", [FLOWS.encode()], read_flows),
         Target("goal", "x.goal", [GOAL.encode()], job_of("goal"), 20),
         Target("chakra", "x.0.et", [CHAKRA], job_of("chakra"), 20),
+        Target("chakra as JSON", "x.0.json", CHAKRA_JSON, job_of("chakra"), 20),
         Target("queue", "queue.yaml", queues, read_queue, 8),
         Target("saved-run", "state", [state], resume, 5),
         Target("needs", "needs.yaml", [needs, NEEDS.encode()], costmodel.read_needs),

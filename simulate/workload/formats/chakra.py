@@ -1,8 +1,9 @@
-"""Chakra execution traces: what one rank of a training run did, node after node (needs the extra ``chakra``).
+"""Chakra execution traces: what one rank of a run did, node after node (but for JSON, needs the extra ``chakra``).
 
 A file is a sequence of protocol buffers, each behind its length as a varint: a ``GlobalMetadata``, then ``Node`` after
 ``Node``. The fields are those of MLCommons' ``schema/protobuf/et_def.proto``; those that Heddle does not need are not
-declared here, and pass as unknown fields do. Rank r of a run is the file ``name.r.et``.
+declared here, and pass as unknown fields do. Rank r of a run is the file ``name.r.et``, or ``name.r.json``
+(`simulate.workload.formats.chakra_json`); either may be packed by gzip, as Chakra's tools read it.
 
 A node waits for those that it names as data dependencies, and for its control dependencies, but not in traces of
 PyTorch (some node has ``rf_id``): there a control dependency names the operation that called this one, which may not
@@ -11,6 +12,7 @@ be in the trace, or be the node itself. Chakra's own feeder follows data depende
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from simulate.workload.chakra import ATTRIBUTES, ChakraNode
+from simulate.workload.formats.chakra_json import parse_nodes
 from topo.budget import CHAKRA_BYTES, CHAKRA_DEPENDENCIES, CHAKRA_NODE_BYTES, CHAKRA_NODES
 from topo.errors import FormatError, HeddleError
 from topo.formats.text import read_file
@@ -36,7 +39,7 @@ FIELDS = {
 
 
 def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
-    """Read the traces of all ranks: ``prefix.0.et``, ``prefix.1.et``, and so on without a gap.
+    """Read the traces of all ranks: ``prefix.0.et`` or ``prefix.0.json``, ``prefix.1.et``, and so on without a gap.
 
     Raises
     ------
@@ -47,8 +50,9 @@ def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
     traces: list[tuple[ChakraNode, ...]] = []
     dependencies = 0
     while len(traces) <= MAX_RANKS:
-        path = prefix.with_name(f"{prefix.name}.{len(traces)}.et")
-        if not path.is_file():
+        paths = [prefix.with_name(f"{prefix.name}.{len(traces)}.{kind}") for kind in ("et", "json")]
+        path = next((path for path in paths if path.is_file()), None)
+        if path is None:
             break
         traces.append(parse_chakra(read_file(path, CHAKRA_BYTES), str(path)))
         if sum(map(len, traces)) > CHAKRA_NODES.limit:
@@ -56,31 +60,55 @@ def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
         if (dependencies := dependencies + sum(len(node.deps) for node in traces[-1])) > CHAKRA_DEPENDENCIES.limit:
             raise CHAKRA_DEPENDENCIES.exceeded(str(path))
     if not traces:
-        raise FormatError(
-            f"found no {prefix.name}.0.et; expected a file {prefix.name}.<rank>.et for each rank", str(prefix)
-        )
+        expected = f"a file {prefix.name}.<rank>.et or {prefix.name}.<rank>.json for each rank"
+        hint = ", unpacked" if prefix.is_file() else ""
+        raise FormatError(f"found no {prefix.name}.0.et; expected {expected}{hint}", str(prefix))
     return tuple(traces)
 
 
 def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
-    """Parse the trace of one rank.
+    """Parse the trace of one rank: JSON where the name of the file ends so, else protocol buffers.
 
     Raises
     ------
     FormatError
-        With the place in the file, in bytes, of what is no message, or the node that is there twice.
+        With the place in the file of what is no node, or of the node that is there twice.
     HeddleError
         When the library protobuf is not installed.
     """
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = zlib.decompressobj(31).decompress(data, CHAKRA_BYTES.limit + 1)
+        except zlib.error as error:
+            raise FormatError(f"cannot be unpacked: {error}; is the download whole?", path) from None
     if len(data) > CHAKRA_BYTES.limit:
         raise CHAKRA_BYTES.exceeded(path)
-    types = message_types()
-    from google.protobuf.message import DecodeError
-
+    found = parse_nodes(data.decode("utf-8", "replace"), path) if path.endswith(".json") else _nodes(data, path)
     nodes: dict[int, ChakraNode] = {}
     callers = False
     control: dict[int, tuple[int, ...]] = {}
     dependencies = 0
+    for where, node, callers_of, called in found:
+        if node.id in nodes:
+            raise FormatError(f"found node {node.id} a second time {where}; expected each id once", path)
+        dependencies += len(callers_of) + len(node.deps)
+        if len(nodes) == CHAKRA_NODES.limit:
+            raise CHAKRA_NODES.exceeded(path)
+        if dependencies > CHAKRA_DEPENDENCIES.limit:
+            raise CHAKRA_DEPENDENCIES.exceeded(path)
+        callers |= called
+        control[node.id] = callers_of
+        nodes[node.id] = node
+    if callers:
+        return tuple(nodes.values())
+    return tuple(replace(node, deps=tuple(dict.fromkeys(control[node.id] + node.deps))) for node in nodes.values())
+
+
+def _nodes(data: bytes, path: str) -> Iterator[tuple[str, ChakraNode, tuple[int, ...], bool]]:
+    """Yield of each protocol buffer what `parse_nodes` yields of each object of JSON."""
+    types = message_types()
+    from google.protobuf.message import DecodeError
+
     for number, (at, payload) in enumerate(_messages(data, path)):
         message = types["Node" if number else "GlobalMetadata"]()
         try:
@@ -90,16 +118,7 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
             raise FormatError(f"found no {kind.partition(' ')[2]} at byte {at}; expected {kind}", path) from None
         if number == 0:
             continue
-        if message.id in nodes:
-            raise FormatError(f"found node {message.id} a second time at byte {at}; expected each id once", path)
-        dependencies += len(message.ctrl_deps) + len(message.data_deps)
-        if len(nodes) == CHAKRA_NODES.limit:
-            raise CHAKRA_NODES.exceeded(path)
-        if dependencies > CHAKRA_DEPENDENCIES.limit:
-            raise CHAKRA_DEPENDENCIES.exceeded(path)
-        callers = callers or any(item.name == "rf_id" for item in message.attr)
-        control[message.id] = tuple(message.ctrl_deps)
-        nodes[message.id] = ChakraNode(
+        node = ChakraNode(
             id=message.id,
             name=message.name,
             type=message.type,
@@ -111,9 +130,7 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
                 if item.name in ATTRIBUTES and (field := item.WhichOneof("value"))
             },
         )
-    if callers:
-        return tuple(nodes.values())
-    return tuple(replace(node, deps=tuple(dict.fromkeys(control[node.id] + node.deps))) for node in nodes.values())
+        yield f"at byte {at}", node, tuple(message.ctrl_deps), any(item.name == "rf_id" for item in message.attr)
 
 
 def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:

@@ -110,6 +110,30 @@ def test_operations_take_what_the_roofline_says() -> None:
         flows_of_chakra(traces)
 
 
+def test_computations_of_a_rank_take_turns() -> None:
+    # The least id of those that may begin comes first; recorded durations overlap, and so do ranks.
+    first = trace(
+        node(9, 4, us=50),
+        node(5, 4, num_ops=30, tensor_size=1),
+        node(3, 4, num_ops=20, tensor_size=1),
+        node(2, 4, (5,), num_ops=10, tensor_size=1),
+    )
+    second = trace(node(1, 4, num_ops=15, tensor_size=1))
+    plan = flows_of_chakra([parse_chakra(first), parse_chakra(second)], roofline=Roofline(1e6))
+    assert finishes(plan).tolist() == [50, 50, 20, 60, 15]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_collectives_of_a_group_take_turns(backwards: bool) -> None:
+    # In the order in which they may begin, whatever the order in the file.
+    nodes = [node(1, 7, (2,) if backwards else (), comm_type=2, comm_size=8), node(2, 7, comm_type=2, comm_size=8)]
+    apart = [node(1, 7, comm_type=2, comm_size=8, pg_name=name) for name in ("a", "b")]
+    apart[1] = node(2, 7, comm_type=2, comm_size=8, pg_name="b")
+
+    assert finishes(flows(trace(*nodes), trace(*nodes))).max() == 16
+    assert finishes(flows(trace(*apart), trace(*apart))).max() == 8
+
+
 def test_callers_in_a_trace_of_pytorch_are_not_waited_for() -> None:
     # The first dependency of a node is written as a control dependency here: it calls itself, or one that is not there.
     called = trace(node(1, 4, (1,), us=1, rf_id=5), node(2, 4, (77, 1), us=1, rf_id=6))
