@@ -8,7 +8,8 @@
 //           steps: an actor begins the flows of a step, each not before its start, and waits until all have ended.
 //           ranks: an actor for each host does its lines one after another: it sends, receives, or, to itself, waits for
 //           START_S. Messages match by mailboxes, one for each two hosts and step. Those of up to EAGER_BYTES are on
-//           their way as they are sent, others when both are ready.
+//           their way as they are sent, others when both are ready. With a START_S above 0 a message is posted, and a
+//           wait of BYTES above 0 is for all that were posted.
 //           ring: one flow an actor and step; the actor posts it and its receive, and waits for both.
 // FINISH    gets the finish time of each flow, in seconds, as doubles.
 // Prints the seconds that building the platform and that the simulation took.
@@ -101,16 +102,30 @@ static sg::Mailbox* mailbox_of(const Flow& f)
 static void play_rank(int actor)
 {
   static int payload;
+  int* received;
+  std::vector<std::pair<int, sg::CommPtr>> posted;
   for (int i : flows_of[actor]) {
     const Flow& f = flows[i];
-    if (f.src == f.dst)
+    sg::CommPtr comm;
+    if (f.src == f.dst && f.bytes > 0) {
+      for (auto& [at, pending] : posted) {
+        pending->wait();
+        finish[at] = pending->get_finish_time();
+      }
+      posted.clear();
+    } else if (f.src == f.dst) {
       sg::this_actor::sleep_for(f.start);
-    else if (f.dst == actor)
-      mailbox_of(f)->get<int>();
-    else if (f.bytes <= eager)
+    } else if (f.dst == actor) {
+      comm = mailbox_of(f)->get_async<int>(&received);
+    } else if (f.bytes <= eager) {
       mailbox_of(f)->put_init(&payload, f.bytes)->detach();
-    else
-      mailbox_of(f)->put(&payload, f.bytes);
+    } else {
+      comm = mailbox_of(f)->put_async(&payload, f.bytes);
+    }
+    if (comm && f.start > 0)
+      posted.emplace_back(i, comm);
+    else if (comm)
+      comm->wait();
     finish[i] = sg::Engine::get_clock();
   }
 }

@@ -67,28 +67,54 @@ def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str,
     check(program, tmp_path, network, load, optim)
 
 
+@pytest.mark.parametrize("posted", [0.0, 0.5])
 @pytest.mark.parametrize("eager", [0, 100_000])
-@pytest.mark.parametrize("seed", range(6))
-def test_programs_of_ranks_that_meet_in_mailboxes(program: Path, tmp_path: Path, eager: int, seed: int) -> None:
-    """Ranks that send, receive and compute one after another; SimGrid asks no receiver, so there are no latencies."""
+@pytest.mark.parametrize("seed", [*range(3), *map(nightly, range(3, 100))])
+def test_programs_of_ranks_that_meet_in_mailboxes(
+    program: Path, tmp_path: Path, eager: int, seed: int, posted: float
+) -> None:
+    """Ranks that send, receive, compute and post one after another, and wait for all that they posted.
+
+    SimGrid asks no receiver, so there are no latencies.
+    """
     from fluid_loads import zone
     from simgrid_peer import play_in_simgrid, write_platform
 
     network = zone(leaves=4, spines=2, hosts=4)
     first, n = network.fabric.n_switches, 16
     rng = np.random.default_rng(seed)
-    texts, rows = [[] for _ in range(n)], []
+    ranks: list[list[tuple[str, bool]]] = [[] for _ in range(n)]  # operations in GOAL, and whether they are posted
+    rows: list[tuple[int, int, int, int, int, float]] = []
+
+    def add(rank: int, operation: str, row: tuple[int, int, int, int, int, float], later: bool = False) -> None:
+        ranks[rank].append((operation, later))
+        rows.append((rank, *row[1:]))
+
+    received: dict[int, int] = {}
     for step in range(200):
         src, dst = rng.choice(n, 2, replace=False).tolist()
         size, wait_ns = int(rng.choice([5e4, 1e5, 1e6, 8e6])), int(rng.integers(0, 100_000))
-        texts[src].append(f"send {size}b to {dst} tag {step}")
-        texts[dst] += [f"calc {wait_ns}", f"recv {size}b from {src} tag {step}"]
-        rows += [(src, step, src, dst, size, 0.0), (dst, step, dst, dst, 0, wait_ns * 1e-9)]
-        rows.append((dst, step, src, dst, size, 0.0))
+        sends, receives = (rng.random(2) < posted).tolist()
+        add(src, f"send {size}b to {dst} tag {step}", (src, step, src, dst, size, float(sends)), sends)
+        add(dst, f"calc {wait_ns}", (dst, step, dst, dst, 0, wait_ns * 1e-9))
+        received[step] = len(rows)
+        add(dst, f"recv {size}b from {src} tag {step}", (dst, step, src, dst, size, float(receives)), receives)
+        for rank in (src, dst):
+            if rng.random() < 0.3 and posted:
+                add(rank, "wait", (rank, step, rank, rank, 1, 0.0))
+    for rank in range(n):
+        add(rank, "wait", (rank, 0, rank, rank, 1, 0.0))
     text = [f"num_ranks {n}"]
-    for rank, ops in enumerate(texts):
-        text += [f"rank {rank} {{", *(f"l{at}: {op}" for at, op in enumerate(ops))]
-        text += [*(f"l{at} requires l{at - 1}" for at in range(1, len(ops))), "}"]
+    for rank, operations in enumerate(ranks):
+        lines, requires, before, pending = [], [], -1, []
+        for operation, later in operations:
+            at = len(lines)
+            lines.append(f"l{at}: {'calc 0' if operation == 'wait' else operation}")
+            awaited = [before] * (before >= 0) + (pending if operation == "wait" else [])
+            requires += [f"l{at} requires l{one}" for one in awaited]
+            pending = [] if operation == "wait" else pending + [at] * later
+            before = before if later else at
+        text += [f"rank {rank} {{", *lines, *requires, "}"]
     flows = flows_of_goal(parse_goal(text), eager).placed(np.arange(n) + first)
     write_platform(tmp_path, network, flows)
     lines = "\n".join(" ".join(map(repr, row)) for row in rows)
@@ -97,9 +123,8 @@ def test_programs_of_ranks_that_meet_in_mailboxes(program: Path, tmp_path: Path,
     theirs = play_in_simgrid(program, tmp_path, "Full").finish_s
     outcome = play(network, flows)
     assert outcome.makespan_s == pytest.approx(theirs.max(), rel=1e-6)
-    received = dict(zip([row[1] for row in rows[2::3]], theirs[2::3], strict=True))
     for flow in np.flatnonzero(flows.rendezvous):
-        assert outcome.finish_s[flow] == pytest.approx(received[int(flows.tag[flow])], rel=1e-6)
+        assert outcome.finish_s[flow] == pytest.approx(theirs[received[int(flows.tag[flow])]], rel=1e-6)
 
 
 # The setting with which SimGrid is the faster one.
