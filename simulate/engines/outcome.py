@@ -145,12 +145,19 @@ class Outcome(Shown):
     @property
     def makespan_s(self) -> float:
         """When the last flow ended; 0 for no flows."""
-        return self.n_rounds * float(self.finish_s.max(initial=0.0))
+        return self.after_rounds(float(self.finish_s.max(initial=0.0)))
 
     @property
     def n_flows(self) -> int:
         """Flows, those of all rounds."""
         return self.n_rounds * len(self.flows)
+
+    def after_rounds(self, finish_s: float) -> float:
+        """Return when what ends at a time in the flows here ends in the last of their rounds."""
+        if self.rounds is None:
+            return finish_s
+        begin_s = float(self.flows.start_s.min())
+        return begin_s + self.rounds.count * (finish_s - begin_s)
 
     @property
     def n_rounds(self) -> int:

@@ -157,7 +157,7 @@ def place_workload(
                 inside.append(servers.devices)
             else:
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
-                if task is not None and task.is_too_large and len(spec.jobs) == 1 and not job.start:
+                if task is not None and task.is_too_large and len(spec.jobs) == 1:
                     in_rounds, flows = task, task.first_round(fabric)
                 else:
                     flows = _flows(entry, job, task, fabric, ends, traces)

@@ -464,7 +464,7 @@ def job_results(
         moves = flows.src[mine] != flows.dst[mine]
         start = float(flows.start_s[mine].min(initial=np.inf))
         start = start if np.isfinite(start) else job.spec.start
-        finish = outcome.n_rounds * float(outcome.finish_s[mine].max(initial=start))
+        finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
         results.append(
