@@ -328,6 +328,11 @@ class _Builder:
         ranks, so that no circle comes of it.
         """
         n, n_ranks = len(self.src), len(self.traces)
+        turn = {at: (self.src[at], self.node[at][1]) for at in self.computing}
+        turn |= {n + at: (n_ranks + one.group, at) for at, one in enumerate(self.joined)}
+        waiting: dict[int, list[tuple[int, int]]] = {unit: [] for unit, _ in turn.values()}
+        if len(waiting) == len(turn):
+            return
         pairs = np.array(self.waits, np.int64).reshape(-1, 2)
         hub = np.repeat(n + np.arange(len(self.joined)), [len(one.gates) for one in self.joined])
         gates, ends = (
@@ -340,9 +345,6 @@ class _Builder:
         left = np.bincount(edges[:, 0], minlength=n_all).tolist()
         own_s = np.array(self.delay) + np.array(self.size) / self.port_bytes_s
         taken = own_s.tolist() + [one.taken_s for one in self.joined]
-        turn = {at: (self.src[at], self.node[at][1]) for at in self.computing}
-        turn |= {n + at: (n_ranks + one.group, at) for at, one in enumerate(self.joined)}
-        waiting: dict[int, list[tuple[int, int]]] = {unit: [] for unit, _ in turn.values()}
         running: dict[int, bool] = {}
         last: dict[int, int] = {}
         events = [(0.0, False, at) for at in range(n_all) if not left[at]]  # when, whether it is over, what

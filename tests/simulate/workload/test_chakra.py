@@ -123,6 +123,33 @@ def test_computations_of_a_rank_take_turns() -> None:
     assert finishes(plan).tolist() == [50, 50, 20, 60, 15]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_turns_make_no_circle_and_no_overlap(seed: int) -> None:
+    # The same graph at every rank, in any order in the file, with computations of other lengths and two groups.
+    rng = np.random.default_rng(seed)
+    n, ranks = 30, [[] for _ in range(4)]
+    for number in range(n):
+        deps = tuple(rng.integers(0, number, int(rng.integers(0, 3))).tolist()) if number else ()
+        collective, group, kind = rng.random() < 0.4, bool(rng.integers(2)), int(rng.choice([0, 2, 5, 6, 7]))
+        for rank, nodes in enumerate(ranks):
+            if collective:
+                pg = {"pg_name": f"half{rank // 2}"} if group else {}
+                nodes.append(node(number, 7, (*deps[:1], *deps), comm_type=kind, comm_size=8, **pg))
+            else:
+                work = {"num_ops": int(rng.integers(1, 50)), "tensor_size": 1}
+                nodes.append(node(number, 4, (*deps[:1], *deps), **work))
+    order = rng.permutation(n)
+    traces = [parse_chakra(trace(*(nodes[at] for at in order))) for nodes in ranks]
+    plan = flows_of_chakra(traces, roofline=Roofline(1e6), port_bytes_s=1e6)
+
+    end = finishes(plan)
+    took = np.rint(plan.delay_s * 1e6)
+    for rank in range(len(ranks)):
+        mine = np.flatnonzero((plan.src == rank) & (plan.dst == rank) & (took > 0))
+        mine = mine[np.argsort(end[mine])]
+        assert np.all(end[mine[1:]] - took[mine[1:]] >= end[mine[:-1]])
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_collectives_of_a_group_take_turns(backwards: bool) -> None:
     # In the order in which they may begin, whatever the order in the file.
