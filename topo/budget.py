@@ -105,7 +105,9 @@ GOAL_BYTES = Budget(
     "goal-bytes", 512 * MIB, "bytes", "a binary GOAL schedule", "5 million operations that wait once each have 215 MB"
 )
 GOAL_RANKS = Budget("goal-ranks", MB, "ranks", "a GOAL schedule", "a subnet has 49,151 LIDs")
-CHAKRA_BYTES = Budget("chakra-bytes", 256 * MIB, "bytes", "the Chakra trace of a rank", "a step of training has 50 MB")
+CHAKRA_BYTES = Budget(
+    "chakra-bytes", 256 * MIB, "bytes", "the Chakra trace of a rank, or an archive", "a step of training has 50 MB"
+)
 CHAKRA_NODE_BYTES = Budget("chakra-node-bytes", MIB, "bytes in a node", "a Chakra trace", "a node has 1 kB")
 CHAKRA_NODES = Budget(
     "chakra-nodes", 2 * MB, "nodes", "all Chakra traces of a run", "100 ranks of 20,000; 1 GB of memory"

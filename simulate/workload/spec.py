@@ -149,7 +149,7 @@ class ChakraJob(PlacedJob, Messaging):
     """A training run, as MLCommons' Chakra records it."""
     file: str
     """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..., or
-    ``trace.0.json`` and so on."""
+    ``trace.0.json`` and so on; ``runs.tgz/trace`` for those in an archive."""
     flops: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Operations a second of a rank, for nodes that tell their operations and no duration, such as 312e12."""
     memory: Annotated[GigabitsPerSecond, Field(gt=0)] | None = None

@@ -12,10 +12,13 @@ be in the trace, or be the node itself. Chakra's own feeder follows data depende
 
 from __future__ import annotations
 
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +44,97 @@ FIELDS = {
 def read_chakra(prefix: str | Path) -> tuple[tuple[ChakraNode, ...], ...]:
     """Read the traces of all ranks: ``prefix.0.et`` or ``prefix.0.json``, ``prefix.1.et``, and so on without a gap.
 
+    An archive (``.zip`` or ``.tar``, or a ``.tar`` packed by gzip) stands for a folder: ``runs.tgz/step`` are the files
+    ``step.0.et``, ... in it.
+
     Raises
     ------
     FormatError
         When the first is not there, one cannot be read, or is too large.
     """
     prefix = Path(prefix)
+    archive = next((folder for folder in prefix.parents if folder.is_file()), None)
+    packed = read_archive(archive) if archive else {}
     traces: list[tuple[ChakraNode, ...]] = []
     dependencies = 0
     while len(traces) <= MAX_RANKS:
         paths = [prefix.with_name(f"{prefix.name}.{len(traces)}.{kind}") for kind in ("et", "json")]
-        path = next((path for path in paths if path.is_file()), None)
-        if path is None:
+        if archive:
+            found = next(((at, packed[at]) for at in paths if at in packed), None)
+        else:
+            found = next(((at, read_file(at, CHAKRA_BYTES)) for at in paths if at.is_file()), None)
+        if found is None:
             break
-        traces.append(parse_chakra(read_file(path, CHAKRA_BYTES), str(path)))
+        path = str(found[0])
+        traces.append(parse_chakra(found[1], path))
         if sum(map(len, traces)) > CHAKRA_NODES.limit:
-            raise CHAKRA_NODES.exceeded(str(path))
+            raise CHAKRA_NODES.exceeded(path)
         if (dependencies := dependencies + sum(len(node.deps) for node in traces[-1])) > CHAKRA_DEPENDENCIES.limit:
-            raise CHAKRA_DEPENDENCIES.exceeded(str(path))
+            raise CHAKRA_DEPENDENCIES.exceeded(path)
     if not traces:
         expected = f"a file {prefix.name}.<rank>.et or {prefix.name}.<rank>.json for each rank"
-        hint = ", unpacked" if prefix.is_file() else ""
+        there = ", ".join(repr(at.relative_to(archive).as_posix())[:60] for at in [*packed][:5]) if archive else ""
+        hint = f"; in it are {there}" if there else f", or {prefix.name}/<name> of an archive" * prefix.is_file()
         raise FormatError(f"found no {prefix.name}.0.et; expected {expected}{hint}", str(prefix))
     return tuple(traces)
+
+
+def read_archive(path: Path) -> dict[Path, bytes]:
+    """Return the files in an archive, as if it were a folder.
+
+    Raises
+    ------
+    FormatError
+        When it is none, damaged, or unpacks to more than `CHAKRA_BYTES`.
+    """
+    data = unpacked(read_file(path, CHAKRA_BYTES), str(path))
+    files: dict[Path, bytes] = {}
+    left = CHAKRA_BYTES.limit
+    try:
+        with (
+            zipfile.ZipFile(BytesIO(data))
+            if data[:2] == b"PK"
+            else tarfile.open(fileobj=BytesIO(data), mode="r:") as opened
+        ):
+            if isinstance(opened, zipfile.ZipFile):
+                members = ((one.filename, opened.open(one)) for one in opened.infolist() if not one.is_dir())
+            else:
+                inside = ((one.name, opened.extractfile(one)) for one in opened if one.isfile())
+                members = ((name, file) for name, file in inside if file)
+            for name, member in members:
+                files[Path(f"{path}/{name}")] = content = member.read(left + 1)
+                left -= len(content)
+                if left < 0:
+                    raise CHAKRA_BYTES.exceeded(str(path))
+    except (FormatError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise whatever they stumble over in a damaged file
+        reason = f"{type(error).__name__}: {error}"[:200]
+        raise FormatError(
+            f"is no archive that can be read ({reason}); expected .zip, .tar or .tar.gz", str(path)
+        ) from None
+    return files
+
+
+def unpacked(data: bytes, path: str) -> bytes:
+    """Return what gzip packed, or what is not packed as it is.
+
+    Raises
+    ------
+    FormatError
+        When it is damaged, or more than `CHAKRA_BYTES`.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        unpack = zlib.decompressobj(31)
+        try:
+            data = unpack.decompress(data, CHAKRA_BYTES.limit + 1)
+        except zlib.error as error:
+            raise FormatError(f"cannot be unpacked: {error}; is the download whole?", path) from None
+        if len(data) <= CHAKRA_BYTES.limit and not unpack.eof:
+            raise FormatError("cannot be unpacked: its end is missing; is the download whole?", path)
+    if len(data) > CHAKRA_BYTES.limit:
+        raise CHAKRA_BYTES.exceeded(path)
+    return data
 
 
 def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
@@ -76,13 +147,7 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
     HeddleError
         When the library protobuf is not installed.
     """
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = zlib.decompressobj(31).decompress(data, CHAKRA_BYTES.limit + 1)
-        except zlib.error as error:
-            raise FormatError(f"cannot be unpacked: {error}; is the download whole?", path) from None
-    if len(data) > CHAKRA_BYTES.limit:
-        raise CHAKRA_BYTES.exceeded(path)
+    data = unpacked(data, path)
     found = parse_nodes(data.decode("utf-8", "replace"), path) if path.endswith(".json") else _nodes(data, path)
     nodes: dict[int, ChakraNode] = {}
     callers = False

@@ -3,6 +3,9 @@
 import contextlib
 import gzip
 import json
+import tarfile
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from helpers.chakra import node, trace
 from simulate.workload.chakra import NodeType
+from simulate.workload.formats import chakra
 from simulate.workload.formats.chakra import parse_chakra, read_chakra
 from topo.errors import FormatError
 
@@ -96,6 +100,48 @@ def test_reads_what_the_feeder_reads(before: str) -> None:
 def test_refuses_and_says_where(text: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         parse_chakra(text.encode(), "t.json")
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_an_archive_is_a_folder(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(1)
+    files = {f"in/it.{rank}.{end}": nodes(rng) for rank, end in enumerate(("json", "et", "json"))}
+    (tmp_path / "in").mkdir()
+    for name, found in files.items():
+        (tmp_path / name).write_bytes(jsonized(found).encode() if name.endswith("json") else wired(found))
+    path = tmp_path / f"runs.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name in files:
+                zipped.write(tmp_path / name, name)
+    else:
+        with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as tar:
+            tar.add(tmp_path / "in", "in")
+
+    assert read_chakra(path / "in" / "it") == read_chakra(tmp_path / "in" / "it")
+    with pytest.raises(FormatError, match=r"found no is.0.et; .*; in it are 'in/it"):
+        read_chakra(path / "in" / "is")
+    with pytest.raises(FormatError, match=r"or runs.* of an archive"):
+        read_chakra(path)
+    for damaged in (path.read_bytes()[:300], b"PK\x03\x04" + b"x" * 99, b"nothing"):
+        (tmp_path / "bad").write_bytes(damaged)
+        with pytest.raises(FormatError, match=r"is no archive|cannot be unpacked"):
+            read_chakra(tmp_path / "bad" / "x")
+
+
+def test_archives_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chakra, "CHAKRA_BYTES", replace(chakra.CHAKRA_BYTES, limit=3000))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("x.0.et", bytes(2000))
+        zipped.writestr("x.1.et", bytes(2000))
+    (tmp_path / "a.tgz").write_bytes(gzip.compress(bytes(10_000)))
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as zipped:
+        zipped.writestr("/../x.0.et", b"\x1b[2J")
+    with pytest.raises(FormatError, match=r"in it are '../x.0.et'"):
+        read_chakra(tmp_path / "b.zip" / "x")
+    for name in ("a.zip", "a.tgz"):
+        with pytest.raises(FormatError, match="chakra-bytes"):
+            read_chakra(tmp_path / name / "x")
 
 
 def test_what_gzip_cannot_unpack_is_refused() -> None:
