@@ -58,9 +58,8 @@ def check_state(state: State, room: Room, network: Network, used: tuple[int, int
     _check_members(state, slot, n_routes, now, network)
     in_use = _check_flows(state, slot, n_routes, now)
     state.blocks[:] = state.ends.reshape(-1, BLOCK).min(axis=1)
-    state.tops[:] = np.inf
-    state.tops[: len(state.blocks) // BLOCK] = state.blocks.reshape(-1, BLOCK).min(axis=1)
-    state.roots[:] = state.tops.reshape(-1, BLOCK).min(axis=1)
+    state.tops[:] = state.blocks.reshape(-1, BLOCK).min(axis=1)
+    state.roots[:] = np.minimum.reduceat(state.tops, np.arange(0, len(state.tops), BLOCK))
     state.is_stale[:], state.now["stale"] = False, 0
     return in_use
 

@@ -67,7 +67,7 @@ def next_end(
         if at > 0 and root == stale[at - 1] // (BLOCK * BLOCK):
             continue
         least = np.inf
-        for top in range(root * BLOCK, (root + 1) * BLOCK):
+        for top in range(root * BLOCK, min((root + 1) * BLOCK, len(tops))):
             least = min(least, tops[top])
         roots[root] = least
     now[0].stale = 0
@@ -91,7 +91,7 @@ def ends_until(
     for root in range(len(roots)):
         if roots[root] > time:
             continue
-        for top in range(root * BLOCK, (root + 1) * BLOCK):
+        for top in range(root * BLOCK, min((root + 1) * BLOCK, len(tops))):
             if tops[top] > time:
                 continue
             for block in range(top * BLOCK, (top + 1) * BLOCK):

@@ -213,7 +213,7 @@ class State(NamedTuple):
     blocks: NDArray[np.float64]
     """Minimum of each `BLOCK` of `ends`."""
     tops: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `blocks`, with room for whole ones of its own."""
+    """Minimum of each `BLOCK` of `blocks`."""
     roots: NDArray[np.float64]
     """Minimum of each `BLOCK` of `tops`: few, whatever the number of slots, so that an event looks at all of them."""
     stale: NDArray[np.int32]
@@ -323,7 +323,6 @@ def allocate(
     n_crowds = n_links if crowd else 0
     n_slots = max(min(n_flows, room.routes), 1)
     k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
-    n_roots = -(-k // BLOCK**3)
     n_hops = (k - n_crowds) << shift
     now = np.zeros(1, NOW)
     now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_crowds
@@ -367,8 +366,8 @@ def allocate(
         connections=np.array([(-1, -1, 0, 0)], CONNECTION).repeat(room.connections),
         ends=np.full(k, np.inf),
         blocks=np.full(k // BLOCK, np.inf),
-        tops=np.full(n_roots * BLOCK, np.inf),
-        roots=np.full(n_roots, np.inf),
+        tops=np.full(k // BLOCK**2, np.inf),
+        roots=np.full(-(-k // BLOCK**3), np.inf),
         stale=np.zeros(k // BLOCK, np.int32),
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
