@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,8 +154,10 @@ class Records:
         if len(self.cables) > DUMP_CABLE_ENDS.limit:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
-    def assemble(self, name: str) -> Discovery:
+    def assemble(self, name: str = "") -> Discovery:
         """Build the fabric: switches first, otherwise in the order of the records.
+
+        It is called by the file that they come from, unless it has a name.
 
         Raises
         ------
@@ -165,7 +168,7 @@ class Records:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
         if sum(node.ports for node in self.nodes.values()) > DUMP_PORTS.limit:
             raise DUMP_PORTS.exceeded(self.path)
-        return _assemble(name, self)
+        return _assemble(name or Path(self.path).name.partition(".")[0] or "fabric", self)
 
 
 @lru_cache(maxsize=256)

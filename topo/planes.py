@@ -36,11 +36,11 @@ def number_of_label(label: str) -> int:
     return number if 0 < number <= MAX_PORTS else 0
 
 
-def assemble(records: Records, name: str) -> Discovery:
+def assemble(records: Records) -> Discovery:
     """Build the fabric that records describe, and the one with its planes merged, if it has any."""
-    discovery = records.assemble(name)
+    discovery = records.assemble()
     place = _ports_of_switches(records)
-    return replace(discovery, merged=_merge(records, place).assemble(name)) if place else discovery
+    return replace(discovery, merged=_merge(records, place).assemble()) if place else discovery
 
 
 def _ports_of_switches(records: Records) -> dict[End, End]:

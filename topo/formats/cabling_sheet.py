@@ -19,7 +19,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import permutations
-from pathlib import Path
 from typing import NamedTuple
 
 from topo.builder import stable_guid
@@ -104,7 +103,7 @@ class _Sheet(Records):
                     self.cable(CableEnd(line, *near, *far, width=width, speed=speed))
         if bare := sum(rate is None for _, _, rate in plugs):
             self.skip(0, f"{bare:,} speeds, which the sheet does not have: taken as 4xSDR")
-        return self.assemble(Path(self.path).name.partition(".")[0] or "fabric")
+        return self.assemble()
 
 
 def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:

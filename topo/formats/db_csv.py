@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.formats.csv import split_row
@@ -97,7 +96,7 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     for guid, key in keys.items():
         records.nodes[key].lid = switch_lid.get(guid, 0) if key[0] == "S" else 0
     _add_links(records, links, keys, ports)
-    return assemble(records, Path(path).name.partition(".")[0] or "fabric")
+    return assemble(records)
 
 
 def _add_node(records: Records, row: Row, number: int) -> None:

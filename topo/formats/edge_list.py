@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 from topo.builder import stable_guid
 from topo.discovery import HOST_AND_DEVICE, CableEnd, Discovery, FoundNode, NodeKey, Records
@@ -53,19 +52,21 @@ def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
         if len(cells) != 3 or not all(cells) or cells[0] == cells[1]:
             raise records.refuse(f"found {line.strip()[:60]!r}; expected two different nodes and a rate", number)
         rows.append((number, cells[0], cells[1], speed_of(records, cells[2], number)))
-    cables = Counter(name for _, a, b, _ in rows for name in (a, b))
-    plug(records, rows, {name for name, count in cables.items() if count == 1 or HOST_AND_DEVICE.fullmatch(name)})
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+    plug(records, rows, lambda name, cables: cables == 1 or HOST_AND_DEVICE.fullmatch(name) is not None)
+    return records.assemble()
 
 
-def plug(records: Records, rows: Sequence[tuple[int, str, str, str]], adapters: Container[str]) -> None:
-    """Add cables (line, name, name, link speed): nodes in the order in which they are named, and so their ports."""
+def plug(records: Records, rows: Sequence[tuple[int, str, str, str]], is_adapter: Callable[[str, int], bool]) -> None:
+    """Add cables (line, name, name, link speed): nodes in the order in which they are named, and so their ports.
+
+    What is an adapter is told by its name and its number of cables.
+    """
     cables = Counter(name for _, a, b, _ in rows for name in (a, b))
     ports: Counter[str] = Counter()
     for number, a, b, speed in rows:
         ends: list[tuple[NodeKey, int]] = []
         for name in (a, b):
-            key = ("H" if name in adapters else "S", stable_guid(name))
+            key = ("H" if is_adapter(name, cables[name]) else "S", stable_guid(name))
             records.node(FoundNode(key, cables[name], name, number))
             ports[name] += 1
             ends.append((key, ports[name]))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from topo.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
@@ -138,4 +137,4 @@ def _assemble(records: Records, ports: list[_Port], names: dict[NodeKey, tuple[s
                 speed=speed,
             )
         )
-    return records.assemble(Path(records.path).name.partition(".")[0] or "fabric")
+    return records.assemble()

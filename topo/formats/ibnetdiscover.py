@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,7 +182,7 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
         node does not have; or when the text holds no record at all.
     """
     records = Records(path)
-    name = Path(path).name.partition(".")[0] or "fabric"
+    name = ""
     current: FoundNode | None = None
     facts: dict[str, int] = {}  # what was assigned since the last record
     for number, line in enumerate(lines_of(text, path), 1):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
@@ -110,7 +109,7 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
                 speed=speed,
             )
         )
-    return assemble(records, Path(path).name.partition(".")[0] or "fabric")
+    return assemble(records)
 
 
 def _adapter_port(label: str) -> int:

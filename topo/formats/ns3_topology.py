@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 
 from topo.budget import DUMP_NODES
 from topo.discovery import Discovery, Records
@@ -90,5 +89,5 @@ def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
         records.skip(after[0], f"what follows the {n_links:,} links that the first line counts")
     if left_out:
         records.skip(1, f"{len(left_out):,} NVSwitches and their {n_inside:,} links, which are inside servers")
-    plug(records, rows, {name for row in rows for name in row[1:3] if not name.startswith("switch")})
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+    plug(records, rows, lambda name, _: not name.startswith("switch"))
+    return records.assemble()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from topo.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.formats.text import lines_of
@@ -76,7 +75,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
                 speed=speed,
             )
         )
-    return records.assemble(Path(path).name.partition(".")[0] or "fabric")
+    return records.assemble()
 
 
 def _node(fields: tuple[str, ...], number: int) -> FoundNode:
