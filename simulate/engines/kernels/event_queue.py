@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.kernels.compile import kernel, scanning
+from simulate.engines.kernels.compile import inlined, kernel, scanning
 from simulate.engines.kernels.state import BLOCK, Records
 
 
@@ -36,6 +36,21 @@ def set_end(
         now[0].stale += 1
 
 
+@inlined
+def _renew(
+    minima: NDArray[np.float64], parts: NDArray[np.float64], stale: NDArray[np.int32], n_stale: int, width: int
+) -> None:
+    """Compute again the minima of parts over stale blocks, of which each spans so many."""
+    for at in range(n_stale):
+        whole = stale[at] // width
+        if at > 0 and whole == stale[at - 1] // width:
+            continue
+        least = np.inf
+        for part in range(whole * BLOCK, min((whole + 1) * BLOCK, len(parts))):
+            least = min(least, parts[part])
+        minima[whole] = least
+
+
 @scanning
 def next_end(
     now: Records,
@@ -54,22 +69,8 @@ def next_end(
         for slot in range(block * BLOCK, (block + 1) * BLOCK):
             least = min(least, ends[slot])
         blocks[block] = least
-    for at in range(now[0].stale):
-        top = stale[at] // BLOCK
-        if at > 0 and top == stale[at - 1] // BLOCK:
-            continue
-        least = np.inf
-        for block in range(top * BLOCK, (top + 1) * BLOCK):
-            least = min(least, blocks[block])
-        tops[top] = least
-    for at in range(now[0].stale):
-        root = stale[at] // (BLOCK * BLOCK)
-        if at > 0 and root == stale[at - 1] // (BLOCK * BLOCK):
-            continue
-        least = np.inf
-        for top in range(root * BLOCK, min((root + 1) * BLOCK, len(tops))):
-            least = min(least, tops[top])
-        roots[root] = least
+    _renew(tops, blocks, stale, now[0].stale, BLOCK)
+    _renew(roots, tops, stale, now[0].stale, BLOCK * BLOCK)
     now[0].stale = 0
     least = np.inf
     for root in range(len(roots)):
