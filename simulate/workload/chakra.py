@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
-from simulate.traffic.collectives.schedule import Schedule, last_of_each_rank
+from simulate.traffic.collectives.schedule import last_of_each_rank
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
 from simulate.traffic.kernels.order import find_cycle
 from simulate.traffic.network import rows_of
@@ -174,7 +174,7 @@ class _Builder:
         self.sends: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
         self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
         self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
-        self.expanded: list[tuple[int, Schedule, float, NDArray[np.int64]]] = []
+        self.expanded: list[tuple[int, Flows, NDArray[np.int64]]] = []
         self.added: list[NDArray[np.float64]] = []  # seconds that sums take before messages of `expanded`
         self.n_expanded = 0
         self.computing: set[int] = set()  # what takes the time that the roofline says
@@ -281,19 +281,20 @@ class _Builder:
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
         added = SUM_PASSES * plan.reduce * plan.count * (size / plan.n_blocks / self.roofline.memory_bytes_s)
         brought = plan.dst[plan.awaited] == plan.src[plan.waiter]
-        taken = np.bincount(plan.dst, added + plan.count * (size / plan.n_blocks / self.port_bytes_s), minlength=1)
-        self.joined.append(_Joined(group, gates, ends, float(taken.max())))
         before = np.bincount(plan.waiter, added[plan.awaited] * brought, minlength=len(plan))
         self.added.append(before.astype(np.float64))
         base = self.n_expanded
         self.n_expanded += len(plan)
         if self.n_expanded + len(self.src) > FLOWS.limit:
             raise self.refusal(ranks[0], nodes[0].id, f"more than {FLOWS.limit:,} flows", str(FLOWS))
+        messages = plan.flows(size, self.eager_bytes)
+        taken = np.bincount(plan.dst, added + messages.size_bytes / self.port_bytes_s, minlength=1)
+        self.joined.append(_Joined(group, gates, ends, float(taken.max())))
         # A rank takes part when its node may begin: its first messages out wait for its gate, and large ones that wait
         # for no other are also held back until they are expected. It is done when its last messages have come and its
         # last large ones have gone; small ones are in a buffer as soon as those that they wait for are there. Numbers
         # below 0 stand for messages, from -1 down.
-        large = plan.count * (size / plan.n_blocks) > self.eager_bytes
+        large = messages.size_bytes > self.eager_bytes
         repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
         first = np.setdiff1d(np.arange(len(plan)), repeated)
         opening = np.setdiff1d(np.flatnonzero(large), plan.waiter)
@@ -309,7 +310,7 @@ class _Builder:
         self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
         for end, time_s in zip(ends[rank].tolist(), added[message] * comes, strict=True):
             self.delay[end] = max(self.delay[end], float(time_s))
-        self.expanded.append((base, plan, float(size), np.array(ranks)))
+        self.expanded.append((base, messages, np.array(ranks)))
 
     def join_dependencies(self) -> None:
         for rank, trace in enumerate(self.traces):
@@ -381,14 +382,14 @@ class _Builder:
         n = len(self.src)
         pairs = np.array(self.waits, np.int64).reshape(-1, 2)
         pairs = np.where(pairs < 0, n - 1 - pairs, pairs)
-        parts = [plan.flows(size, self.eager_bytes) for _, plan, size, _ in self.expanded]
+        parts = [messages for _, messages, _ in self.expanded]
         inner = [
             np.stack([np.repeat(np.arange(len(part)), np.diff(part.dep_offset)), part.dep], axis=1) + n + base
             for (base, *_), part in zip(self.expanded, parts, strict=True)
         ]
         pairs = np.concatenate([pairs, *inner])
         self.refuse_circle(pairs)
-        ranks = [who for _, _, _, who in self.expanded]
+        ranks = [who for _, _, who in self.expanded]
         own = np.array(self.size) > self.eager_bytes
         return Flows.of(
             np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),

@@ -154,8 +154,7 @@ def test_turns_make_no_circle_and_no_overlap(seed: int) -> None:
 def test_collectives_of_a_group_take_turns(backwards: bool) -> None:
     # In the order in which they may begin, whatever the order in the file.
     nodes = [node(1, 7, (2,) if backwards else (), comm_type=2, comm_size=8), node(2, 7, comm_type=2, comm_size=8)]
-    apart = [node(1, 7, comm_type=2, comm_size=8, pg_name=name) for name in ("a", "b")]
-    apart[1] = node(2, 7, comm_type=2, comm_size=8, pg_name="b")
+    apart = [node(number, 7, comm_type=2, comm_size=8, pg_name=name) for number, name in ((1, "a"), (2, "b"))]
 
     assert finishes(flows(trace(*nodes), trace(*nodes))).max() == 16
     assert finishes(flows(trace(*apart), trace(*apart))).max() == 8
