@@ -1,7 +1,7 @@
 """Files from outside, which may be hostile: never more bytes than their budget, never a device, folder or idle pipe.
 
 `open_input` opens any of them; `read_lines` streams dumps, which may be large, packed or a pipe; `read_text` and
-`read_file` return a regular file whole.
+`read_file` return a regular file whole, and `unpacked` what gzip made of one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ FREE_OF_RATIO = 16_000_000
 """Bytes that may be unpacked from however few."""
 LINES_A_LOOK = 1 << 16
 """Lines between two looks at the CPU seconds."""
+
+PACKED, BROKEN = b"\x1f\x8b", (EOFError, gzip.BadGzipFile, zlib.error)
+"""How what gzip packed begins, and what is raised where it is damaged."""
 
 KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -120,14 +123,37 @@ def read_lines(path: str | Path) -> Iterator[str]:
     try:
         # Opened once, so that a pipe can be read too.
         with open_input(path) as raw:
-            packed = cast(io.BufferedReader, raw).peek(2)[:2] == b"\x1f\x8b"
+            packed = cast(io.BufferedReader, raw).peek(2)[:2] == PACKED
             counted = _Counted(raw, str(path)) if packed else None
             with gzip.open(cast(BinaryIO, counted)) if counted else raw as file:
                 # Only a line feed ends a line: a lone carriage return would shift every line number of a message.
                 text = io.TextIOWrapper(cast(BinaryIO, file), encoding="utf-8", errors="replace", newline="\n")
                 yield from bounded_lines(text, str(path), counted)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(f"cannot be unpacked: {error}; is the download whole?", str(path)) from None
+    except BROKEN as error:
+        raise _not_whole(error, str(path)) from None
+
+
+def unpacked(data: bytes, budget: Budget, path: str = "") -> bytes:
+    """Return what gzip packed, or what is not packed as it is.
+
+    Raises
+    ------
+    FormatError
+        When it is damaged, or more than its budget.
+    """
+    if data.startswith(PACKED):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(budget.limit + 1)
+        except BROKEN as error:
+            raise _not_whole(error, path) from None
+    if len(data) > budget.limit:
+        raise budget.exceeded(path)
+    return data
+
+
+def _not_whole(error: Exception, path: str) -> FormatError:
+    return FormatError(f"cannot be unpacked: {error}; is the download whole?", path)
 
 
 class _Counted(io.RawIOBase):

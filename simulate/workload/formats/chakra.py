@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -26,7 +25,7 @@ from simulate.workload.chakra import ATTRIBUTES, ChakraNode
 from simulate.workload.formats.chakra_json import parse_nodes
 from topo.budget import CHAKRA_BYTES, CHAKRA_DEPENDENCIES, CHAKRA_NODE_BYTES, CHAKRA_NODES
 from topo.errors import FormatError, HeddleError
-from topo.formats.text import read_file
+from topo.formats.text import read_file, unpacked
 
 MAX_RANKS = 49_151
 
@@ -87,7 +86,7 @@ def read_archive(path: Path) -> dict[Path, bytes]:
     FormatError
         When it is none, damaged, or unpacks to more than `CHAKRA_BYTES`.
     """
-    data = unpacked(read_file(path, CHAKRA_BYTES), str(path))
+    data = unpacked(read_file(path, CHAKRA_BYTES), CHAKRA_BYTES, str(path))
     files: dict[Path, bytes] = {}
     left = CHAKRA_BYTES.limit
     try:
@@ -116,27 +115,6 @@ def read_archive(path: Path) -> dict[Path, bytes]:
     return files
 
 
-def unpacked(data: bytes, path: str) -> bytes:
-    """Return what gzip packed, or what is not packed as it is.
-
-    Raises
-    ------
-    FormatError
-        When it is damaged, or more than `CHAKRA_BYTES`.
-    """
-    if data.startswith(b"\x1f\x8b"):
-        unpack = zlib.decompressobj(31)
-        try:
-            data = unpack.decompress(data, CHAKRA_BYTES.limit + 1)
-        except zlib.error as error:
-            raise FormatError(f"cannot be unpacked: {error}; is the download whole?", path) from None
-        if len(data) <= CHAKRA_BYTES.limit and not unpack.eof:
-            raise FormatError("cannot be unpacked: its end is missing; is the download whole?", path)
-    if len(data) > CHAKRA_BYTES.limit:
-        raise CHAKRA_BYTES.exceeded(path)
-    return data
-
-
 def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
     """Parse the trace of one rank: JSON where the name of the file ends so, else protocol buffers.
 
@@ -147,7 +125,7 @@ def parse_chakra(data: bytes, path: str = "trace.et") -> tuple[ChakraNode, ...]:
     HeddleError
         When the library protobuf is not installed.
     """
-    data = unpacked(data, path)
+    data = unpacked(data, CHAKRA_BYTES, path)
     found = parse_nodes(data.decode("utf-8", "replace"), path) if path.endswith(".json") else _nodes(data, path)
     nodes: dict[int, ChakraNode] = {}
     callers = False

@@ -144,6 +144,11 @@ def test_archives_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             read_chakra(tmp_path / name / "x")
 
 
+def test_all_parts_of_a_packed_file_are_read() -> None:
+    first, second = (jsonized([(number, 4, (), 5, {})]).encode() for number in (1, 2))
+    assert len(parse_chakra(gzip.compress(first) + gzip.compress(second[second.index(b"}") + 1 :]), "t.json")) == 2
+
+
 def test_what_gzip_cannot_unpack_is_refused() -> None:
     with pytest.raises(FormatError, match="cannot be unpacked"):
         parse_chakra(b"\x1f\x8b\x08" + b"\xff" * 40, "t.et")
