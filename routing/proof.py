@@ -126,8 +126,8 @@ class Proof(Shown):
     """(P,) delivered pairs over each channel."""
     load_by_role: dict[Role, NDArray[np.int64]]
     """(P,) the same by role of the destination."""
-    leads_to: NDArray[np.int32]
-    """(P,) destinations of the delivered pairs over each channel that a switch sends on."""
+    to_one_by_role: dict[Role, NDArray[np.int64]]
+    """(P,) the most of those pairs that have the same destination."""
     classes: tuple[ChannelClass, ...] = field(repr=False)
     """Load by level and role."""
 
@@ -304,7 +304,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
         depends=walk.depends[list(virtual_lanes)],
         load=total,
         load_by_role=load_by_role,
-        leads_to=walk.leads_to,
+        to_one_by_role={Role(role): frozen(walk.to_one[i]) for i, role in enumerate(roles)},
         classes=_classes(fabric, total, load_by_role),
     )
 

@@ -42,7 +42,8 @@ class Candidate:
     """Pairs over the fullest of the links that lead to several hosts: on a link to one, no flows meet that do not meet
     at that host."""
     role_load: float = 0.0
-    """Of those links, pairs over the one that is fullest with traffic to one role, in the geometric mean over roles."""
+    """What hosts of one role meet of each other's on those links: most pairs to one role over any, without those to its
+    busiest host there, and as many as hosts, which that one is sent; in the geometric mean over roles."""
     ebb: float = 0.0
     permutation: float = 0.0
     """Bandwidth of random permutations."""

@@ -54,8 +54,8 @@ class PairWalk(NamedTuple):
 
     load: NDArray[np.int64]
     """(roles, P) delivered pairs over each channel that a switch sends on."""
-    leads_to: Int32s
-    """(P,) destinations of those pairs."""
+    to_one: NDArray[np.int64]
+    """(roles, P) most of those pairs that have the same destination."""
     delivered: NDArray[np.int64]
     """(roles, S) destinations that each switch with sources reaches."""
     own: NDArray[np.bool_]
@@ -122,7 +122,7 @@ def walk_pairs(
         n_words = max(n_words, (tables.port_offset[switch + 1] - tables.port_offset[switch] >> 6) + 1)
     walk = PairWalk(
         np.zeros((n_roles, n_ports), np.int64),
-        np.zeros(n_ports, np.int32),
+        np.zeros((n_roles, n_ports), np.int64),
         np.zeros((n_roles, n_switches), np.int64),
         np.zeros(n_dests, np.bool_),
         np.zeros((n_lanes, n_ports, n_words), np.uint64),
@@ -274,14 +274,14 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
     # No index is negative: as unsigned ones they need no test whether they count from the end.
     port_offset, peer_node = tables.port_offset.view(np.uint32), tables.peer_node.view(np.uint32)
     hops, flow, lanes, out, far = forest.hops, forest.flow, forest.lanes, forest.out, forest.far.view(np.uint32)
-    load, depends = walk.load[role], walk.depends
+    load, to_one, depends = walk.load[role], walk.to_one[role], walk.depends
     for i in range(placed - 1, -1, -1):
         node = far[i]
         if flow[node] == 0 or out[node] < 0:
             continue
         port = np.uint32(out[node])
         load[port] += flow[node]
-        walk.leads_to[port] += 1
+        to_one[port] = max(to_one[port], flow[node])
         if hops[node] == 1:
             continue
         following = peer_node[port]
@@ -310,7 +310,7 @@ def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends:
     """
     n_switches = len(tables.lft)
     unused = PairWalk(
-        np.zeros((1, 1), np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_),
+        np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_),
         np.zeros((1, 1, 1), np.uint64), np.zeros(1, np.int64), np.full((n_switches, N_FAULTS), -1, np.int32),
         np.full((n_switches, N_FAULTS), -1, np.int32), np.zeros(3, np.int64),
     )  # fmt: skip
