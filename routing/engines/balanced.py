@@ -18,8 +18,9 @@ their fullest link is less full.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -93,11 +94,14 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-TURNS, SHARE, SHIFT_ROUNDS, SHIFT_EFFORT = 2, 0.25, 6, 110_000_000
+SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 3, 110_000_000
 """How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
 for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.002, 0.02
+FINALISTS = 3
+"""Candidates whose flows of shifts are parted."""
+
+SPARE_LOAD, SPARE_BANDWIDTH = 0.005, (0.03, 0.02)
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
@@ -221,22 +225,31 @@ def route(
         made.append(finish(start.order, row))
     large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
     if large and made and not _count(fabric, Kind.AGGREGATION).any():
-        best = _judged(start, _best(start, made))
+        best = _judged(start, _ranked(start, made)[0])
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
     work, order, kept, placed = _place(start, row, rng or np.random.default_rng(0))
-    best = _best(start, [*(finish(order, one) for one in placed), *made])
-    rounds = min(SHIFT_ROUNDS, _shift_rounds(start))
+    finalists = max(min(FINALISTS, _shift_rounds(start)), 1)
+    rounds = min(SHIFT_ROUNDS, _shift_rounds(start) // finalists)
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2
-    for one, times in [(None, early)] * (1 if ranks is None else TURNS) + [(ranks, rounds - early)] * TURNS:
-        parted = _part(start, work.net._replace(order=order, kept=kept), work.dests, one, times, best.next_hop)
-        if np.array_equal(parted, best.next_hop):
-            continue
-        relieved = parted.copy()
-        _relieve(work, order, kept, relieved)
-        before = best if one is None else best._replace(row=None)
-        best = _best(start, [before, *(finish(order, next_hop) for next_hop in (parted, relieved))], one)
+    stages = list(product([(None, early), (ranks, rounds - early)], SHARES))
+
+    def parted(best: Made) -> Made:
+        for (one, times), share in stages:
+            net = work.net._replace(order=order, kept=kept)
+            apart = _part(start, net, work.dests, one, times, share, best.next_hop)
+            if np.array_equal(apart, best.next_hop):
+                continue
+            relieved = apart.copy()
+            _relieve(work, order, kept, relieved)
+            before = best if one is None else best._replace(row=None)
+            best = _ranked(start, [before, *(finish(order, next_hop) for next_hop in (apart, relieved))], one)[0]
+        return best
+
+    made = _ranked(start, [*(finish(order, one) for one in placed), *made], parted_later=rounds > 0)
+    with ThreadPoolExecutor(2) as pool:
+        best = _ranked(start, list(pool.map(parted, made[:finalists])), ranks)[0]
     tables = handed_out(best.tables)
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
@@ -253,6 +266,7 @@ def _part(
     dests: Dests,
     ranks: NDArray[np.int32] | None,
     rounds: int,
+    share: float,
     next_hop: NDArray[np.uint8],
 ) -> NDArray[np.uint8]:
     """Return channels taken on which fewer flows of shifts meet."""
@@ -266,7 +280,7 @@ def _part(
     begin[0, home[::-1]] = np.arange(len(ranks))[::-1]  # those of one switch stand together
     begin[1] = begin[0] + np.bincount(home, minlength=n)
     next_hop = next_hop.copy()
-    part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds, SHARE, next_hop)
+    part_shifts(net, dests, frozen(rank[dests.lid]), frozen(begin), rounds if share else 0, share, next_hop)
     return next_hop
 
 
@@ -275,8 +289,13 @@ def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) ->
     return made if made.row else made._replace(row=judge(start.fabric, made.tables, ranks=ranks))
 
 
-def _best(start: Start, made: Sequence[Made], ranks: NDArray[np.int32] | None = None) -> Made:
-    """Return the tables that are best on the whole, of those that load and share links about as well as the first."""
+def _ranked(
+    start: Start, made: Sequence[Made], ranks: NDArray[np.int32] | None = None, *, parted_later: bool = False
+) -> list[Made]:
+    """Return tables that load and share links about as well as the first, the best on the whole first.
+
+    The worst shift does not count where flows of shifts are parted later.
+    """
     distinct: list[Made] = []
     for one in made:
         same = [place for place, other in enumerate(distinct) if np.array_equal(one.next_hop, other.next_hop)]
@@ -285,14 +304,14 @@ def _best(start: Start, made: Sequence[Made], ranks: NDArray[np.int32] | None = 
         elif one.row:  # tables that were judged stand for all that are the same
             distinct[same[0]] = one
     if len(distinct) == 1:
-        return distinct[0]
+        return distinct
     judged = [_judged(start, one, ranks) for one in distinct]
-    rows = [one.row for one in judged if one.row]
-    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
-    fit = [
-        row for row in rows if row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load
-    ]
-    return judged[rows.index(max(fit, key=lambda row: round(mark(row, fit), 3)))]
+    rows = [replace(one.row, worst_shift=0) if parted_later else one.row for one in judged if one.row]
+    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH[ranks is not None]) * rows[0].ebb
+    fit = [row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load for row in rows]
+    rivals = [row for row, fits in zip(rows, fit, strict=True) if fits]
+    marks = [round(mark(row, rivals), 3) if fits else 0.0 for row, fits in zip(rows, fit, strict=True)]
+    return [judged[place] for place in np.argsort(np.negative(marks), kind="stable") if fit[place]]
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -411,7 +430,9 @@ def _first(
     rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
-        parted = _part(start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, one.next_hop)
+        parted = _part(
+            start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, SHARES[-1], one.next_hop
+        )
         parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
         tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
@@ -442,7 +463,7 @@ def _improve(
     next_hop, net = begin.copy(), work.net._replace(order=order, kept=kept)
     dests = work.dests._replace(shift_weight=float(round(share * work.dests.shift_weight)))
     reroute(net, dests, rounds[0], work.stride, next_hop)
-    next_hop = _part(start, net, work.dests, None, rounds[1], next_hop)
+    next_hop = _part(start, net, work.dests, None, rounds[1], SHARES[-1], next_hop)
     peak = _relieve(work, order, kept, next_hop)
     return peak * float(np.square(sum_loads(net, work.dests, empty_tree(net), next_hop)).sum()), next_hop
 

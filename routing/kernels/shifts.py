@@ -23,6 +23,14 @@ CROWD = 8
 """How much more flows count that would be as many on a channel as in the worst of all shifts, were one to join them."""
 
 
+COUNT, PART, LOWER, SWAP, RESTORE = range(5)
+"""What is done with the flows to a destination: they are counted; all are parted; those of the worst shifts take a
+channel on which none is as bad, where there is room or where there will be, once others have left it; those leave."""
+
+LOWER_ROUNDS, PATIENCE = 20, 3
+"""How often flows of the worst shifts are looked at, at most, and how often in vain."""
+
+
 class Meetings(NamedTuple):
     """Flows of all shifts, and what the search for better paths works on."""
 
@@ -36,6 +44,8 @@ class Meetings(NamedTuple):
     """(C, n) by channel and shift."""
     crowd: NDArray[np.uint16]
     """(1,) flows that no other one should join."""
+    full: NDArray[np.bool_]
+    """(C,) whether a channel may have as many flows as in the worst of all shifts, or is fuller than it should be."""
     load: Floats
     """(R + 1, C) pairs of ranks by role of the destination, and in the last row all of them."""
     peak: Floats
@@ -79,34 +89,77 @@ def part_shifts(
         share,
         np.zeros((n_channels, begin.max()), np.uint16),
         np.zeros(1, np.uint16),
+        np.zeros(n_channels, np.bool_),
         np.zeros((roles + 1, n_channels)),
         np.full(roles + 1, np.inf),
         np.zeros(n_channels),
         np.empty(n_switches, np.int32),
         np.empty((3, n_switches), np.int32),
     )
-    for turn in range(rounds + 1):  # the first one only counts
-        moved = 0
-        m.crowd[:] = max(int(m.flows.max()) - 1, 1)
-        for role in range(roles):
-            for dest in range(dests.segment[role], dests.segment[role + 1]):
-                if rank[dest] >= 0:
-                    moved += _visit(net, dests, m, tree, dest, role, turn == 0, next_hop)
-        if turn > 0 and moved == 0:
+    _visit_all(net, dests, m, tree, COUNT, next_hop)
+    for row in range(roles + 1):
+        m.peak[row] = (m.load[row] * net.scale).max()
+    for _ in range(rounds):
+        if _visit_all(net, dests, m, tree, PART, next_hop) == 0:
             break
-        if turn == 0:
-            for row in range(roles + 1):
-                m.peak[row] = (m.load[row] * net.scale).max()
+    for _ in range(LOWER_ROUNDS):
+        if _visit_all(net, dests, m, tree, LOWER, next_hop) == 0:
+            break
+    fits, worst, in_vain = next_hop.copy(), int(m.flows.max()), 0
+    while in_vain < PATIENCE and _visit_all(net, dests, m, tree, SWAP, next_hop):
+        in_vain += 1
+        if m.flows.max() < worst:
+            worst, in_vain = int(m.flows.max()), 0
+        for _ in range(LOWER_ROUNDS):
+            if _visit_all(net, dests, m, tree, RESTORE, next_hop) == 0:
+                break
+        over = False
+        for row in range(roles + 1):
+            over |= (m.load[row] * net.scale).max() > m.peak[row]
+        if not over:
+            fits[:] = next_hop
+    next_hop[:] = fits
+
+
+@kernel
+def _visit_all(net: Net, dests: Dests, m: Meetings, tree: Tree, step: int, next_hop: NextHops) -> int:
+    """Take a step with the flows to each destination; return how many took another channel."""
+    moved = 0
+    worst = int(m.flows.max())
+    m.crowd[:] = max(worst - 1, 1)
+    for channel in range(len(m.full)):
+        if step == RESTORE:
+            m.full[channel] = (m.load[:, channel] * net.scale[channel] > m.peak).any()
+        elif step > PART:
+            m.full[channel] = m.flows[channel].max() == worst
+    for role in range(len(dests.segment) - 1):
+        for dest in range(dests.segment[role], dests.segment[role + 1]):
+            if m.rank[dest] >= 0:
+                moved += _visit(net, dests, m, tree, dest, role, step, next_hop)
+    return moved
 
 
 @kernel
 def _visit(
-    net: Net, dests: Dests, m: Meetings, tree: Tree, dest: int, role: int, count: bool, next_hop: NextHops
+    net: Net,
+    dests: Dests,
+    m: Meetings,
+    tree: Tree,
+    dest: int,
+    role: int,
+    step: int,
+    next_hop: NextHops,
 ) -> int:
-    """Count the flows to a destination, or let each switch choose its channel; return how many took another one."""
+    """Count the flows to a destination, or let switches choose their channels; return how many took another one."""
     order = net.order
     recall_tree(net, dests, tree, next_hop, dest)
     target, moved = tree.nearest[0], 0
+    if step > PART:
+        concerned = False
+        for i in range(1, tree.size[0]):
+            concerned |= m.full[tree.onward[tree.nearest[i]]]
+        if not concerned:
+            return 0
     m.entered[:] = -1
     m.own[:] = 0.0
     m.behind[:2] = -1
@@ -115,21 +168,21 @@ def _visit(
         ranks = m.begin[1, switch] - m.begin[0, switch]
         if ranks > 0:
             _append(m, switch, switch, switch)
-            if count:
+            if step == COUNT:
                 _add(net, m, tree, switch, tree.onward[switch], dest, role, 1)
                 continue
         channel = tree.onward[switch]
         while ranks > 0 and channel >= 0:
             m.own[channel] += ranks
             channel = tree.onward[order.receiver[channel]]
-    if count:
+    if step == COUNT:
         return 0
     for i in range(tree.size[0] - 1, 0, -1):  # the farthest first, so that all who send over a switch have chosen
         switch = tree.nearest[i]
         taken = tree.onward[switch]
         if m.behind[0, switch] >= 0:
             if net.kept[switch] < 0 or net.kept[switch] != net.kept[target]:
-                taken = _choose(net, m, tree, switch, dest, role)
+                taken = _choose(net, m, tree, switch, dest, role, step)
             if order.receiver[taken] != target:
                 _append(m, order.receiver[taken], m.behind[0, switch], m.behind[1, switch])
         if taken != tree.onward[switch]:
@@ -153,9 +206,13 @@ def _append(m: Meetings, switch: int, first: int, last: int) -> None:
 
 
 @kernel
-def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int) -> int:
+def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int, step: int) -> int:
     """Return the channel on which a switch's flows to a destination meet the fewest, and let them take it."""
     order, old = net.order, tree.onward[switch]
+    if step in (LOWER, SWAP) and not _joins(net, m, tree, switch, old, dest, m.crowd[0] + 1):
+        return int(old)
+    if step == RESTORE and _fits(net, m, tree, 0, old, role):
+        return int(old)
     best, least = int(old), -1.0
     for out in range(order.indptr[switch], order.indptr[switch + 1]):
         after = order.receiver[out]
@@ -169,8 +226,10 @@ def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int
             continue
         if least < 0.0:
             flows = _add(net, m, tree, switch, old, dest, role, -1)
-            least = _met(net, m, tree, switch, flows, old, dest, np.inf)
-        if _fits(net, m, tree, flows, out, role):
+            least = _met(net, m, tree, switch, flows, old, dest, np.inf) if step == PART else np.inf
+        if _fits(net, m, tree, 0 if step == SWAP else flows, out, role) and (
+            step == PART or not _joins(net, m, tree, switch, out, dest, m.crowd[0] + (step == RESTORE))
+        ):
             met = _met(net, m, tree, switch, flows, out, dest, least)
             if met < least:
                 best, least = int(out), met
@@ -220,6 +279,25 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
         total += (m.share * met + (1 - m.share) * random) * (net.scale[channel] * net.scale[channel])
         channel = tree.onward[net.order.receiver[channel]]
     return total
+
+
+@kernel
+def _joins(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int, crowd: int) -> bool:
+    """Whether flows that pass a switch are with as many on some channel of a path, in some shift."""
+    n = m.flows.shape[1]
+    while channel >= 0:
+        leaf = m.behind[0, switch]
+        while leaf >= 0:
+            first, last = m.rank[dest] - m.begin[1, leaf] + 1, m.rank[dest] - m.begin[0, leaf]
+            for shift in range(np.uint64(max(first, 0)), np.uint64(max(last + 1, 0))):
+                if m.flows[channel, shift] >= crowd:
+                    return True
+            for shift in range(np.uint64(min(first, 0) + n), np.uint64(min(last + 1, 0) + n)):
+                if m.flows[channel, shift] >= crowd:
+                    return True
+            leaf = m.behind[2, leaf] if leaf != m.behind[1, switch] else -1
+        channel = tree.onward[net.order.receiver[channel]]
+    return False
 
 
 @kernel
