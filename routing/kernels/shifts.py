@@ -24,11 +24,12 @@ CROWD = 8
 
 
 COUNT, PART, LOWER, SWAP, RESTORE = range(5)
-"""What is done with the flows to a destination: they are counted; all are parted; those of the worst shifts take a
-channel on which none is as bad, where there is room or where there will be, once others have left it; those leave."""
+"""Steps. Flows are counted; all are parted; those that are in the worst of all shifts take channels on which none is as
+bad, first where there is room, then on full ones, too; and flows leave those that are too full since."""
 
-LOWER_ROUNDS, PATIENCE = 20, 3
-"""How often flows of the worst shifts are looked at, at most, and how often in vain."""
+PATIENCE, RARE = 3, 0.003
+"""How often full channels are taken in vain; and in what part of all cases, by channel and shift, as many flows as in
+the worst of all may be and still be an exception, for whose sake others are moved."""
 
 
 class Meetings(NamedTuple):
@@ -45,7 +46,7 @@ class Meetings(NamedTuple):
     crowd: NDArray[np.uint16]
     """(1,) flows that no other one should join."""
     full: NDArray[np.bool_]
-    """(C,) whether a channel may have as many flows as in the worst of all shifts, or is fuller than it should be."""
+    """(C,) whether a channel has as many flows as the worst of all shifts, or in the last step, is too full."""
     load: Floats
     """(R + 1, C) pairs of ranks by role of the destination, and in the last row all of them."""
     peak: Floats
@@ -64,8 +65,9 @@ def part_shifts(
 ) -> None:
     """Let each switch take, to one destination after the other, the channel on which its flows meet the fewest others.
 
-    Where they would be as many as in the worst of all shifts, each counts more. No path gets longer, and no channel
-    fuller than the fullest was, nor so with flows to one role.
+    Where they would be as many as in the worst of all shifts, each counts more. In the end flows of the worst shifts
+    alone take another channel, for as long as that makes the worst better. No path gets longer, and no channel fuller
+    than the fullest was, nor so with flows to one role.
 
     Parameters
     ----------
@@ -102,30 +104,43 @@ def part_shifts(
     for _ in range(rounds):
         if _visit_all(net, dests, m, tree, PART, next_hop) == 0:
             break
-    for _ in range(LOWER_ROUNDS):
-        if _visit_all(net, dests, m, tree, LOWER, next_hop) == 0:
-            break
-    fits, worst, in_vain = next_hop.copy(), int(m.flows.max()), 0
-    while in_vain < PATIENCE and _visit_all(net, dests, m, tree, SWAP, next_hop):
-        in_vain += 1
-        if m.flows.max() < worst:
-            worst, in_vain = int(m.flows.max()), 0
-        for _ in range(LOWER_ROUNDS):
-            if _visit_all(net, dests, m, tree, RESTORE, next_hop) == 0:
-                break
+    while _is_rare(m) and _visit_all(net, dests, m, tree, LOWER, next_hop):
+        pass
+    _swap(net, dests, m, tree, next_hop)
+
+
+@kernel
+def _swap(net: Net, dests: Dests, m: Meetings, tree: Tree, next_hop: NextHops) -> None:
+    """Let flows of the worst shifts take the place of others for as long as that makes the worst better."""
+    fits, least, in_vain = next_hop.copy(), m.flows.max(), 0
+    while in_vain < PATIENCE and _is_rare(m) and _visit_all(net, dests, m, tree, SWAP, next_hop):
+        while _visit_all(net, dests, m, tree, RESTORE, next_hop):
+            pass
         over = False
-        for row in range(roles + 1):
+        for row in range(len(m.peak)):
             over |= (m.load[row] * net.scale).max() > m.peak[row]
-        if not over:
+        in_vain += 1
+        if not over and m.flows.max() < least:
+            least, in_vain = m.flows.max(), 0
             fits[:] = next_hop
     next_hop[:] = fits
 
 
 @kernel
+def _is_rare(m: Meetings) -> bool:
+    """Whether few channels have as many flows as the worst of all shifts, in few shifts."""
+    worst, used, cases = m.flows.max(), 0, 0
+    for channel in range(len(m.flows)):
+        for shift in range(m.flows.shape[1]):
+            used += m.flows[channel, shift] > 0
+            cases += m.flows[channel, shift] == worst
+    return bool(worst > 1 and cases <= RARE * used)
+
+
+@kernel
 def _visit_all(net: Net, dests: Dests, m: Meetings, tree: Tree, step: int, next_hop: NextHops) -> int:
     """Take a step with the flows to each destination; return how many took another channel."""
-    moved = 0
-    worst = int(m.flows.max())
+    moved, worst = 0, int(m.flows.max())
     m.crowd[:] = max(worst - 1, 1)
     for channel in range(len(m.full)):
         if step == RESTORE:
