@@ -94,7 +94,7 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 3, 110_000_000
+SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 4, 110_000_000
 """How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
 for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
 
@@ -229,7 +229,7 @@ def route(
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
     work, order, kept, placed = _place(start, row, rng or np.random.default_rng(0))
-    finalists = max(min(FINALISTS, _shift_rounds(start)), 1)
+    finalists = max(min(FINALISTS, _shift_rounds(start) // 2), 1)
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start) // finalists)
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2

@@ -53,7 +53,7 @@ FIGURES = (
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
     Figure("shifts", "shift", 1, 1.0, ".3f"),
-    Figure("worst shift", "worst_shift", -1, 0.15, ".0f"),
+    Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
 )
 
 
