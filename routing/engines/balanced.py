@@ -95,14 +95,17 @@ PERFECT_SIZE = 20_000_000
 and links that lead to one host each are not evened out any more."""
 
 SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 4, 110_000_000
-"""How often flows of shifts are parted and relieved in turn where labels say nothing; share of shifts in the traffic
-for which they are; how often each is looked at, and what bounds it: ranks squared times channels of a switch (1 s)."""
+"""Share of shifts in the traffic for which flows of shifts are parted and relieved, one time after the other (at first
+those of the worst shifts alone); how often each is looked at, at most, and what bounds it: ranks squared times channels
+of a switch (1 s)."""
 
 FINALISTS = 3
-"""Candidates whose flows of shifts are parted."""
+"""Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
+not best after it."""
 
 SPARE_LOAD, SPARE_BANDWIDTH = 0.005, (0.03, 0.02)
-"""Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
+"""Parts of the fullest link's load and of the effective bisection that better shifts may cost; less where labels have
+a say."""
 
 
 class Work(NamedTuple):
@@ -245,7 +248,7 @@ def route(
             _relieve(work, order, kept, relieved)
             before = best if one is None else best._replace(row=None)
             best = _ranked(start, [before, *(finish(order, next_hop) for next_hop in (apart, relieved))], one)[0]
-        return best
+        return best if ranks is None else best._replace(row=None)  # it may have been judged in another order of ranks
 
     made = _ranked(start, [*(finish(order, one) for one in placed), *made], parted_later=rounds > 0)
     with ThreadPoolExecutor(2) as pool:

@@ -22,7 +22,6 @@ NextHops = NDArray[np.uint8]
 CROWD = 8
 """How much more flows count that would be as many on a channel as in the worst of all shifts, were one to join them."""
 
-
 COUNT, PART, LOWER, SWAP, RESTORE = range(5)
 """Steps. Flows are counted; all are parted; those that are in the worst of all shifts take channels on which none is as
 bad, first where there is room, then on full ones, too; and flows leave those that are too full since."""
@@ -79,7 +78,8 @@ def part_shifts(
     rounds : int
         How often, at most.
     share : float
-        Share of shift permutations in the traffic that is planned for; the rest is random permutations.
+        Share of shift permutations in the traffic that is planned for; the rest is random permutations. In ``rounds``
+        of 0, flows of the worst shifts alone are moved.
     next_hop : (T, S) uint8, in and out
         By LID and switch: which of its channels a switch takes. Legal paths, before and afterwards.
     """
