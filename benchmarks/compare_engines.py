@@ -5,8 +5,7 @@ Run from the repository, with opensm, ibsim-utils and the rest installed (script
     python benchmarks/tournament.py --save games.jsonl
     python benchmarks/compare_engines.py --save opensm.json --games games.jsonl > docs/routing-compared.md
 
-Each takes an hour where OpenSM is asked, and minutes where it was: `tournament.py --again` routes the saved fabrics
-anew by us alone.
+They take half an hour on two free cores. `tournament.py --again` routes the saved fabrics anew by us alone.
 
 Real fabrics are read from HEDDLE_FABRICS, or from shared/fabrics beside the checkout.
 """

@@ -2,7 +2,7 @@
 
 Run from the repository, with opensm, ibsim-utils and the rest installed (scripts/install-test-tools):
 
-    python benchmarks/tournament.py                         seeds 0 to 299: an hour or two on two cores
+    python benchmarks/tournament.py                         seeds 0 to 299: 20 minutes on two free cores
     python benchmarks/tournament.py --first 60 --count 30   others
     python benchmarks/tournament.py --save found.jsonl      keep what is found; seeds that it holds are not played again
     python benchmarks/tournament.py --save found.jsonl --again    route those by us once more, beside what OpenSM made
