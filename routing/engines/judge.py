@@ -49,7 +49,7 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
     Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 0.5, ",.0f"),
+    Figure("load by role", "role_load", -1, 1.5, ",.0f"),
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
     Figure("shifts", "shift", 1, 1.0, ".3f"),
