@@ -103,9 +103,8 @@ FINALISTS = 3
 """Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
 not best after it."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.005, (0.03, 0.02)
-"""Parts of the fullest link's load and of the effective bisection that better shifts may cost; less where labels have
-a say."""
+SPARE_LOAD, SPARE_BANDWIDTH = 0.005, 0.02
+"""Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
 class Work(NamedTuple):
@@ -310,7 +309,7 @@ def _ranked(
         return distinct
     judged = [_judged(start, one, ranks) for one in distinct]
     rows = [replace(one.row, worst_shift=0) if parted_later else one.row for one in judged if one.row]
-    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH[ranks is not None]) * rows[0].ebb
+    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
     fit = [row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load for row in rows]
     rivals = [row for row, fits in zip(rows, fit, strict=True) if fits]
     marks = [round(mark(row, rivals), 3) if fits else 0.0 for row, fits in zip(rows, fit, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 NOWHERE = -3
 """Stands for the channel that hands packets over, where an end port has none."""
@@ -28,7 +28,7 @@ def output_ports(port_offset: NDArray[np.int32], lft: NDArray[np.uint8], lid: ND
     return out
 
 
-@kernel
+@inner
 def _lay_flows(
     partners: NDArray[np.int32],
     switch: NDArray[np.int32],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ class DemandNet(NamedTuple):
     """(R, S) demand from the hosts of each switch."""
 
 
-@kernel
+@inner
 def _recall(net: DemandNet, by_lid: NDArray[np.uint8], d: int, onward: Int32s, depth: Int32s, order: Int32s) -> int:
     """Find the channel that each switch takes to a destination; return how many switches arrive, nearest first."""
     n, lid, last = len(depth), net.lid[d], net.offset[len(depth)]
@@ -145,13 +145,13 @@ def move_demand(net: DemandNet, by_lid: NDArray[np.uint8], begin: int, end: int,
     return moves
 
 
-@kernel
+@inner
 def _power(load: float, more: float) -> float:
     """Return how much the eighth power of a load rises with a flow."""
     return _eighth(load + more) - _eighth(load)
 
 
-@kernel
+@inner
 def _eighth(value: float) -> float:
     """Return the eighth power, in products: `**` rounds otherwise where it is interpreted."""
     square = value * value
@@ -159,7 +159,7 @@ def _eighth(value: float) -> float:
     return fourth * fourth
 
 
-@kernel
+@inner
 def _change(
     net: DemandNet, onward: Int32s, depth: Int32s, load: Floats, here: int, channel: int, home: int, flow: float
 ) -> float:
@@ -196,7 +196,7 @@ def _change(
         step = onward[switch]
 
 
-@kernel
+@inner
 def _on_path(net: DemandNet, onward: Int32s, channel: int, home: int, wanted: int) -> bool:
     """Whether a channel is on the path that begins with another."""
     while channel != wanted:
@@ -207,7 +207,7 @@ def _on_path(net: DemandNet, onward: Int32s, channel: int, home: int, wanted: in
     return True
 
 
-@kernel
+@inner
 def _shift(net: DemandNet, onward: Int32s, load: Floats, channel: int, home: int, flow: float) -> None:
     """Add a flow to all channels of the path that begins with one."""
     while True:
@@ -218,7 +218,7 @@ def _shift(net: DemandNet, onward: Int32s, load: Floats, channel: int, home: int
         channel = onward[switch]
 
 
-@kernel
+@inner
 def _carry(net: DemandNet, onward: Int32s, flow: Floats, switch: int, home: int, amount: float) -> None:
     """Add to the flow of all switches from one to the destination's."""
     while True:

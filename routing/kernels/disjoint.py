@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 Int32s = NDArray[np.int32]
 
@@ -58,7 +58,7 @@ def order_by_key(indptr: NDArray[np.int64], then: Int32s, nodes: Int32s, key: In
     return position
 
 
-@kernel
+@inner
 def _channel(net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int) -> int:
     """Return the channel that a switch takes to a LID; -1 where it takes none to another switch."""
     number = by_lid[lid, switch]
@@ -176,7 +176,7 @@ def compare_trees(net: LidNet, by_lid: NDArray[np.uint8], begin: int, end: int) 
     return cost
 
 
-@kernel
+@inner
 def _shared_by(
     net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int, home: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
@@ -193,7 +193,7 @@ def _shared_by(
     return cost
 
 
-@kernel
+@inner
 def _add_load(
     net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int, home: int, amount: int, load: NDArray[np.int64]
 ) -> None:
@@ -208,7 +208,7 @@ def _add_load(
         hops += 1
 
 
-@kernel
+@inner
 def _mark(
     net: LidNet, by_lid: NDArray[np.uint8], lid: int, count: int, here: int, home: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
@@ -227,7 +227,7 @@ def _mark(
             hops += 1
 
 
-@kernel
+@inner
 def _shared(
     order: ChannelOrder, onward: Int32s, channel: int, home: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
@@ -243,7 +243,7 @@ def _shared(
         channel = onward[switch]
 
 
-@kernel
+@inner
 def _pairs_on(order: ChannelOrder, onward: Int32s, channel: int, home: int, used: NDArray[np.int64]) -> int:
     """Return how many pairs use the channels of the path that begins with one."""
     pairs = int(used[channel])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 Int32s = NDArray[np.int32]
 
@@ -111,7 +111,7 @@ def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, ne
     return tail
 
 
-@kernel
+@inner
 def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.
 
@@ -190,7 +190,7 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     return count
 
 
-@kernel
+@inner
 def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Reach switches breadth first, a pinned one only over the channel that it is pinned to; return how many."""
     indptr, receiver = order.indptr.view(np.uint32), order.receiver.view(np.uint32)
@@ -219,7 +219,7 @@ def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     return tail
 
 
-@kernel
+@inner
 def _most_permissive(target: int, order: ChannelOrder, next_hop: Int32s, label: Int32s) -> int:
     """Let each switch take the channel of highest rank from which a legal path leads on; return how many have one.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 OK, BAD_HEADER, NO_SWITCH, BAD_ENTRY, BAD_LID, BAD_PORT, TWO_OWNERS = range(7)
 """Why a scan stopped: a section opens without the GUID of its switch; an entry comes before the first section, or does
@@ -47,7 +47,7 @@ PORT_GUID = np.frombuffer(b" portguid 0x", np.uint8)
 UNREACHABLE = np.frombuffer(b"UNREACHABLE", np.uint8)
 
 
-@kernel
+@inner
 def _find(text, start, stop, word):  # type: ignore[no-untyped-def]
     """Return where a word begins in ``text[start:stop]``, -1 if it does not."""
     size = word.size
@@ -61,12 +61,12 @@ def _find(text, start, stop, word):  # type: ignore[no-untyped-def]
     return -1
 
 
-@kernel
+@inner
 def _starts(text, start, stop, word):  # type: ignore[no-untyped-def]
     return start + word.size <= stop and _find(text, start, start + word.size, word) == start
 
 
-@kernel
+@inner
 def _hex(text, start, stop):  # type: ignore[no-untyped-def]
     """Return the hexadecimal number at ``start`` and the place after it (``start`` when there is none)."""
     value = np.uint64(0)
@@ -86,12 +86,12 @@ def _hex(text, start, stop):  # type: ignore[no-untyped-def]
     return value, i
 
 
-@kernel
+@inner
 def _blank(c):  # type: ignore[no-untyped-def]
     return c == 32 or 9 <= c <= 13
 
 
-@kernel
+@inner
 def _index(guids, order, guid):  # type: ignore[no-untyped-def]
     """Return the place of a GUID (``guids`` sorted, ``order`` what they came from), -1 if it is not there."""
     place = np.searchsorted(guids, guid)
@@ -100,7 +100,7 @@ def _index(guids, order, guid):  # type: ignore[no-untyped-def]
     return -1
 
 
-@kernel
+@inner
 def _note(skipped, lines, code, line):  # type: ignore[no-untyped-def]
     if skipped[code] < lines.shape[1]:
         lines[code, skipped[code]] = line

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 Int32s = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -63,7 +63,7 @@ def count_paths(paths: LanePaths, search: Search, now: int, begin: int, end: int
                 _walk(paths, search, source, d, 1)
 
 
-@kernel
+@inner
 def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> None:
     """Count one path in or out; as far as it goes, if it does not arrive."""
     switch, before = source, -1
@@ -80,7 +80,7 @@ def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> N
         search.tally[2] += 1
 
 
-@kernel
+@inner
 def _loop(paths: LanePaths, search: Search) -> int:
     """Go on with a depth-first search for a loop; return its length, its channels stand on top of the stack."""
     offset, node, peer, edge = paths.offset, paths.node, paths.peer, search.edge
@@ -157,7 +157,7 @@ def move_paths(paths: LanePaths, search: Search, now: int, effort: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def _dissolve(paths: LanePaths, search: Search, now: int, channel: int, port: int, behind: Int32s) -> None:
     """Move the paths over one dependency to the next lane."""
     here, there = paths.node[channel], paths.node[paths.peer[channel]]

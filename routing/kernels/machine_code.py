@@ -239,5 +239,12 @@ def compiled(kind: type[Compiled] = Compiled, **options: Any) -> _JITWrapper:
     return cast("_JITWrapper", decorate)
 
 
-kernel = compiled(Kernel)
+kernel = compiled(Kernel, _nrt=True)
 """For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""
+
+inner = compiled(Kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For those that only kernels call, and that make and return no arrays.
+
+They go without Numba's reference counts (`_nrt`): an atomic addition for each array of each argument, at every call and
+return, took up to nine tenths of the time of what was called often. And without what Python would need to call them,
+which takes longer to compile than the rest."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, empty_paths, legal_choices
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -141,7 +141,7 @@ def fill_modulo(
     return -1, -1
 
 
-@kernel
+@inner
 def _find_planes(
     here: int,
     bundle: NDArray[np.uint32],
@@ -165,7 +165,7 @@ def _find_planes(
     return found
 
 
-@kernel
+@inner
 def _turn(index: int, planes: int, bundles: int, bundle_of: Int32s) -> int:
     """Return the bundle to the plane of a destination; where none leads there, one that its next digit finds."""
     found = int(bundle_of[index % planes])
@@ -181,7 +181,7 @@ def _turn(index: int, planes: int, bundles: int, bundle_of: Int32s) -> int:
     return found
 
 
-@kernel
+@inner
 def _are_twins(a: int, b: int, order: ChannelOrder) -> bool:
     """Whether two switches have the same neighbours, who may descend to each of them after the other has climbed.
 
@@ -203,7 +203,7 @@ def _are_twins(a: int, b: int, order: ChannelOrder) -> bool:
     return previous >= 0
 
 
-@kernel
+@inner
 def _hand_over(
     target: int,
     order: ChannelOrder,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import breadth_first
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.tables import MAX_DATA_VLS, NO_PATH
 
 NO_ENTRY, NO_SUCH_PORT, UNPLUGGED, LOOP, WRONG_END, NO_LANE, DETACHED = range(7)
@@ -147,7 +147,7 @@ def walk_pairs(
     return walk
 
 
-@kernel
+@inner
 def _find_paths(
     tables: PathTables,
     dests: PairDests,
@@ -225,7 +225,7 @@ def _find_paths(
     return placed
 
 
-@kernel
+@inner
 def _count_pairs(
     tables: PathTables,
     dests: PairDests,
@@ -268,7 +268,7 @@ def _count_pairs(
     walk.totals[2] |= lanes_used
 
 
-@kernel
+@inner
 def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk: PairWalk) -> None:
     """Add the flows to one destination to the load of channels and to their dependencies, far switches first."""
     # No index is negative: as unsigned ones they need no test whether they count from the end.
@@ -328,7 +328,7 @@ def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends:
                 _follow(tables, dests.lid[d], int(source), lane, forest.lanes, depends[lane])
 
 
-@kernel
+@inner
 def _follow(tables: PathTables, lid: int, node: int, lane: int, lanes: Int32s, depends: NDArray[np.uint64]) -> None:
     """Follow one packet until it is dropped, or at a switch from which another one of this lane was followed."""
     before = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 
 @kernel
@@ -74,7 +74,7 @@ def walk(
     return offset, room[:n].copy()
 
 
-@kernel
+@inner
 def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.int32], key: int) -> int:
     """Return the place of a key in a hash table, or the free place where it belongs."""
     mask = len(table) - 1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import breadth_first
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree, sum_loads
 from routing.kernels.turns import CLOSED, Turns, allow_turn
 
@@ -126,7 +126,7 @@ def relieve_peaks(
     return float(first)
 
 
-@kernel
+@inner
 def _relieve(
     net: Net,
     dests: Dests,
@@ -171,7 +171,7 @@ def _relieve(
     return looked
 
 
-@kernel
+@inner
 def _best_move(
     net: Net,
     tree: Tree,
@@ -214,14 +214,14 @@ def _best_move(
     return best_switch, best_channel
 
 
-@kernel
+@inner
 def _climbs(tree: Tree, tries: Tries, turns: Turns, switch: int, out: int) -> bool:
     """Whether paths over a switch climb the order if it takes another channel."""
     then = tree.onward[turns.order.receiver[out]]
     return bool(turns.rank[out] > tries.entered[switch] and (then < 0 or turns.rank[out] < turns.rank[then]))
 
 
-@kernel
+@inner
 def _could_climb(tree: Tree, turns: Turns, out: int) -> bool:
     """Whether no turn is known to close a loop that paths would make if the sender of a channel takes it."""
     order = turns.order
@@ -236,7 +236,7 @@ def _could_climb(tree: Tree, turns: Turns, out: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _let_climb(tree: Tree, turns: Turns, out: int) -> bool:
     """Allow the turns that paths make once the sender of a channel takes it; return whether none closes a loop."""
     order = turns.order
@@ -252,7 +252,7 @@ def _let_climb(tree: Tree, turns: Turns, out: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int, rank: Int32s) -> None:
     """Find who sends over a channel, the ranks with which switches are entered, and how much longer paths may be."""
     order = net.order
@@ -277,7 +277,7 @@ def _look_behind(net: Net, tree: Tree, tries: Tries, channel: int, detour: int, 
         tries.spare[after] = min(tries.spare[after], tries.spare[switch])
 
 
-@kernel
+@inner
 def _peak(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> float:
     """Highest load on the path from a channel to the target once more flows take it."""
     peak = 0.0
@@ -287,7 +287,7 @@ def _peak(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> flo
     return peak
 
 
-@kernel
+@inner
 def _squares(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> float:
     """By how much the squares of loads grow on the path from a channel to the target once more flows take it."""
     total = 0.0
@@ -298,7 +298,7 @@ def _squares(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> 
     return total
 
 
-@kernel
+@inner
 def _add(net: Net, tree: Tree, load: Floats, channel: int, flows: float) -> None:
     """Add flows to the path from a channel to the target."""
     while channel >= 0:

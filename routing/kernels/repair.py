@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -86,7 +86,7 @@ def empty_survey(n: int) -> Survey:
     )
 
 
-@kernel
+@inner
 def survey_tree(ground: Ground, far: Int32s, number: Numbers, home: int, found: Survey) -> None:
     """Follow the entries of all switches towards the destination that hangs on a switch.
 
@@ -152,10 +152,11 @@ def survey_tree(ground: Ground, far: Int32s, number: Numbers, home: int, found: 
     found.size[0] = total
 
 
-@kernel
+@inner
 def add_tree(far: Int32s, tree: Survey, sources: Floats, weight: float, load: Floats) -> None:
     """Add what the sources at each switch send to the destination of a tree to the load of the channels."""
-    tree.flow[:] = sources
+    for here in range(len(sources)):
+        tree.flow[here] = sources[here]
     for i in range(tree.size[0] - 1, 0, -1):
         here = tree.nearest[i]
         port = tree.onward[here]
@@ -264,7 +265,7 @@ def mend_trees(
     return lost
 
 
-@kernel
+@inner
 def _add_path(ground: Ground, far: Int32s, number: Numbers, here: int, home: int, weight: float, load: Floats) -> None:
     """Add what a switch sends to a destination to the load of the channels on its path."""
     while here != home and weight != 0.0:
@@ -273,7 +274,7 @@ def _add_path(ground: Ground, far: Int32s, number: Numbers, here: int, home: int
         here = far[port]
 
 
-@kernel
+@inner
 def _mend(
     ground: Ground, home: int, load: Floats, sources: Floats, weight: float, tree: Survey, number: Numbers
 ) -> bool:
@@ -342,13 +343,13 @@ def _mend(
     return waiting == 0
 
 
-@kernel
+@inner
 def _due(ground: Ground, tree: Survey, here: int) -> int:
     """Hops at which a switch is served: its old entry, if its cable is up, waits until the next switch can be."""
     return int(max(tree.near[here], tree.depth[here] if ground.node[tree.onward[here]] >= 0 else 0))
 
 
-@kernel
+@inner
 def _choose(ground: Ground, home: int, tree: Survey, load: Floats, number: Numbers, here: int) -> int:
     """Return the channel that a switch takes: its old one if that serves, else the one where it meets the fewest."""
     hops, label, n = tree.hops, tree.label, len(number)
@@ -376,7 +377,7 @@ def _choose(ground: Ground, home: int, tree: Survey, load: Floats, number: Numbe
     return best
 
 
-@kernel
+@inner
 def _pin(ground: Ground, home: int, tree: Survey, number: Numbers) -> None:
     """Connect the switches that are still cut, over others that take channels of higher rank for it.
 

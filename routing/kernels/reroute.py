@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import LegalPaths, empty_paths, legal_choices
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.kernels.traffic import (
     Dests,
     Net,
@@ -77,7 +77,7 @@ def _no_choices(net: Net) -> Choices:
     )
 
 
-@kernel
+@inner
 def _find(net: Net, choices: Choices, target: int) -> None:
     """Find the legal paths to a switch, unless they are known."""
     if choices.known[0] == target:
@@ -94,7 +94,7 @@ def _find(net: Net, choices: Choices, target: int) -> None:
     choices.known[0], choices.known[1] = target, count
 
 
-@kernel
+@inner
 def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     """Flows that all sources of a tree meet."""
     indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
@@ -110,7 +110,7 @@ def _met(net: Net, tree: Tree, traffic: Traffic) -> float:
     return total
 
 
-@kernel
+@inner
 def _choose(net: Net, choices: Choices, tree: Tree, traffic: Traffic) -> float:
     """Let each switch take the legal channel from which on it meets the fewest flows, its old one if that is as good.
 
@@ -145,19 +145,19 @@ def _choose(net: Net, choices: Choices, tree: Tree, traffic: Traffic) -> float:
     return total
 
 
-@kernel
+@inner
 def _adopt(net: Net, choices: Choices, tree: Tree, next_hop: NextHops, lid: int) -> None:
     """Make the best tree the destination's own."""
     tree.size[0] = choices.known[1]
-    tree.nearest[:] = choices.paths.nearest
-    tree.onward[:] = choices.onward
+    for here in range(len(tree.onward)):
+        tree.nearest[here], tree.onward[here] = choices.paths.nearest[here], choices.onward[here]
     for i in range(1, tree.size[0]):
         here = tree.nearest[i]
         next_hop[lid, here] = tree.onward[here] - net.order.indptr[here]
     sum_flows(net, tree)
 
 
-@kernel
+@inner
 def _weigh_neighbour(
     net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, dest: int, sign: float
 ) -> None:
@@ -206,7 +206,7 @@ def reroute(net: Net, dests: Dests, rounds: int, stride: int, next_hop: NextHops
     return after
 
 
-@kernel
+@inner
 def _sum_of_squares(values: Floats) -> float:
     """Add in the order of the array, as NumPy's own sum does not."""
     total = 0.0
@@ -215,7 +215,7 @@ def _sum_of_squares(values: Floats) -> float:
     return total
 
 
-@kernel
+@inner
 def _reroute_role(
     net: Net,
     dests: Dests,
@@ -254,7 +254,7 @@ def _reroute_role(
         _weigh_role(net, dests, tree, traffic, next_hop, role, -dests.role_weight)
 
 
-@kernel
+@inner
 def _weigh_role(
     net: Net, dests: Dests, tree: Tree, traffic: Traffic, next_hop: NextHops, role: int, role_weight: float
 ) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.kernels.traffic import Dests, Net, Tree, empty_tree, recall_tree
 
 Floats = NDArray[np.float64]
@@ -154,7 +154,7 @@ def _visit_all(net: Net, dests: Dests, m: Meetings, tree: Tree, step: int, next_
     return moved
 
 
-@kernel
+@inner
 def _visit(
     net: Net,
     dests: Dests,
@@ -210,7 +210,7 @@ def _visit(
     return moved
 
 
-@kernel
+@inner
 def _append(m: Meetings, switch: int, first: int, last: int) -> None:
     """Let the flows of some leaves pass a switch."""
     if m.behind[0, switch] < 0:
@@ -220,7 +220,7 @@ def _append(m: Meetings, switch: int, first: int, last: int) -> None:
     m.behind[1, switch] = last
 
 
-@kernel
+@inner
 def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int, step: int) -> int:
     """Return the channel on which a switch's flows to a destination meet the fewest, and let them take it."""
     order, old = net.order, tree.onward[switch]
@@ -253,7 +253,7 @@ def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int
     return best
 
 
-@kernel
+@inner
 def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int, role: int, sign: int) -> int:
     """Add the flows that pass a switch to a path; return how many."""
     n, total = m.flows.shape[1], 0
@@ -274,7 +274,7 @@ def _add(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int
     return total
 
 
-@kernel
+@inner
 def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: int, dest: int, limit: float) -> float:
     """Return how many others the flows that pass a switch meet on a path, or what is beyond a limit.
 
@@ -296,7 +296,7 @@ def _met(net: Net, m: Meetings, tree: Tree, switch: int, flows: int, channel: in
     return total
 
 
-@kernel
+@inner
 def _joins(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: int, crowd: int) -> bool:
     """Whether flows that pass a switch are with as many on some channel of a path, in some shift."""
     n = m.flows.shape[1]
@@ -315,7 +315,7 @@ def _joins(net: Net, m: Meetings, tree: Tree, switch: int, channel: int, dest: i
     return False
 
 
-@kernel
+@inner
 def _fits(net: Net, m: Meetings, tree: Tree, flows: int, channel: int, role: int) -> bool:
     """Whether a path has room for flows to a role."""
     while channel >= 0:

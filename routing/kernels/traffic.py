@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -88,7 +88,7 @@ def empty_tree(net: Net) -> Tree:
     )
 
 
-@kernel
+@inner
 def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: int) -> None:
     """Take the tree of a destination from the tables, and sum its flows."""
     target, lid = dests.switch[dest], dests.lid[dest]
@@ -98,7 +98,7 @@ def recall_tree(net: Net, dests: Dests, tree: Tree, next_hop: NextHops, dest: in
     sum_flows(net, tree)
 
 
-@kernel
+@inner
 def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     """Fill the tree in the order that it has; return whether that is still the nearest first."""
     indptr, receiver = net.order.indptr, net.order.receiver
@@ -116,7 +116,7 @@ def _follow_order(net: Net, tree: Tree, next_hop: NextHops, lid: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: int) -> None:
     """Fill the tree and its order, following the next hops from each switch until one is met whose depth is known."""
     indptr, receiver = net.order.indptr, net.order.receiver
@@ -150,7 +150,7 @@ def _follow_tables(net: Net, tree: Tree, next_hop: NextHops, target: int, lid: i
     tree.size[0] = total
 
 
-@kernel
+@inner
 def sum_flows(net: Net, tree: Tree) -> None:
     """Sum the sources behind each switch."""
     receiver = net.order.receiver
@@ -161,7 +161,7 @@ def sum_flows(net: Net, tree: Tree) -> None:
         tree.flow[receiver[tree.onward[here]]] += tree.flow[here]
 
 
-@kernel
+@inner
 def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
     """Add a destination's flows, or with a negative weight take them away; the extra weight counts for loads only."""
     indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.kernels.legal import ChannelOrder, breadth_first
-from routing.kernels.machine_code import kernel
+from routing.kernels.machine_code import inner, kernel
 
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -68,7 +68,7 @@ def allow_turn(turns: Turns, x: int, y: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     """Queue and mark what follows a channel and ranks no higher; return how many."""
     # No index is negative: as unsigned ones they need no test whether they count from the end.
@@ -89,7 +89,7 @@ def _collect_after(turns: Turns, channel: int, highest: int) -> int:
     return total
 
 
-@kernel
+@inner
 def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
     """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
     indptr, sender = turns.order.indptr.view(np.uint32), turns.order.sender.view(np.uint32)

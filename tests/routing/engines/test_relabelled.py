@@ -88,7 +88,8 @@ def figures(fabric: Fabric, ranks: np.ndarray) -> tuple[int, int, dict[str, floa
     """Pairs that are missing, channels in loops, and what the tables of `auto` are worth."""
     routed = routing.route(fabric, "auto")
     proof = prove(routed, ranks)
-    quality = routing.measure(routed, ranks, max_shifts=1, proof=proof)
+    samples = max(200, 20_000 // len(ranks))  # few flows differ by chance
+    quality = routing.measure(routed, ranks, samples=samples, max_shifts=1, proof=proof)
     worth = {"fullest": quality.max_load, "bisection": quality.ebb, "permutation": quality.permutation.bandwidth}
     return proof.missing - proof.disconnected, proof.credit_loops, worth
 
