@@ -94,7 +94,7 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 4, 110_000_000
+SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 4, 600_000_000
 """Share of shifts in the traffic for which flows of shifts are parted and relieved, one time after the other (at first
 those of the worst shifts alone); how often each is looked at, at most, and what bounds it: ranks squared times channels
 of a switch (1 s)."""
@@ -103,7 +103,7 @@ FINALISTS = 3
 """Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
 not best after it."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.005, 0.02
+SPARE_LOAD, SPARE_BANDWIDTH = 0.005, 0.025
 """Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
 
 
