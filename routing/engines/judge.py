@@ -49,7 +49,7 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
     Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 1.5, ",.0f"),
+    Figure("load by role", "role_load", -1, 1.0, ",.0f"),
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
     Figure("shifts", "shift", 1, 1.0, ".3f"),
@@ -85,7 +85,8 @@ def judge(
     samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
     quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
     to_one = proof.to_one_by_role
-    shared = fabric.inner[proof.load[fabric.inner] > np.max([*to_one.values()], axis=0, initial=0)[fabric.inner]]
+    most = np.max([np.zeros_like(proof.load), *to_one.values()], axis=0)
+    shared = fabric.inner[proof.load[fabric.inner] > most[fabric.inner]]
     # What one server is sent, some link carries however well a role is spread; what counts is what meets it there.
     by_role = [
         len(proof.ends) + (load - to_one[role])[shared].max(initial=0) for role, load in proof.load_by_role.items()
