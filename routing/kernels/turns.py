@@ -38,33 +38,37 @@ def fixed_turns(order: ChannelOrder) -> Turns:
     return Turns(order, order.rank.copy(), np.zeros((0, 0), np.uint8), np.zeros(0, bool), np.zeros(0, np.int32))
 
 
-@kernel
+@inner
 def allow_turn(turns: Turns, x: int, y: int) -> bool:
-    """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed.
+    """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed."""
+    index = y - turns.order.indptr[turns.order.sender[y]]
+    if turns.state[x, index] == UNKNOWN:
+        rises = turns.rank[x] < turns.rank[y] or _let_rise(turns, x, y)
+        turns.state[x, index] = ALLOWED if rises else CLOSED
+    return bool(turns.state[x, index] == ALLOWED)
+
+
+@kernel
+def _let_rise(turns: Turns, x: int, y: int) -> bool:
+    """Let channel y rank above channel x, unless the turns that are allowed lead from y to x; return whether it does.
 
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
     rank between the two are looked at.
     """
-    index = y - turns.order.indptr[turns.order.sender[y]]
-    if turns.state[x, index] != UNKNOWN:
-        return bool(turns.state[x, index] == ALLOWED)
-    if turns.rank[x] > turns.rank[y]:
-        after = _collect_after(turns, y, turns.rank[x])
-        total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
-        loop = turns.seen[x] and total == after
-        members = turns.queue[:total].copy()
-        turns.seen[members] = False
-        if loop:
-            turns.state[x, index] = CLOSED
-            return False
-        # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
-        slots = np.sort(turns.rank[members])
-        later, earlier = members[:after], members[after:]
-        earlier = earlier[np.argsort(turns.rank[earlier])]
-        later = later[np.argsort(turns.rank[later])]
-        turns.rank[earlier] = slots[: len(earlier)]
-        turns.rank[later] = slots[len(earlier) :]
-    turns.state[x, index] = ALLOWED
+    after = _collect_after(turns, y, turns.rank[x])
+    total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
+    loop = turns.seen[x] and total == after
+    members = turns.queue[:total].copy()
+    turns.seen[members] = False
+    if loop:
+        return False
+    # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
+    slots = np.sort(turns.rank[members])
+    later, earlier = members[:after], members[after:]
+    earlier = earlier[np.argsort(turns.rank[earlier])]
+    later = later[np.argsort(turns.rank[later])]
+    turns.rank[earlier] = slots[: len(earlier)]
+    turns.rank[later] = slots[len(earlier) :]
     return True
 
 
