@@ -30,7 +30,7 @@ from routing.demand import even_out
 from routing.engines import dfsssp, shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.engines.judge import judge, mark
-from routing.kernels.legal import ChannelOrder
+from routing.kernels.legal import ChannelOrder, are_shortest_legal
 from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
 from routing.kernels.shifts import part_shifts
@@ -89,6 +89,9 @@ evens out what compute left uneven."""
 SHIFT_WEIGHTS = (0.1, 0.3)
 """Share of shift permutations in the traffic that is planned for; the rest is random permutations. What the second
 comes to is tried, too, and what comes of the closed form if nothing is rerouted: the best of all is kept."""
+
+LESS = 0.98
+"""How full the fullest link of tables without a tree may be beside that of those along one, to be taken for it."""
 
 PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
@@ -201,22 +204,39 @@ def route(
         Complete for every LID that cables connect, on one lane unless more are allowed and worth it.
     """
     lids, lft = empty_tables(fabric, lid)
-    start, turned = _start(fabric, lids, lft.shape[::-1]), np.arange(fabric.n_switches)
+    start, shape, rng = _start(fabric, lids, lft.shape[::-1]), lft.shape[::-1], rng or np.random.default_rng(0)
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
     if not start.tree and start.kept is None:
         # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
-        turned = structure_order(fabric)
-        renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
-        start = _start(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
+        tables = _in_order_of_wiring(fabric, lids, shape, rng)
+    else:
+        tables = _best(fabric, start, rng)
+        if start.tree and not are_shortest_legal(start.order, frozen(np.flatnonzero(start.hosts).astype(np.int32))):
+            # Some paths go down and up again, as where a leaf with hosts leads on to another zone: no tree uses them.
+            enough = LESS * judge(fabric, tables).shared_load
+            if judge(fabric, dfsssp.route(fabric, lids, lanes=1)).shared_load < enough:
+                others = _in_order_of_wiring(fabric, lids, shape, rng)
+                tables = others if judge(fabric, others).shared_load < enough else tables
+    return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+
+
+def _in_order_of_wiring(
+    fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...], rng: np.random.Generator
+) -> RoutingTables:
+    """Return the best tables that do without a tree, whatever the labels are."""
+    turned = structure_order(fabric)
+    renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
+    start = _start(with_switches_in(fabric, turned), renumbered, shape)._replace(tree=False)
+    tables = _best(fabric, start, rng)
+    return replace(tables, lid=lids, lft=frozen(tables.lft[np.argsort(turned)]))
+
+
+def _best(fabric: Fabric, start: Start, rng: np.random.Generator) -> RoutingTables:
+    """Return the tables that are best on the whole, in the order of the fabric that they start with."""
 
     def finish(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Made:
         return Made(next_hop, finish_tables(start.dests, port_numbers(order, next_hop), start.lids, "balanced"))
-
-    def handed_out(tables: RoutingTables) -> RoutingTables:
-        return (
-            tables if start.fabric is fabric else replace(tables, lid=lids, lft=frozen(tables.lft[np.argsort(turned)]))
-        )
 
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
@@ -230,7 +250,7 @@ def route(
         best = _judged(start, _ranked(start, made)[0])
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
-    work, order, kept, placed = _place(start, row, rng or np.random.default_rng(0))
+    work, order, kept, placed = _place(start, row, rng)
     finalists = max(min(FINALISTS, _shift_rounds(start) // 2), 1)
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start) // finalists)
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
@@ -251,9 +271,7 @@ def route(
 
     made = _ranked(start, [*(finish(order, one) for one in placed), *made], parted_later=rounds > 0)
     with ThreadPoolExecutor(2) as pool:
-        best = _ranked(start, list(pool.map(parted, made[:finalists])), ranks)[0]
-    tables = handed_out(best.tables)
-    return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+        return _ranked(start, list(pool.map(parted, made[:finalists])), ranks)[0].tables
 
 
 def _shift_rounds(start: Start) -> int:

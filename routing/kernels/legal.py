@@ -111,6 +111,36 @@ def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, ne
     return tail
 
 
+@kernel
+def are_shortest_legal(order: ChannelOrder, leaves: Int32s) -> bool:
+    """Whether every shortest path between leaves is legal.
+
+    Parameters
+    ----------
+    order : ChannelOrder
+    leaves : (n,) int32
+        Switches.
+    """
+    indptr, receiver, rank = order.indptr, order.receiver, order.rank
+    n = len(indptr) - 1
+    hops, nearest, highest = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    for target in leaves:
+        count = breadth_first(target, indptr, receiver, hops, nearest)
+        highest[:] = -2  # of the channels over which leaves reach a switch; -1 at a leaf that none reaches
+        for leaf in leaves:
+            highest[leaf] = -1
+        for i in range(count - 1, 0, -1):
+            here = nearest[i]
+            if highest[here] == -2:
+                continue
+            for channel in range(indptr[here], indptr[here + 1]):
+                if hops[receiver[channel]] == hops[here] - 1:
+                    if rank[channel] < highest[here]:
+                        return False
+                    highest[receiver[channel]] = max(highest[receiver[channel]], rank[channel])
+    return True
+
+
 @inner
 def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.

@@ -14,13 +14,14 @@ from helpers.clusters import CATALOG, gpus
 from helpers.random_fabrics import Draft, draw, two_levels
 from helpers.strategies import examples, fabrics, nightly
 from helpers.trees import grow_tree, worst_shift
-from routing.engines import balanced
+from routing.engines import balanced, dfsssp
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
 from topo.hardware.speeds import LinkSpeed
+from topo.levels import find_levels
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Direct, Zones
 
@@ -113,6 +114,26 @@ def test_shifts_are_free_of_contention_whatever_the_roles_and_the_count_of_hosts
             draft.host(leaf, role=Role.STORAGE if host < hosts // 4 else Role.COMPUTE)
     fabric = draft.build("row", rng)
     assert worst_shift(fabric, balanced.route(fabric)) == 1
+
+
+@pytest.mark.parametrize("seed", [3, 22, 25, 38])
+def test_a_leaf_with_hosts_that_leads_on_to_other_zones_takes_its_share(seed: int) -> None:
+    """Cables of two joints fill one leaf and some ports of the next: by levels, only the first one is above spines."""
+    rng, draft = np.random.default_rng(seed), Draft()
+    zones, spines, hosts = int(rng.integers(2, 4)), int(rng.integers(3, 7)), int(rng.integers(6, 13))
+    joints, each = draft.add(2), int(rng.integers(hosts // 2 + 1, hosts))
+    for _ in range(zones):
+        low, _ = two_levels(draft, int(rng.integers(6, 12)), spines)
+        for port in range(2 * each):
+            draft.cable(joints[port // each], low[port // hosts])
+        for leaf in low[1:]:
+            for _ in range(2 * hosts - 2 * each if leaf == low[1] else hosts):
+                draft.host(leaf)
+    fabric = find_levels(draft.build("spilled", rng))
+    found = prove(Routed(fabric, balanced.route(fabric)))
+    plain = prove(Routed(fabric, dfsssp.route(fabric, lanes=1)))
+    assert found.missing == found.credit_loops == 0
+    assert found.load[fabric.inner].max() <= plain.load[fabric.inner].max()
 
 
 @pytest.mark.slow
