@@ -239,12 +239,15 @@ def compiled(kind: type[Compiled] = Compiled, **options: Any) -> _JITWrapper:
     return cast("_JITWrapper", decorate)
 
 
-kernel = compiled(Kernel, _nrt=True)
+kernel = compiled(Kernel, _nrt=True)  # said, since one that an inner function calls would go without, too
 """For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""
 
-inner = compiled(Kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For those that only kernels call, and that make and return no arrays.
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+"""For functions that make and return no arrays: Numba's reference counts, an atomic addition for each array of each
+argument at every call and return, took up to nine tenths of the time of what was called often."""
 
-They go without Numba's reference counts (`_nrt`): an atomic addition for each array of each argument, at every call and
-return, took up to nine tenths of the time of what was called often. And without what Python would need to call them,
-which takes longer to compile than the rest."""
+INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""For those of them that only kernels call: to compile how Python would call them takes longer than the rest."""
+
+inner = compiled(Kernel, **INNER)
+"""For functions that only kernels call, and that make and return no arrays."""
