@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -204,7 +204,8 @@ def route(
         Complete for every LID that cables connect, on one lane unless more are allowed and worth it.
     """
     lids, lft = empty_tables(fabric, lid)
-    start, shape, rng = _start(fabric, lids, lft.shape[::-1]), lft.shape[::-1], rng or np.random.default_rng(0)
+    shape, rng = lft.shape[::-1], rng or np.random.default_rng(0)
+    start = _start(fabric, lids, shape)
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
     if not start.tree and start.kept is None:
@@ -255,19 +256,19 @@ def _best(fabric: Fabric, start: Start, rng: np.random.Generator) -> RoutingTabl
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start) // finalists)
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
     early = rounds if ranks is None else rounds // 2
-    stages = list(product([(None, early), (ranks, rounds - early)], SHARES))
+    net = work.net._replace(order=order, kept=kept)
 
     def parted(best: Made) -> Made:
-        for (one, times), share in stages:
-            net = work.net._replace(order=order, kept=kept)
-            apart = _part(start, net, work.dests, one, times, share, best.next_hop)
-            if np.array_equal(apart, best.next_hop):
-                continue
-            relieved = apart.copy()
-            _relieve(work, order, kept, relieved)
-            before = best if one is None else best._replace(row=None)
-            best = _ranked(start, [before, *(finish(order, next_hop) for next_hop in (apart, relieved))], one)[0]
-        return best if ranks is None else best._replace(row=None)  # it may have been judged in another order of ranks
+        for one, times in ((None, early), (ranks, rounds - early)):
+            best = best if one is None else best._replace(row=None)  # judged in another order of ranks
+            for share in SHARES:
+                apart = _part(start, net, work.dests, one, times, share, best.next_hop)
+                if np.array_equal(apart, best.next_hop):
+                    continue
+                relieved = apart.copy()
+                _relieve(work, order, kept, relieved)
+                best = _ranked(start, [best, *(finish(order, next_hop) for next_hop in (apart, relieved))], one)[0]
+        return best
 
     made = _ranked(start, [*(finish(order, one) for one in placed), *made], parted_later=rounds > 0)
     with ThreadPoolExecutor(2) as pool:
@@ -328,10 +329,13 @@ def _ranked(
     judged = [_judged(start, one, ranks) for one in distinct]
     rows = [replace(one.row, worst_shift=0) if parted_later else one.row for one in judged if one.row]
     fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
-    fit = [row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load for row in rows]
-    rivals = [row for row, fits in zip(rows, fit, strict=True) if fits]
-    marks = [round(mark(row, rivals), 3) if fits else 0.0 for row, fits in zip(rows, fit, strict=True)]
-    return [judged[place] for place in np.argsort(np.negative(marks), kind="stable") if fit[place]]
+    fit = [
+        place
+        for place, row in enumerate(rows)
+        if row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load
+    ]
+    rivals = [rows[place] for place in fit]
+    return [judged[place] for place in sorted(fit, key=lambda place: -round(mark(rows[place], rivals), 3))]
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:

@@ -116,11 +116,8 @@ def _swap(net: Net, dests: Dests, m: Meetings, tree: Tree, next_hop: NextHops) -
     while in_vain < PATIENCE and _is_rare(m) and _visit_all(net, dests, m, tree, SWAP, next_hop):
         while _visit_all(net, dests, m, tree, RESTORE, next_hop):
             pass
-        over = False
-        for row in range(len(m.peak)):
-            over |= (m.load[row] * net.scale).max() > m.peak[row]
         in_vain += 1
-        if not over and m.flows.max() < least:
+        if not m.full.any() and m.flows.max() < least:  # nothing has moved since it was found what is full
             least, in_vain = m.flows.max(), 0
             fits[:] = next_hop
     next_hop[:] = fits
@@ -155,16 +152,7 @@ def _visit_all(net: Net, dests: Dests, m: Meetings, tree: Tree, step: int, next_
 
 
 @inner
-def _visit(
-    net: Net,
-    dests: Dests,
-    m: Meetings,
-    tree: Tree,
-    dest: int,
-    role: int,
-    step: int,
-    next_hop: NextHops,
-) -> int:
+def _visit(net: Net, dests: Dests, m: Meetings, tree: Tree, dest: int, role: int, step: int, next_hop: NextHops) -> int:
     """Count the flows to a destination, or let switches choose their channels; return how many took another one."""
     order = net.order
     recall_tree(net, dests, tree, next_hop, dest)
