@@ -27,7 +27,14 @@ from helpers.random_fabrics import draw
 from plan.opensm_lab.comparison import Contender, compare_with_opensm
 from topo.errors import HeddleError
 
-FIGURES = {"fullest link": -1, "bisection": 1, "permutations": 1, "shifts": 1, "worst shift": -1}
+FIGURES = {
+    "fullest link": -1,
+    "bisection": 1,
+    "permutations": 1,
+    "shifts": 1,
+    "mean shift": -1,
+    "worst shift": -1,
+}
 """What is compared, and whether more of it is better."""
 
 EQUAL = 0.005
@@ -96,6 +103,7 @@ def worth(row: Contender) -> dict[str, Any]:
         "bisection": quality.ebb,
         "permutations": quality.permutation.bandwidth,
         "shifts": quality.shift.bandwidth,
+        "mean shift": quality.shift.max_load_mean,
         "worst shift": quality.shift.max_load_worst,
     }
 

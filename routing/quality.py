@@ -33,6 +33,8 @@ class Congestion:
     """Standard error of that mean, for phases that are a random sample; the true mean is within two, 19 times in 20."""
     max_load_median: float
     """Median over phases of the flows on the most loaded channel between switches."""
+    max_load_mean: float
+    """The same in the mean over phases."""
     max_load_worst: int
     """The same of the worst phase."""
     lost: int
@@ -113,6 +115,7 @@ class Quality(Shown):
                 Column("phases", [item.phases for item in found]),
                 Column("bandwidth of a flow", [item.bandwidth for item in found], digits=".3f"),
                 Column("median phase", [item.max_load_median for item in found], digits="g"),
+                Column("mean phase", [item.max_load_mean for item in found], digits=".2f"),
                 Column("worst phase", [item.max_load_worst for item in found]),
                 Column("lost flows", [item.lost for item in found]),
             ),
@@ -202,10 +205,10 @@ def measure(
         partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
         max_load, bandwidth, lost = phase_congestion(*laid_out, frozen(partners))
         if not len(max_load):
-            return Congestion(0, 0.0, 0.0, 0.0, 0, 0)
-        median, phases = float(np.median(max_load)), len(max_load)
+            return Congestion(0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+        median, mean, phases = float(np.median(max_load)), float(max_load.mean()), len(max_load)
         error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
-        return Congestion(phases, float(bandwidth.mean()), error, median, int(max_load.max()), int(lost.sum()))
+        return Congestion(phases, float(bandwidth.mean()), error, median, mean, int(max_load.max()), int(lost.sum()))
 
     return Quality(
         ranks=n,

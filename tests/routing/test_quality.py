@@ -42,7 +42,7 @@ def test_no_shift_of_a_whole_tree_puts_two_flows_on_a_channel() -> None:
     case = tree(5)
     quality = measure(Routed(case.fabric, case.tables), seed=1)
     assert quality.shift == Congestion(
-        phases=24, bandwidth=1.0, error=0.0, max_load_median=1.0, max_load_worst=1, lost=0
+        phases=24, bandwidth=1.0, error=0.0, max_load_median=1.0, max_load_mean=1.0, max_load_worst=1, lost=0
     )
     assert (quality.ranks, quality.max_load, quality.mean_load, quality.balance, quality.unused) == (25, 20, 20, 1, 0)
     assert quality.to_dict()["balance"] == 1
