@@ -213,7 +213,9 @@ def route(
         tables = _in_order_of_wiring(fabric, lids, shape, rng)
     else:
         tables = _best(fabric, start, rng)
-        if start.tree and not are_shortest_legal(start.order, frozen(np.flatnonzero(start.hosts).astype(np.int32))):
+        leaves = frozen(np.flatnonzero(start.hosts).astype(np.int32))
+        affordable = len(start.dests.lid) * len(start.order.sender) <= ROUND_EFFORT  # what follows takes as long again
+        if start.tree and affordable and not are_shortest_legal(start.order, leaves):
             # Some paths go down and up again, as where a leaf with hosts leads on to another zone: no tree uses them.
             enough = LESS * judge(fabric, tables).shared_load
             if judge(fabric, dfsssp.route(fabric, lids, lanes=1)).shared_load < enough:
