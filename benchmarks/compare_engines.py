@@ -67,8 +67,8 @@ RANDOM = """## Random fabrics
 
 `benchmarks/tournament.py` draws 300 fabrics by seed: joined zones, trees of two and three levels, BiGraphs, HyperX,
 tori, random regular graphs, dragonflies and real machines, whole and damaged. `helpers.random_fabrics.draw(seed)` makes
-one again: the number behind its family is the seed. A figure within .5 % is equal. *mean shift* and *worst shift*:
-flows on the fullest channel of a shift, in the mean over shifts and in the worst of them.
+one again: the number behind its family is the seed. A figure within .5 % is equal. *mean shift* is the mean over shifts
+of what *worst shift* is in the worst of them.
 """
 
 TITLES = (
