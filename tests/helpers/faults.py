@@ -8,10 +8,13 @@ CALLS = "write,openat,close,rename,renameat2,fsync,mkdir,rmdir,unlink,unlinkat,c
 
 ENDS = {
     "SIGKILL": ("signal=SIGKILL", {-9}),
-    "SIGTERM": ("signal=SIGTERM", {143, -15}),
+    "SIGTERM": ("signal=SIGTERM", {143, -15, 0}),
     "full": ("error=ENOSPC", {0, 2}),
 }
-"""Each way to end, for strace, with the statuses that a command may then end with; -15 where it had ended by itself."""
+"""Each way to end, for strace, with the statuses that a command may then end with.
+
+After SIGTERM, -15 where its handler was not set any more, and 0 where it came after the last step: nobody saw it.
+"""
 
 
 def traced(log: Path, *options: str) -> list[str]:
