@@ -49,8 +49,10 @@ class Candidate:
     """Bandwidth of random permutations."""
     shift: float = 0.0
     """Bandwidth of shifts along the tree."""
+    mean_shift: float = 0.0
+    """Flows on the fullest link of a shift, in the mean over all of them."""
     worst_shift: int = 0
-    """Flows on the fullest link in the worst of them."""
+    """The same in the worst of them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

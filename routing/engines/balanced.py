@@ -12,7 +12,7 @@
 5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.kernels.shifts`).
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
-their fullest link is less full.
+their fullest link is less full by 2 %.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from routing.demand import even_out
 from routing.engines import dfsssp, shortest
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
-from routing.engines.judge import judge, mark
+from routing.engines.judge import FIGURES, judge, mark
 from routing.kernels.legal import ChannelOrder, are_shortest_legal
 from routing.kernels.relieve import Limits, relieve_peaks
 from routing.kernels.reroute import reroute
@@ -78,9 +79,10 @@ NOISE = 0.3
 JOINED_SIZE = 2_000_000
 """Destinations times channels up to which other orders are tried where the closed form is not perfect within zones."""
 
-DETOUR, WORTH = 2, 0.95
-"""Switches that a path may pass beyond the shortest one; and what share of the peak must be left for that to be worth
-it, and on a tree for any move, since shifts meet least with the closed form."""
+DETOUR, WORTH, WORTH_ON_TREE = 2, 0.98, 0.95
+"""Switches that a path may pass beyond the shortest one; and what share of the peak must be left for that or for more
+lanes to be worth it, or on a tree for any move, since shifts meet least with the closed form. Labels tip what is just
+worth it."""
 
 ROLE_WEIGHT = 0.3
 """Where hosts have several roles, what flows to the same role count more: storage spreads over all spines before it
@@ -97,17 +99,27 @@ PERFECT_SIZE = 20_000_000
 """Destinations times channels from which on (half a second) a closed form whose shifts are free of contention will do,
 and links that lead to one host each are not evened out any more."""
 
-SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 4, 600_000_000
+SHARES, SHIFT_ROUNDS, SHIFT_EFFORT = (0.0, 1.0, 0.25), 12, 600_000_000
 """Share of shifts in the traffic for which flows of shifts are parted and relieved, one time after the other (at first
 those of the worst shifts alone); how often each is looked at, at most, and what bounds it: ranks squared times channels
 of a switch (1 s)."""
+
+EARLY_ROUNDS = 4
+"""How often before candidates are compared, at most: more would cost the fullest link."""
+
+BEFORE_PARTING = tuple(figure for figure in FIGURES if figure.field not in ("mean_shift", "worst_shift"))
+"""Figures that count while flows of shifts are still to be parted."""
 
 FINALISTS = 3
 """Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
 not best after it."""
 
-SPARE_LOAD, SPARE_BANDWIDTH = 0.005, 0.025
-"""Parts of the fullest link's load and of the effective bisection that better shifts may cost."""
+SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.01, 0.2, 0.025, 0.15
+"""Parts of the fullest link's load, of the load by role and of the effective bisection that better shifts may cost; of
+the last, more where there is no tree: some orders there come with good shifts, others with good bisections."""
+
+BARRED = 0.25
+"""Share of the destinations of tables over plain shortest paths that an order may bar for them to be begun with."""
 
 
 class Work(NamedTuple):
@@ -172,6 +184,9 @@ class Tried(NamedTuple):
 class Made(NamedTuple):
     """A candidate."""
 
+    order: ChannelOrder
+    kept: NDArray[np.int32]
+    """(S,) zones that keep what is taken within each."""
     next_hop: NDArray[np.uint8]
     """(T, S) by LID and switch: which of its channels a switch takes."""
     tables: RoutingTables
@@ -237,44 +252,59 @@ def _in_order_of_wiring(
 
 def _best(fabric: Fabric, start: Start, rng: np.random.Generator) -> RoutingTables:
     """Return the tables that are best on the whole, in the order of the fabric that they start with."""
-
-    def finish(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Made:
-        return Made(next_hop, finish_tables(start.dests, port_numbers(order, next_hop), start.lids, "balanced"))
-
+    free = frozen(np.full(len(start.hosts), -1, np.int32))
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
-    made = [_judged(start, finish(start.order, start.closed))] if whole else []
+    made = [_judged(start, _finish(start, start.order, free, start.closed))] if whole else []
     perfect = bool(made and made[0].row and made[0].row.worst_shift <= 1)
     row = _in_a_row(start) if start.tree and not perfect else None
     if made and row is not None:
-        made.append(finish(start.order, row))
+        made.append(_finish(start, start.order, free, row))
     large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
     if large and made and not _count(fabric, Kind.AGGREGATION).any():
         best = _judged(start, _ranked(start, made)[0])
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
-    work, order, kept, placed = _place(start, row, rng)
+    work, placed, plain = _place(start, row, rng)
     finalists = max(min(FINALISTS, _shift_rounds(start) // 2), 1)
     rounds = min(SHIFT_ROUNDS, _shift_rounds(start) // finalists)
     ranks = None if start.fabric is fabric else tree_order(fabric, start.ranks)
-    early = rounds if ranks is None else rounds // 2
-    net = work.net._replace(order=order, kept=kept)
-
-    def parted(best: Made) -> Made:
-        for one, times in ((None, early), (ranks, rounds - early)):
-            best = best if one is None else best._replace(row=None)  # judged in another order of ranks
-            for share in SHARES:
-                apart = _part(start, net, work.dests, one, times, share, best.next_hop)
-                if np.array_equal(apart, best.next_hop):
-                    continue
-                relieved = apart.copy()
-                _relieve(work, order, kept, relieved)
-                best = _ranked(start, [best, *(finish(order, next_hop) for next_hop in (apart, relieved))], one)[0]
-        return best
-
-    made = _ranked(start, [*(finish(order, one) for one in placed), *made], parted_later=rounds > 0)
+    chosen = _ranked(start, [*placed, *made], parted_later=rounds > 0)[:finalists]
+    if plain and finalists > 1:
+        chosen = [*chosen[: finalists - 1], plain]
     with ThreadPoolExecutor(2) as pool:
-        return _ranked(start, list(pool.map(parted, made[:finalists])), ranks)[0].tables
+        found = list(chain.from_iterable(pool.map(partial(_parted, start, work, ranks, rounds), chosen)))
+    return _ranked(start, found, ranks)[0].tables
+
+
+def _finish(start: Start, order: ChannelOrder, kept: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Made:
+    """Return a candidate with its tables."""
+    tables = finish_tables(start.dests, port_numbers(order, next_hop), start.lids, "balanced")
+    return Made(order, kept, next_hop, tables)
+
+
+def _parted(start: Start, work: Work, ranks: NDArray[np.int32] | None, rounds: int, first: Made) -> list[Made]:
+    """Return a candidate and what comes of it, step by step, when flows of its shifts are parted and relieved.
+
+    They are parted in the order of the wiring first, then in that of ``ranks``, where there is another.
+    """
+    found, early = [first], rounds if ranks is None else rounds // 2
+    net = work.net._replace(order=first.order, kept=first.kept)
+    for one, times in ((None, early), (ranks, rounds - early)):
+        if one is not None:
+            found = [made._replace(row=None) for made in found]  # judged in another order of ranks
+        for share in SHARES:
+            found = [_judged(start, made, one) for made in found]
+            best = _ranked(start, found, one)[0]
+            apart = _part(start, net, work.dests, one, times, share, best.next_hop)
+            if np.array_equal(apart, best.next_hop):
+                continue
+            found.append(_finish(start, first.order, first.kept, apart))
+            relieved = apart.copy()
+            _relieve(work, first.order, first.kept, relieved)
+            if not np.array_equal(apart, relieved):
+                found.append(_finish(start, first.order, first.kept, relieved))
+    return [_judged(start, made, ranks) for made in found]
 
 
 def _shift_rounds(start: Start) -> int:
@@ -317,7 +347,7 @@ def _ranked(
 ) -> list[Made]:
     """Return tables that load and share links about as well as the first, the best on the whole first.
 
-    The worst shift does not count where flows of shifts are parted later.
+    The fullest links of shifts do not count where flows of shifts are parted later.
     """
     distinct: list[Made] = []
     for one in made:
@@ -329,15 +359,18 @@ def _ranked(
     if len(distinct) == 1:
         return distinct
     judged = [_judged(start, one, ranks) for one in distinct]
-    rows = [replace(one.row, worst_shift=0) if parted_later else one.row for one in judged if one.row]
-    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - SPARE_BANDWIDTH) * rows[0].ebb
+    rows = [one.row for one in judged if one.row]
+    spare = SPARE_BANDWIDTH if start.tree else SPARE_WITHOUT_TREE
+    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - spare) * rows[0].ebb
     fit = [
         place
         for place, row in enumerate(rows)
-        if row.shared_load <= fullest and row.ebb * rows[0].shared_load >= least * row.shared_load
+        if row.shared_load <= fullest
+        and row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
+        and row.ebb * rows[0].shared_load >= least * row.shared_load
     ]
-    rivals = [rows[place] for place in fit]
-    return [judged[place] for place in sorted(fit, key=lambda place: -round(mark(rows[place], rivals), 3))]
+    rivals, figures = [rows[place] for place in fit], BEFORE_PARTING if parted_later else FIGURES
+    return [judged[place] for place in sorted(fit, key=lambda place: -round(mark(rows[place], rivals, figures), 3))]
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -349,7 +382,7 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
         others = shortest.route(fabric, tables.lid, lanes=lanes)
     except RoutingError:  # more lanes would be needed
         return tables
-    if prove(Routed(fabric, others)).load[inner].max() >= proof.load[inner].max():
+    if prove(Routed(fabric, others)).load[inner].max() > WORTH * proof.load[inner].max():
         return tables
     return replace(others, engine=tables.engine)
 
@@ -378,10 +411,10 @@ def _start(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> 
 
 def _place(
     start: Start, row: NDArray[np.uint8] | None, rng: np.random.Generator
-) -> tuple[Work, ChannelOrder, NDArray[np.int32], list[NDArray[np.uint8]]]:
-    """Return what candidates are made from, an order, what is kept under it, and (T, S) what each candidate takes.
+) -> tuple[Work, list[Made], Made | None]:
+    """Return what candidates are made from, those of one order, and one that begins with plain shortest paths.
 
-    One more begins with ``row``, where there is that.
+    One more of the former begins with ``row``, where there is that. The latter is there where few paths are barred.
     """
     fabric, order, dests, tree, joined = start.fabric, start.order, start.dests, start.tree, start.joined
     size = len(dests.lid) * len(order.sender)
@@ -389,7 +422,7 @@ def _place(
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
     # Where there are levels, the closed form has done for shifts what can be done as cheaply.
     flat = start.level.min() == start.level.max()
-    parts = min(SHIFT_ROUNDS // 2, _shift_rounds(start) // TRIALS) if flat else 0
+    parts = min(EARLY_ROUNDS // 2, _shift_rounds(start) // TRIALS) if flat else 0
     free, cut = work.net.kept, _cut_off(order, dests)
     plain = [] if tree or size > TRIAL_SIZE else _plain(start)
     results: list[Tried] = []
@@ -413,9 +446,37 @@ def _place(
         for times, share in ((0, SHIFT_WEIGHTS[0]), (rounds, SHIFT_WEIGHTS[1])):
             made.append(_improve(start, work, order, kept, begin, (times, parts), share)[1])
     if row is not None and order is start.order and size <= ROUND_EFFORT:
-        parts = min(SHIFT_ROUNDS, _shift_rounds(start))
+        parts = min(EARLY_ROUNDS, _shift_rounds(start))
         made += [_improve(start, work, order, kept, row, (0, times), SHIFT_WEIGHTS[0])[1] for times in {0, parts}]
-    return work, order, kept, made
+    least = min(results).lost
+    grown = next((one for one in results if one.kind == "grown" and one.lost == least), None)  # for what is wished
+    begun = _begun_with(start, work, plain[0], grown) if grown else None
+    return work, [_finish(start, order, kept, one) for one in made], begun
+
+
+def _begun_with(start: Start, work: Work, plain: RoutingTables, grown: Tried) -> Made | None:
+    """Return a candidate that begins with plain tables under an order grown for them; None where it bars too many.
+
+    What is barred begins with the closed form, and then all destinations are rerouted once.
+    """
+    begin = taken_channels(grown.order, plain.lft)
+    barred = _barred(grown.order, start.dests, begin)
+    if barred.mean() > BARRED:
+        return None
+    lids = start.dests.lid[barred]
+    begin[lids] = grown.begin[lids]
+    _, next_hop = _improve(start, work, grown.order, grown.kept, begin, (int(barred.any()), 0), SHIFT_WEIGHTS[0])
+    return _finish(start, grown.order, grown.kept, next_hop)
+
+
+def _barred(order: ChannelOrder, dests: Destinations, next_hop: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return (D,) the destinations to which some path takes a turn that an order bars."""
+    taken = next_hop[dests.lid].astype(np.int64)
+    channel = (order.indptr[:-1] + np.where(taken == NO_PATH, 0, taken)).clip(max=len(order.sender) - 1)
+    then = np.take_along_axis(channel, order.receiver[channel].astype(np.int64), axis=1)
+    goes_on = (taken != NO_PATH) & (order.receiver[channel] != dests.switch[:, None])
+    barred: NDArray[np.bool_] = (goes_on & (order.rank[channel] >= order.rank[then])).any(axis=1)
+    return barred
 
 
 def _plain(start: Start) -> list[RoutingTables]:
@@ -453,7 +514,7 @@ def _first(
         best = complete[0]
         return best.order, best.kept, best.begin, [best.next_hop]
     yard = [judge(start.fabric, tables, switches=False) for tables in plain[:1]]
-    rounds = min(SHIFT_ROUNDS // 2, _shift_rounds(start))
+    rounds = min(EARLY_ROUNDS // 2, _shift_rounds(start))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
     for one in kinds.values():
         parted = _part(
@@ -462,10 +523,14 @@ def _first(
         parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
         tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
-        # What the worst shift will be, labels say in the end.
-        found.append((one, replace(judge(start.fabric, tables, switches=False), worst_shift=0), parted))
+        found.append((one, judge(start.fabric, tables, switches=False), parted))
     rows = [row for _, row, _ in found]
-    best, _, parted = max(found, key=lambda item: (round(mark(item[1], [item[1], *yard]), 2), mark(item[1], rows)))
+    # What the fullest links of shifts will be, labels say in the end.
+    figures = BEFORE_PARTING
+    best, _, parted = max(
+        found,
+        key=lambda item: (round(mark(item[1], [item[1], *yard], figures), 2), mark(item[1], rows, figures)),
+    )
     return best.order, best.kept, best.begin, [best.next_hop, parted]
 
 
@@ -520,9 +585,9 @@ def _work(
     net = _net(order, sending, nodes, AGGREGATION)
     weighted = _dests(dests, hosts, receiving, AGGREGATION, not tree)
     anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
-    worth = WORTH if tree else 1.0
+    worth, detours = (WORTH_ON_TREE, WORTH_ON_TREE) if tree else (1.0, WORTH)
     each = _hosts_only(net, weighted, hosts)
-    reliefs = [(net, weighted, anywhere, 0, worth), (*each, fast, 0, worth), (*each, fast, DETOUR, WORTH)]
+    reliefs = [(net, weighted, anywhere, 0, worth), (*each, fast, 0, worth), (*each, fast, DETOUR, detours)]
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
         reliefs.insert(0, (*as_hosts, anywhere, 0, worth))

@@ -53,6 +53,7 @@ FIGURES = (
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
     Figure("shifts", "shift", 1, 1.0, ".3f"),
+    Figure("mean shift", "mean_shift", -1, 1.0, ".2f"),
     Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
 )
 
@@ -104,6 +105,7 @@ def judge(
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,
         shift=quality.shift.bandwidth,
+        mean_shift=quality.shift.max_load_mean,
         worst_shift=quality.shift.max_load_worst,
     )
     if usual:
@@ -111,7 +113,7 @@ def judge(
     return row
 
 
-def mark(row: Candidate, others: Sequence[Candidate]) -> float:
-    """Return the mean over all figures, weighted, of how much of the best one has."""
-    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in FIGURES]
-    return sum(shares) / sum(figure.weight for figure in FIGURES)
+def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
+    """Return the mean over figures, weighted, of how much of the best one has."""
+    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in figures]
+    return sum(shares) / sum(figure.weight for figure in figures)

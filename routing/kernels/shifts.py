@@ -22,6 +22,9 @@ NextHops = NDArray[np.uint8]
 CROWD = 8
 """How much more flows count that would be as many on a channel as in the worst of all shifts, were one to join them."""
 
+SETTLED = 5
+"""Rounds end once one moves less than a fifth of the most that one moved: what follows is worth little."""
+
 COUNT, PART, LOWER, SWAP, RESTORE = range(5)
 """Steps. Flows are counted; all are parted; those that are in the worst of all shifts take channels on which none is as
 bad, first where there is room, then on full ones, too; and flows leave those that are too full since."""
@@ -101,9 +104,12 @@ def part_shifts(
     _visit_all(net, dests, m, tree, COUNT, next_hop)
     for row in range(roles + 1):
         m.peak[row] = (m.load[row] * net.scale).max()
+    least = 1
     for _ in range(rounds):
-        if _visit_all(net, dests, m, tree, PART, next_hop) == 0:
+        moved = _visit_all(net, dests, m, tree, PART, next_hop)
+        if moved < least:
             break
+        least = max(least, moved // SETTLED)
     while _is_rare(m) and _visit_all(net, dests, m, tree, LOWER, next_hop):
         pass
     _swap(net, dests, m, tree, next_hop)

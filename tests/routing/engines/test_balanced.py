@@ -305,10 +305,41 @@ def test_a_joined_pair_of_trees_without_some_cables_and_a_spine(seed: int) -> No
     assert proof.credit_loops == 0
 
 
+def gathered_zones(seed: int) -> Fabric:
+    """Two zones with all cables to the joints at the first leaves; where these are full, at the next."""
+    rng, draft = np.random.default_rng(seed), Draft()
+    spines, leaves, ports = int(rng.integers(6, 13)), int(rng.integers(3, 6)), int(rng.integers(6, 16))
+    joints = draft.add(int(rng.integers(2, 4)))
+    for _ in range(2):
+        low, _ = two_levels(draft, leaves, spines)
+        free = [leaf for leaf in low for _ in range(40 - spines)]
+        for joint in joints:
+            for _ in range(ports):
+                draft.cable(joint, free.pop(0))
+        hosts = int(rng.integers(30, 80))
+        for place in sorted(rng.permutation(len(free))[:hosts]):
+            draft.host(free[place])
+    return draft.build("gathered", rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 8, *(nightly(seed) for seed in (0, 1, 3, 6, 7, 10))])
+def test_shifts_are_as_good_as_those_of_plain_shortest_paths_where_these_are_safe(seed: int) -> None:
+    """On these, all orders but those grown for plain shortest paths leave twice as many flows on a link of a shift."""
+    fabric = gathered_zones(seed)
+    ours, plain = Routed(fabric, balanced.route(fabric)), Routed(fabric, dfsssp.route(fabric, lanes=1))
+    assert prove(plain).credit_loops == 0
+    found, least = routing.measure(ours, max_shifts=400), routing.measure(plain, max_shifts=400)
+    assert found.max_load <= least.max_load
+    assert found.ebb >= 0.98 * least.ebb
+    assert found.shift.bandwidth >= 0.98 * least.shift.bandwidth
+    assert found.shift.max_load_mean <= 1.05 * least.shift.max_load_mean
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "fullest", "bisection", "shifts"), [
     (150, 1056, 0.5555, 0.3336),
-    (244, 847, 0.6188, 0.57),
+    (244, 847, 0.6188, 0.54),
     nightly(33, 8072, 0.411, 0.2318),
     nightly(90, 2819, 0.4646, 0.3044),
     nightly(224, 9544, 0.354, 0.2822),
@@ -320,8 +351,9 @@ def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
 ) -> None:
     """Joined zones whose zones cannot be found, and trees with more hosts at leaves than uplinks.
 
-    The figures are those of the tournament, each of the engine that is best in it; but for bisection and shifts of the
-    last, where `ftree` has 1 % and 2 % more, with links that are nearly twice as full.
+    The figures are those of the tournament, each of the engine that is best in it; but for shifts of 244, where `ftree`
+    has 5 % more and 10 % more flows on the fullest link of a shift, and for bisection and shifts of the last, where it
+    has 1 % and 2 % more, with links that are nearly twice as full.
     """
     fabric = draw(seed)
     quality = routing.measure(Routed(fabric, balanced.route(fabric)))
