@@ -256,7 +256,7 @@ def _in_order_of_wiring(
 
 def _best(fabric: Fabric, start: Start, rng: np.random.Generator) -> RoutingTables:
     """Return the tables that are best on the whole, in the order of the fabric that they start with."""
-    free = frozen(np.full(len(start.hosts), -1, np.int32))
+    free = _nothing_kept(start.hosts)
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
     whole = start.tree and one_rate and start.joined is None
     made = [_judged(start, _finish(start, start.order, free, start.closed))] if whole else []
@@ -292,9 +292,9 @@ def _parted(start: Start, work: Work, ranks: NDArray[np.int32] | None, rounds: i
 
     They are parted in the order of the wiring first, then in that of ``ranks``, where there is another.
     """
-    found, early = [first], rounds if ranks is None else rounds // 2
-    net = work.net._replace(order=first.order, kept=first.kept)
-    for one, times in ((None, early), (ranks, rounds - early)):
+    found, net = [first], work.net._replace(order=first.order, kept=first.kept)
+    steps = [(None, rounds)] if ranks is None else [(None, rounds // 2), (ranks, rounds - rounds // 2)]
+    for one, times in steps:
         if one is not None:
             found = [made._replace(row=None) for made in found]  # judged in another order of ranks
         for share in SHARES:
@@ -373,9 +373,8 @@ def _ranked(
         and row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
         and row.ebb * rows[0].shared_load >= least * row.shared_load
     ]
-    rivals, figures = [rows[place] for place in fit], ON_TREE if start.tree else FIGURES
-    if parted_later:
-        figures = BEFORE_PARTING
+    rivals = [rows[place] for place in fit]
+    figures = BEFORE_PARTING if parted_later else ON_TREE if start.tree else FIGURES
     return [judged[place] for place in sorted(fit, key=lambda place: -round(mark(rows[place], rivals, figures), 3))]
 
 
@@ -528,14 +527,16 @@ def _first(
         )
         parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
-        tables = finish_tables(start.dests, port_numbers(one.order, parted), start.lids, "balanced")
+        tables = _finish(start, one.order, one.kept, parted).tables
         found.append((one, judge(start.fabric, tables, switches=False), parted))
     rows = [row for _, row, _ in found]
     # What the fullest links of shifts will be, labels say in the end.
-    figures = BEFORE_PARTING
     best, _, parted = max(
         found,
-        key=lambda item: (round(mark(item[1], [item[1], *yard], figures), 2), mark(item[1], rows, figures)),
+        key=lambda item: (
+            round(mark(item[1], [item[1], *yard], BEFORE_PARTING), 2),
+            mark(item[1], rows, BEFORE_PARTING),
+        ),
     )
     return best.order, best.kept, best.begin, [best.next_hop, parted]
 
@@ -688,8 +689,13 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
         scale=frozen(order.rate_gbps.max() / order.rate_gbps),
         sources=frozen(hosts + weight * nodes + SWITCH),
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
-        kept=frozen(np.full(len(hosts), -1, np.int32)),
+        kept=_nothing_kept(hosts),
     )
+
+
+def _nothing_kept(hosts: NDArray[np.number]) -> NDArray[np.int32]:
+    """Return (S,) no zone for any switch."""
+    return frozen(np.full(len(hosts), -1, np.int32))
 
 
 def _hosts_only(net: Net, dests: Dests, hosts: NDArray[np.int64]) -> tuple[Net, Dests]:

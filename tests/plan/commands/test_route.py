@@ -181,7 +181,7 @@ def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys, monkeypatch) 
     monkeypatch.setattr(routing.engines.minhop, "route", refuse)
     status, told = route(capsys, path, "-o", tmp_path / "out")
     assert status == 0
-    assert told["subnets"][0]["engine"] in ("balanced", "dfsssp"), "about as good here, and both safe"
+    assert told["subnets"][0]["engine"] == "dfsssp"  # safe here, and ahead of `balanced` in shifts
     assert {"engine": "minhop", "refusal": "two leaves share no spine"} in told["subnets"][0]["candidates"]
 
 
