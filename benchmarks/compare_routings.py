@@ -165,10 +165,8 @@ def over_all(found: dict[str, dict[str, Row | None]]) -> Iterator[str]:
         ratios = np.concatenate([_times(row) / best[name] for name, row in rows.items()])
         ratios = ratios[np.isfinite(ratios)]
         lost, loops = (sum(bool(getattr(row, what, 1)) for row in rows.values()) for what in ("lost", "loops"))
-        geometric = np.exp(np.log(ratios).mean())
-        summary.append(
-            [engine, f"{lost} of {len(rows)}", f"{loops} of {len(rows)}", f"{geometric:.2f}", f"{ratios.max():.2f}"]
-        )
+        times = [f"{np.exp(np.log(ratios).mean()):.2f}", f"{ratios.max():.2f}"] if len(ratios) else ["no path"] * 2
+        summary.append([engine, f"{lost} of {len(rows)}", f"{loops} of {len(rows)}", *times])
     columns = ["engine", "fabrics with pairs lost", "fabrics with loops", "times the best, geometric mean", "at worst"]
     return table(columns, summary, 1)
 
