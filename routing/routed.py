@@ -49,8 +49,12 @@ class Candidate:
     """Bandwidth of random permutations."""
     shift: float = 0.0
     """Bandwidth of shifts along the tree."""
+    role_shift: float = 0.0
+    """The same among the hosts of one role, in the mean over all hosts."""
     mean_shift: float = 0.0
     """Flows on the fullest link of a shift, in the mean over all of them."""
+    role_mean_shift: float = 0.0
+    """The same among the hosts of one role, in the mean over all hosts."""
     worst_shift: int = 0
     """The same in the worst of them."""
 

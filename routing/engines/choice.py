@@ -29,8 +29,9 @@ ENTRANTS = ("balanced", "fat-tree", "minhop", "dfsssp")
 PLAIN = ("minhop", "dfsssp")
 """Engines that promise no safety: they get another's paths to switches, and are proven for those, too."""
 
-EQUAL = 0.005
-"""Part of a figure by which another engine must be better to be named."""
+EQUAL, PREFERRED = 0.005, 0.01
+"""Parts by which another engine must be better: of a figure to be named, and of the mean of all to be taken instead of
+one that is preferred, since less is a matter of labels."""
 
 HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
 """Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
@@ -58,13 +59,14 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def _telling(rows: Sequence[Candidate]) -> list[Figure]:
-    """Return the figures, without those of links that are others' again in all rows: the rarest kinds of links."""
+    """Return the figures, without those that are others' again in all rows: of rarer links, or by role where one is."""
     again = {"shared_load": "max_load", "role_load": "shared_load"}
+    again |= {"role_shift": "shift", "role_mean_shift": "mean_shift"}
     return [
         figure
         for figure in FIGURES
         if figure.field not in again
-        or any(round(getattr(row, figure.field)) != getattr(row, again[figure.field]) for row in rows)
+        or any(figure.text(row) != figure._replace(field=again[figure.field]).text(row) for row in rows)
     ]
 
 
@@ -96,7 +98,8 @@ def choose(
         raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
     least = min(row.missing for _, row in judged)
     safe = [pair for pair in judged if pair[1].missing == least and not pair[1].credit_loops] or judged[:1]
-    tables, best = max(safe, key=lambda pair: round(mark(pair[1], [row for _, row in safe]), 3))
+    marks = [mark(row, [other for _, other in safe]) for _, row in safe]
+    tables, best = next(pair for pair, share in zip(safe, marks, strict=True) if share >= (1 - PREFERRED) * max(marks))
     rows = [row for _, row in tried]
     why = _reason(best, [row for _, row in safe], [row for _, row in judged if row.missing == least])
     plain = [row for _, row in judged if row.credit_loops and row.missing == least]
@@ -119,7 +122,7 @@ def _offer(
 
     Where plain ones are nowhere better, whatever their loops, nothing is tried.
     """
-    if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight >= 1 for row in plain):
+    if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight > 0.1 for row in plain):
         return None
     tables = tables_of()
     row = judge(fabric, tables)

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.proof import prove
-from routing.quality import measure
+from routing.quality import Congestion, congestion, measure, shifts
 from routing.routed import Candidate, Routed
-from routing.tables import RoutingTables
-from topo.fabric import Fabric, Kind
+from routing.tables import RoutingTables, select_endpoints, tree_order
+from topo.fabric import Fabric, Kind, frozen
 
-MEASURED_FLOWS = 400_000
-"""Flows of random halves in which tables are measured: a large fabric is measured in fewer phases."""
+LEAST_FLOWS, MEASURED_FLOWS = 8_000, 400_000
+"""Flows of random halves in which tables are measured: a small fabric in more phases than others, where few flows meet
+by chance, and a large one in fewer."""
 
 
 _known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
@@ -52,8 +53,10 @@ FIGURES = (
     Figure("load by role", "role_load", -1, 1.0, ",.0f"),
     Figure("bisection", "ebb", 1, 2.0, ".3f"),
     Figure("permutations", "permutation", 1, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 1.0, ".3f"),
-    Figure("mean shift", "mean_shift", -1, 1.0, ".2f"),
+    Figure("shifts", "shift", 1, 0.75, ".3f"),
+    Figure("shifts by role", "role_shift", 1, 0.5, ".3f"),
+    Figure("mean shift", "mean_shift", -1, 0.5, ".2f"),
+    Figure("mean shift by role", "role_mean_shift", -1, 0.5, ".2f"),
     Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
 )
 
@@ -82,9 +85,11 @@ def judge(
     if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
         wider = prove(routed, "adapters")
         missing, loops = wider.missing - wider.disconnected, wider.credit_loops
-    phases = MEASURED_FLOWS // max(len(proof.ends), 1)
-    samples, shifts = max(30, min(phases, 200)), max(60, min(2 * phases, 400))
-    quality = measure(routed, ends, samples=samples, max_shifts=shifts, proof=proof)
+    hosts = max(len(proof.ends), 1)
+    phases = MEASURED_FLOWS // hosts
+    samples = max(30, LEAST_FLOWS // hosts, min(phases, 200))
+    max_shifts = max(60, min(2 * phases, 400))
+    quality = measure(routed, ends, samples=samples, max_shifts=max_shifts, proof=proof)
     to_one = proof.to_one_by_role
     most = np.max([np.zeros_like(proof.load), *to_one.values()], axis=0)
     shared = fabric.inner[proof.load[fabric.inner] > most[fabric.inner]]
@@ -92,6 +97,8 @@ def judge(
     by_role = [
         len(proof.ends) + (load - to_one[role])[shared].max(initial=0) for role, load in proof.load_by_role.items()
     ]
+    in_order = tree_order(fabric, select_endpoints(fabric, tables, "hca")) if ranks is None else ranks
+    role_shift, role_mean_shift = _shifts_by_role(routed, in_order, max_shifts, quality.shift)
     row = Candidate(
         engine=tables.engine,
         missing=missing,
@@ -105,12 +112,31 @@ def judge(
         ebb=quality.ebb,
         permutation=quality.permutation.bandwidth,
         shift=quality.shift.bandwidth,
+        role_shift=role_shift,
         mean_shift=quality.shift.max_load_mean,
+        role_mean_shift=role_mean_shift,
         worst_shift=quality.shift.max_load_worst,
     )
     if usual:
         _known[tables] = fabric, row
     return row
+
+
+def _shifts_by_role(
+    routed: Routed, ranks: NDArray[np.int32], max_shifts: int, of_all: Congestion
+) -> tuple[float, float]:
+    """Return bandwidth and mean fullest link of shifts among the hosts of one role, in the mean over all hosts."""
+    role = routed.fabric.role[routed.fabric.end_node[ranks]]
+    if not len(ranks) or (role == role[0]).all():
+        return of_all.bandwidth, of_all.max_load_mean
+    bandwidth = mean = hosts = 0.0  # that have another of their role
+    for each in np.unique(role):
+        of_role = frozen(ranks[role == each])
+        max_load, share, _ = congestion(routed, of_role, shifts(len(of_role), max_shifts))
+        if len(max_load):
+            hosts += len(of_role)
+            bandwidth, mean = bandwidth + len(of_role) * share.mean(), mean + len(of_role) * max_load.mean()
+    return (float(bandwidth / hosts), float(mean / hosts)) if hosts else (0.0, 0.0)
 
 
 def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
