@@ -107,10 +107,15 @@ of a switch (1 s)."""
 EARLY_ROUNDS = 4
 """How often before candidates are compared, at most: more would cost the fullest link."""
 
-BEFORE_PARTING = tuple(figure for figure in FIGURES if figure.field not in ("mean_shift", "worst_shift"))
+BEFORE_PARTING = tuple(
+    figure for figure in FIGURES if figure.field not in ("mean_shift", "role_mean_shift", "worst_shift")
+)
 """Figures that count while flows of shifts are still to be parted."""
 
-ON_TREE = tuple(figure._replace(weight=0.25) if figure.field == "mean_shift" else figure for figure in FIGURES)
+ON_TREE = tuple(
+    figure._replace(weight=figure.weight / 4) if figure.field in ("mean_shift", "role_mean_shift") else figure
+    for figure in FIGURES
+)
 """Figures that count in the end on a tree. There the fullest link of a shift is lowered at the cost of many others: on
 a real one (Lassen) by a fifth, for which an all-to-all of 256 hosts took a tenth longer."""
 
@@ -121,6 +126,9 @@ not best after it."""
 SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.01, 0.2, 0.025, 0.15
 """Parts of the fullest link's load, of the load by role and of the effective bisection that better shifts may cost; of
 the last, more where there is no tree: some orders there come with good shifts, others with good bisections."""
+
+SPARE_WHERE_KEPT = 0.0005
+"""The first of these where zones are kept: the fullest link joins zones there, and its load is that of its bound."""
 
 BARRED = 0.25
 """Share of the destinations of tables over plain shortest paths that an order may bar for them to be begun with."""
@@ -136,6 +144,16 @@ class Work(NamedTuple):
     and the share of the peak that must be left."""
     stride: int
     effort: int
+
+
+class Form(NamedTuple):
+    """A closed form for zones that are joined, under an order of its own."""
+
+    order: ChannelOrder
+    kept: NDArray[np.int32]
+    """(S,) zones, where no flows of shifts meet within one then; else -1."""
+    next_hop: NDArray[np.uint8]
+    """(T, S) what it takes."""
 
 
 class Start(NamedTuple):
@@ -159,12 +177,8 @@ class Start(NamedTuple):
     """Whether the closed form connects all over shortest paths."""
     closed: NDArray[np.uint8]
     """(T, S) what it takes there."""
-    joined: ChannelOrder | None = None
-    """An order for zones that are joined."""
-    crossing: NDArray[np.uint8] | None = None
-    """(T, S) what the closed form takes under it."""
-    kept: NDArray[np.int32] | None = None
-    """(S,) zones, where no flows of shifts meet within one then."""
+    forms: tuple[Form, ...] = ()
+    """Closed forms for zones that are joined."""
 
 
 class Tried(NamedTuple):
@@ -227,7 +241,7 @@ def route(
     start = _start(fabric, lids, shape)
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
-    if not start.tree and start.kept is None:
+    if not start.tree and not any(_keeps(form.kept) for form in start.forms):
         # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
         tables = _in_order_of_wiring(fabric, lids, shape, rng)
     else:
@@ -249,8 +263,8 @@ def _in_order_of_wiring(
     """Return the best tables that do without a tree, whatever the labels are."""
     turned = structure_order(fabric)
     renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
-    start = _start(with_switches_in(fabric, turned), renumbered, shape)._replace(tree=False)
-    tables = _best(fabric, start, rng)
+    start = _start(with_switches_in(fabric, turned), renumbered, shape)
+    tables = _best(fabric, start._replace(tree=False, forms=start.forms[:1]), rng)
     return replace(tables, lid=lids, lft=frozen(tables.lft[np.argsort(turned)]))
 
 
@@ -258,7 +272,7 @@ def _best(fabric: Fabric, start: Start, rng: np.random.Generator) -> RoutingTabl
     """Return the tables that are best on the whole, in the order of the fabric that they start with."""
     free = _nothing_kept(start.hosts)
     one_rate = start.order.rate_gbps.min() == start.order.rate_gbps.max()  # slow cables are not what it knows
-    whole = start.tree and one_rate and start.joined is None
+    whole = start.tree and one_rate and not start.forms
     made = [_judged(start, _finish(start, start.order, free, start.closed))] if whole else []
     perfect = bool(made and made[0].row and made[0].row.worst_shift <= 1)
     row = _in_a_row(start) if start.tree and not perfect else None
@@ -365,7 +379,8 @@ def _ranked(
     judged = [_judged(start, one, ranks) for one in distinct]
     rows = [one.row for one in judged if one.row]
     spare = SPARE_BANDWIDTH if start.tree else SPARE_WITHOUT_TREE
-    fullest, least = (1 + SPARE_LOAD) * rows[0].shared_load, (1 - spare) * rows[0].ebb
+    spare_load = SPARE_WHERE_KEPT if any(_keeps(one.kept) for one in distinct) else SPARE_LOAD
+    fullest, least = (1 + spare_load) * rows[0].shared_load, (1 - spare) * rows[0].ebb
     fit = [
         place
         for place, row in enumerate(rows)
@@ -406,12 +421,26 @@ def _start(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> 
     climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
     if zones is None:
         return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed)
-    dests, plain, crossing = stagger(dests, zones.border, zones.gate, zones.width), empty.copy(), empty
-    closed_form(order, dests, climbs, own, plain)
-    joined = order_joined_zones(order, level, hosts, zones, _descents(order, dests, plain))
-    closed_form(joined, dests, climbs, own, crossing, turns=zones.turns)
-    kept = zones.zone if _alone(joined, dests, zones.zone, crossing) else None
-    return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, joined, crossing, kept)
+    staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
+    width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
+    straight, around = (in_a_row(dests, width, zones.zone, around=turn) for turn in (False, True))
+    ways = [(staggered(dests),), (staggered(straight), straight)]
+    if not np.array_equal(straight.turn, around.turn):
+        ways.append((staggered(around), around))
+
+    def form(each: Destinations) -> Form:
+        plain, next_hop = empty.copy(), empty.copy()
+        closed_form(order, each, climbs, own, plain)
+        joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
+        closed_form(joined, each, climbs, own, next_hop, turns=zones.turns)
+        alone = _alone(joined, each, zones.zone, next_hop)
+        return Form(joined, zones.zone if alone else _nothing_kept(hosts), next_hop)
+
+    # What else hosts in a row are worth, other orders give as well.
+    first, *others = (map(form, way) for way in ways)
+    in_turn = [next(filter(lambda one: _keeps(one.kept), way), None) for way in others]
+    forms = (next(first), *filter(None, in_turn))
+    return Start(fabric, lids, order, ways[0][0], level, own, hosts, ranks, climbs, tree, closed, forms)
 
 
 def _place(
@@ -421,7 +450,7 @@ def _place(
 
     One more of the former begins with ``row``, where there is that. The latter is there where few paths are barred.
     """
-    fabric, order, dests, tree, joined = start.fabric, start.order, start.dests, start.tree, start.joined
+    fabric, order, dests, tree = start.fabric, start.order, start.dests, start.tree
     size = len(dests.lid) * len(order.sender)
     work = _work(fabric, order, dests, start.hosts, _count(fabric, Kind.AGGREGATION), tree)
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
@@ -431,20 +460,21 @@ def _place(
     free, cut = work.net.kept, _cut_off(order, dests)
     plain = [] if tree or size > TRIAL_SIZE else _plain(start)
     results: list[Tried] = []
-    for kind, one in chain([("foreseen", joined)] if joined else [], _orders(start, work, plain, rng)):
-        kept = free
-        if one is joined and start.crossing is not None:
-            begin, kept = start.crossing, free if start.kept is None else start.kept
-        elif tree:
-            begin = start.closed
-        else:
-            begin = np.full(start.closed.shape, NO_PATH, np.uint8)
-            closed_form(one, dests, start.climbs, start.own, begin)
+
+    def tried(kind: str, one: ChannelOrder, kept: NDArray[np.int32], begin: NDArray[np.uint8]) -> Tried:
         quality, next_hop = _improve(start, work, one, kept, begin, (rounds, parts), SHIFT_WEIGHTS[0])
         lost = int(np.count_nonzero(next_hop[dests.lid] == NO_PATH)) - cut
-        results.append(Tried(lost, quality, len(results), kind, one, kept, begin, next_hop))
-        if lost == 0 and one is joined and not tree and (kept is not free or size > JOINED_SIZE):
-            break
+        return Tried(lost, quality, len(results), kind, one, kept, begin, next_hop)
+
+    for kind, form in zip(("foreseen", "in a row", "around"), start.forms, strict=False):
+        results.append(tried(kind, form.order, form.kept, form.next_hop))
+    enough = not tree and any(one.lost == 0 and (_keeps(one.kept) or size > JOINED_SIZE) for one in results)
+    for kind, one in () if enough else _orders(start, work, plain, rng):
+        begin = start.closed
+        if not tree:
+            begin = np.full(start.closed.shape, NO_PATH, np.uint8)
+            closed_form(one, dests, start.climbs, start.own, begin)
+        results.append(tried(kind, one, free, begin))
     order, kept, begin, made = _first(start, work, plain, results)
     next_hop = made[0]
     if size <= ROUND_EFFORT and not np.array_equal(next_hop, begin):
@@ -496,13 +526,20 @@ def _in_a_row(start: Start) -> NDArray[np.uint8] | None:
     None where that is what the other closed form does.
     """
     order, level, dests = start.order, start.level, start.dests
-    uplinks = np.bincount(order.sender[level[order.receiver] > level[order.sender]], minlength=len(level))
-    row = in_a_row(dests, max(int(np.bincount(uplinks, start.hosts).argmax()), 1))
+    row = in_a_row(dests, _uplinks_of_leaves(order, level, start.hosts))
     if np.array_equal(row.count, dests.count) and np.array_equal(row.turn, dests.turn):
         return None
     next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
     closed_form(order, row, level, start.own, next_hop)
     return next_hop
+
+
+def _uplinks_of_leaves(
+    order: ChannelOrder, level: NDArray[np.int64], hosts: NDArray[np.int64], where: NDArray[np.bool_] | bool = True
+) -> int:
+    """Return how many channels lead up from the leaf of most hosts, of those that count."""
+    up = (level[order.receiver] > level[order.sender]) & where
+    return max(int(np.bincount(np.bincount(order.sender[up], minlength=len(level)), hosts).argmax()), 1)
 
 
 def _first(
@@ -521,22 +558,30 @@ def _first(
     yard = [judge(start.fabric, tables, switches=False) for tables in plain[:1]]
     rounds = min(EARLY_ROUNDS // 2, _shift_rounds(start))
     found: list[tuple[Tried, Candidate, NDArray[np.uint8]]] = []
+    keeping = any(_keeps(one.kept) for one in kinds.values())
     for one in kinds.values():
         parted = _part(
             start, work.net._replace(order=one.order, kept=one.kept), work.dests, None, rounds, SHARES[-1], one.next_hop
         )
         parted = parted.copy()
         _relieve(work, one.order, one.kept, parted)
-        tables = _finish(start, one.order, one.kept, parted).tables
-        found.append((one, judge(start.fabric, tables, switches=False), parted))
+        versions = [parted]
+        if keeping:  # what zones keep is best rerouted as little as can be
+            _, hardly = _improve(start, work, one.order, one.kept, one.begin, (0, 0), SHIFT_WEIGHTS[0])
+            versions += [one.next_hop, hardly]
+        for next_hop in versions:
+            tables = _finish(start, one.order, one.kept, next_hop).tables
+            found.append((one, judge(start.fabric, tables, switches=False), parted))
+    # What the fullest links of shifts will be, labels say in the end, unless zones are kept as they are.
+    figures = FIGURES if keeping else BEFORE_PARTING
+    if keeping:
+        least = min((row.missing, row.shared_load) for _, row, _ in found)
+        most = least[0], (1 + SPARE_WHERE_KEPT) * least[1]
+        found = [item for item in found if (item[1].missing, item[1].shared_load) <= most]
     rows = [row for _, row, _ in found]
-    # What the fullest links of shifts will be, labels say in the end.
     best, _, parted = max(
         found,
-        key=lambda item: (
-            round(mark(item[1], [item[1], *yard], BEFORE_PARTING), 2),
-            mark(item[1], rows, BEFORE_PARTING),
-        ),
+        key=lambda item: (round(mark(item[1], [item[1], *yard], figures), 2), mark(item[1], rows, figures)),
     )
     return best.order, best.kept, best.begin, [best.next_hop, parted]
 
@@ -691,6 +736,11 @@ def _net(order: ChannelOrder, hosts: NDArray[np.float64], nodes: NDArray[np.int6
         leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
         kept=_nothing_kept(hosts),
     )
+
+
+def _keeps(kept: NDArray[np.int32]) -> bool:
+    """Whether what is taken within some zone stays."""
+    return bool((kept >= 0).any())
 
 
 def _nothing_kept(hosts: NDArray[np.number]) -> NDArray[np.int32]:

@@ -66,6 +66,9 @@ def fill_modulo(
     bundle = np.empty(len(receiver) + 1, np.uint32)
     turn = np.empty(quotient.shape[1], np.uint32)
     bundle_of = np.empty(planes.max(), np.int32)
+    # Where the same digit leads from everywhere to a joint, only the next ones tell apart what comes there.
+    alike = turns[0].max() >= 0 and turns[1].max() < 0
+    joints = np.uint32(np.count_nonzero(level == 0) if alike and level.min() == 0 else 1)
     # Seen as unsigned, what is an index needs no look whether it counts from the end.
     start, after_channel, chosen = first.view(np.uint32), receiver.view(np.uint32), choice.view(np.uint32)
     g = 0
@@ -120,6 +123,10 @@ def fill_modulo(
                 known_row, known_bundles = row, bundles
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
+            if level[here] == 0 and joints > 1:
+                known_row = -1
+                for d in range(indptr[g], indptr[after]):
+                    turn[d] = quotient[row, d] // joints % np.uint32(bundles)
             if turns[1, here] >= 0 and turns[0, here] != turns[0, target]:
                 known_row = -1
                 for d in range(indptr[g], indptr[after]):
@@ -131,7 +138,8 @@ def fill_modulo(
                 if width > 1 and level[after_channel[chosen[k]]] > 0 and level[here] > 0:
                     k += quotient[upper - 1, d] % width
                 elif width > 1:
-                    k += quotient[row, d] // np.uint32(bundles) % width
+                    digit = quotient[row, d] // joints if level[here] == 0 else quotient[row, d]
+                    k += digit // np.uint32(bundles) % width
                 next_hop[lid[d], here] = number[chosen[k]]
         if twins:
             for twin in range(g, after):

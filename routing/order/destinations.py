@@ -96,7 +96,7 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
     )
 
 
-def in_a_row(dests: Destinations, width: int) -> Destinations:
+def in_a_row(dests: Destinations, width: int, zone: Ints | None = None, *, around: bool = False) -> Destinations:
     """Return destinations counted such that any in a row, whatever their roles, are spread over uplinks in turn.
 
     A shift sends from one leaf to hosts in a row, and after the last one comes the first one, so the turns of all
@@ -109,20 +109,61 @@ def in_a_row(dests: Destinations, width: int) -> Destinations:
     dests : Destinations
     width : int
         Uplinks of a leaf.
+    zone : (S,) int32, optional
+        Zone of each switch, where there are several. No uplinks are left out then, since the last rank of a shift is in
+        another zone than the first.
+    around : bool
+        Whether the turns go back around the uplinks from leaf to leaf of a zone, where the hosts of some role are
+        reached over few, as they hang on the same ports of every leaf, and all together stay as evenly spread.
     """
     hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
     begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
     sizes = np.diff(np.append(begin, len(hosts)))
     leaf = np.repeat(np.arange(len(sizes)), sizes)
+    lead = dests.role[hosts] == dests.role[hosts][begin][leaf]
+    at_leaf = np.bincount(leaf[lead], minlength=len(sizes))
     hosts = hosts[np.lexsort((dests.port[hosts], leaf))]
     used, slip = np.minimum(sizes, width), np.arange(len(sizes)) * width // max(len(sizes), 1)
     spare = np.cumsum(width - used)
-    turn = np.cumsum(used) + spare * (-used.sum() % width) // max(spare[-1:].sum(), 1)
+    left_out = 0 if zone is not None else -used.sum() % width
+    turn = np.cumsum(used) + spare * left_out // max(spare[-1:].sum(), 1)
     size, place = sizes[leaf], np.arange(len(hosts)) - begin[leaf]
     shared = np.where(size > width, (place * width + slip[leaf]) // size, place)
+    turns = np.append(0, turn)[leaf] + shared
+    if zone is not None and around:
+        here = zone[dests.switch[hosts]]
+        back = turns + _back(at_leaf, width, here[begin])[leaf]
+        by_role = _tally(dests.role[hosts], turns, width)
+        crowded = (by_role.max(axis=1) > 1.5 * by_role.mean(axis=1) + 2).any()
+        if crowded and _tally(here, back, width).max() <= _tally(here, turns, width).max():
+            turns = back
     count = dests.count.copy()
-    count[hosts] = np.append(0, turn)[leaf] + shared
+    count[hosts] = turns
     return replace(dests, count=count, turn=count)
+
+
+def _tally(group: Ints, turn: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return (groups, width) how many hosts of each group have each uplink."""
+    number = np.unique(group, return_inverse=True)[1]
+    size = (int(number.max(initial=0)) + 1) * width
+    return np.bincount(number * width + turn % width, minlength=size).reshape(-1, width)
+
+
+def _back(lead: NDArray[np.int64], width: int, zone: Ints) -> NDArray[np.int64]:
+    """Return by how much less than whole rounds the turns of each leaf go back, from leaf to leaf of a zone.
+
+    In a shift a flow meets another at each step back. Among the hosts of the most common role none do, if a leaf that
+    holds fewer of them than others is followed by steps for those that it lacks: ``lead`` says how many it holds.
+    """
+    rounds = np.zeros(len(lead), np.int64)
+    most = int(lead.max(initial=0))
+    for number in np.unique(zone):
+        leaves = np.flatnonzero(zone == number)
+        steps = np.minimum(most - lead[leaves], max(width - most, 0))
+        whole = max(-(-int(steps.sum()) // width), 1) * width
+        steps += np.diff(np.arange(len(leaves) + 1) * (whole - steps.sum()) // len(leaves))
+        rounds[leaves] = whole - np.cumsum(steps) + steps
+    return rounds
 
 
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:
