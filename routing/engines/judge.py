@@ -20,6 +20,11 @@ LEAST_FLOWS, MEASURED_FLOWS = 8_000, 400_000
 by chance, and a large one in fewer."""
 
 
+MARGIN, LEAST = 0.01, 1e-3
+"""Part by which tables should be ahead of yardsticks, which are like real engines and not the same; and the least share
+that is told apart."""
+
+
 _known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
 """What tables are worth that were judged before: `balanced` judges what it makes, and `auto` asks again."""
 
@@ -33,6 +38,8 @@ class Figure(NamedTuple):
     sign: int
     """1 where more is better, -1 where less is."""
     weight: float
+    behind: float
+    """Weight of what it falls short of plain engines."""
     digits: str
 
     def share(self, row: Candidate, other: Candidate) -> float:
@@ -48,16 +55,16 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
-    Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 1.0, ",.0f"),
-    Figure("bisection", "ebb", 1, 2.0, ".3f"),
-    Figure("permutations", "permutation", 1, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 0.75, ".3f"),
-    Figure("shifts by role", "role_shift", 1, 0.5, ".3f"),
-    Figure("mean shift", "mean_shift", -1, 0.5, ".2f"),
-    Figure("mean shift by role", "role_mean_shift", -1, 0.5, ".2f"),
-    Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
+    Figure("fullest link", "max_load", -1, 0.0, 1.0, ",.0f"),
+    Figure("fullest shared link", "shared_load", -1, 2.0, 0.0, ",.0f"),
+    Figure("load by role", "role_load", -1, 1.0, 0.0, ",.0f"),
+    Figure("bisection", "ebb", 1, 2.0, 1.0, ".3f"),
+    Figure("permutations", "permutation", 1, 1.0, 1.0, ".3f"),
+    Figure("shifts", "shift", 1, 0.75, 1.0, ".3f"),
+    Figure("shifts by role", "role_shift", 1, 0.5, 0.0, ".3f"),
+    Figure("mean shift", "mean_shift", -1, 0.5, 0.5, ".2f"),
+    Figure("mean shift by role", "role_mean_shift", -1, 0.5, 0.0, ".2f"),
+    Figure("worst shift", "worst_shift", -1, 0.08, 0.3, ".0f"),
 )
 
 
@@ -143,3 +150,17 @@ def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] 
     """Return the mean over figures, weighted, of how much of the best one has."""
     shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in figures]
     return sum(shares) / sum(figure.weight for figure in figures)
+
+
+def shortfall(row: Candidate, yards: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
+    """Return the sum over figures, weighted, of the part by which one is not clearly ahead of yardsticks.
+
+    These are tables of plain engines. To fall short of the best of them in one figure should weigh far more than to gain
+    as much in another, so that nobody who changes engines loses anything.
+    """
+    if not yards:
+        return 0.0
+    shares = [max(min(figure.share(row, yard) for yard in yards), LEAST) for figure in figures]
+    return sum(
+        figure.behind * max((1 + MARGIN) / share - 1, 0.0) for figure, share in zip(figures, shares, strict=True)
+    )

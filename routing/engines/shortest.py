@@ -1,23 +1,32 @@
 """The engine `shortest`: any topology over shortest paths, evenly loaded, on as many lanes as they need.
 
-Paths begin as those of the engine `dfsssp`. Then flows are moved between shortest paths until the fullest link gets no
-less full (`routing.demand`), whatever loops that closes, and in the end paths are moved from lane to lane until no lane
-has a credit loop (`routing.lanes.fit`). Where no tree is, shortest paths carry less than those that one order of
-channels allows; what it costs is that every application must ask for the service level of each path.
+Tables are searched for as by the engine `balanced` (`routing.engines.search`), but every turn is legal, and every path
+is a shortest one, whatever loops that closes. In the end paths are moved from lane to lane until no lane has a credit
+loop (`routing.lanes.fit`). Where no tree is, shortest paths carry less than those that one order of channels allows;
+what it costs is that every application must ask for the service level of each path.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.demand import even_out
 from routing.engines import dfsssp
+from routing.engines.search import in_order_of_wiring
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
+from routing.order.destinations import empty_tables
 from routing.routed import Routed
 from routing.tables import RoutingTables
+from topo.errors import RoutingError
 from topo.fabric import Fabric
+
+MOST = 4_000_000
+"""End ports times channels up to which the best tables are searched for, as long as other orders are tried."""
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = DATA_LANES) -> RoutingTables:
@@ -36,5 +45,21 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     RoutingError
         When more lanes are needed than there are, or the search is given up.
     """
-    tables = even_out(Routed(fabric, dfsssp.route(fabric, lid, lanes=1)), "shortest")
-    return break_loops(fabric, tables, lanes) if lanes > 1 else tables
+    made = _tables(fabric, lid)
+    if lanes == 1:
+        return next(made)
+    for tables in made:
+        try:
+            return break_loops(fabric, tables, lanes)
+        except RoutingError as error:  # the next ones may do with fewer lanes
+            refusal = error
+    raise refusal
+
+
+def _tables(fabric: Fabric, lid: NDArray[np.uint16] | None) -> Iterator[RoutingTables]:
+    """Yield tables with whatever loops they have, the best first."""
+    lids, lft = empty_tables(fabric, lid)
+    if 0 < len(lids) * len(fabric.inner) <= MOST:
+        tables = in_order_of_wiring(fabric, lids, lft.shape[::-1], np.random.default_rng(0), any_turn=True)
+        yield replace(tables, engine="shortest")
+    yield even_out(Routed(fabric, dfsssp.route(fabric, lids, lanes=1)), "shortest")

@@ -12,6 +12,10 @@ from routing.kernels.machine_code import inner, kernel
 Int32s = NDArray[np.int32]
 
 
+ANY = 1 << 29
+"""More than any two ranks differ by."""
+
+
 class ChannelOrder(NamedTuple):
     """The C channels between different switches, grouped by sender, then by plane, receiver and port.
 
@@ -38,8 +42,8 @@ class ChannelOrder(NamedTuple):
     """(C,) channels from the highest rank to the lowest, those of one sender together."""
     tie_indptr: Int32s
     """(R + 1,) ``by_rank_desc[tie_indptr[i] : tie_indptr[i + 1]]`` are the channels of one sender with one rank."""
-    top: int
-    """Ranks below are of channels that go up, ranks from here on of those in turning trees or going down."""
+    slack: int
+    """By how much less than by one ranks must rise: 0, or `ANY` where every turn is legal and no loop is barred."""
 
 
 class LegalPaths(NamedTuple):
@@ -201,7 +205,7 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
             near = hops[here] - 1
             for channel in range(indptr[here], indptr[here + 1]):
                 there = receiver[channel]
-                if hops[there] == near and rank[channel] < label[there]:
+                if hops[there] == near and rank[channel] < label[there] + order.slack:
                     choice[size] = channel
                     size += 1
                     low = min(low, rank[channel])
@@ -210,10 +214,10 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
         lowest[here] = low
     for i in range(1, count):
         here = nearest[i]
-        if lowest[here] <= need[here]:
+        if lowest[here] + order.slack <= need[here]:
             size = indptr[here]
             for k in range(indptr[here], indptr[here] + n_choices[here]):
-                if rank[choice[k]] > need[here]:
+                if rank[choice[k]] + order.slack > need[here]:
                     choice[size] = choice[k]
                     size += 1
             n_choices[here] = size - indptr[here]
@@ -234,7 +238,7 @@ def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     while head < tail:
         there = nearest[head]
         head += 1
-        limit, far = label[there], hops[there] + 1
+        limit, far = label[there] + order.slack, hops[there] + 1
         for back in range(indptr[there], indptr[there + 1]):
             here, channel = receiver[back], reverse[back]
             if rank[channel] >= limit or (pinned[here] >= 0 and pinned[here] != channel):

@@ -217,8 +217,10 @@ def _best_move(
 @inner
 def _climbs(tree: Tree, tries: Tries, turns: Turns, switch: int, out: int) -> bool:
     """Whether paths over a switch climb the order if it takes another channel."""
-    then = tree.onward[turns.order.receiver[out]]
-    return bool(turns.rank[out] > tries.entered[switch] and (then < 0 or turns.rank[out] < turns.rank[then]))
+    then, rank = tree.onward[turns.order.receiver[out]], turns.rank[out]
+    return bool(
+        rank + turns.order.slack > tries.entered[switch] and (then < 0 or rank < turns.rank[then] + turns.order.slack)
+    )
 
 
 @inner

@@ -229,8 +229,8 @@ def _choose(net: Net, m: Meetings, tree: Tree, switch: int, dest: int, role: int
             out == old
             or tree.depth[after] < 0
             or tree.depth[after] >= tree.depth[switch]
-            or order.rank[out] <= m.entered[switch]
-            or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]])
+            or order.rank[out] + order.slack <= m.entered[switch]
+            or (tree.onward[after] >= 0 and order.rank[out] >= order.rank[tree.onward[after]] + order.slack)
         ):
             continue
         if least < 0.0:

@@ -1,0 +1,169 @@
+"""What a search for tables starts from: the channels in order, the destinations, and closed forms."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
+from routing.kernels.legal import ChannelOrder
+from routing.order.channel_order import order_channels, switch_levels
+from routing.order.destinations import Destinations, destinations_of, in_a_row, in_step, stagger
+from routing.order.joined import order_joined_zones, zones_of
+from routing.tables import NO_PATH, tree_order
+from topo.fabric import Fabric, Kind, Role, frozen
+
+
+class Form(NamedTuple):
+    """A closed form for zones that are joined, under an order of its own."""
+
+    order: ChannelOrder
+    kept: NDArray[np.int32]
+    """(S,) zones, where no flows of shifts meet within one then; else -1."""
+    next_hop: NDArray[np.uint8]
+    """(T, S) what it takes."""
+
+
+class Start(NamedTuple):
+    """What all candidates begin with."""
+
+    fabric: Fabric
+    lids: NDArray[np.uint16]
+    """(E,) those of its end ports."""
+    order: ChannelOrder
+    dests: Destinations
+    level: NDArray[np.int64]
+    own: NDArray[np.int32]
+    """(C,) index of each channel among its sender's."""
+    hosts: NDArray[np.int64]
+    """(S,) host ports."""
+    ranks: NDArray[np.int32]
+    """(n,) adapters' ports that have LIDs, along the tree."""
+    climbs: NDArray[np.int64]
+    """(S,) levels for the closed form."""
+    tree: bool
+    """Whether the closed form connects all over shortest paths."""
+    closed: NDArray[np.uint8]
+    """(T, S) what it takes there."""
+    forms: tuple[Form, ...] = ()
+    """Closed forms for zones that are joined."""
+
+
+def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
+    """Return what all candidates begin with; the closed form is (T, S)."""
+    level, n = switch_levels(fabric), fabric.n_switches
+    dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
+    own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
+    hosts, empty = count_adapters(fabric, Kind.HCA), np.full(shape, NO_PATH, np.uint8)
+    ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
+    tree, closed = False, empty.copy()
+    if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
+        tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
+    # What crosses from zone to zone is no choice of a climb within one.
+    climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
+    if zones is None:
+        return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed)
+    staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
+    width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
+    straight, around = (in_a_row(dests, width, zones.zone, around=turn) for turn in (False, True))
+    ways = [(staggered(dests),), (staggered(straight), straight)]
+    if not np.array_equal(straight.turn, around.turn):
+        ways.append((staggered(around), around))
+
+    def form(each: Destinations) -> Form:
+        plain, next_hop = empty.copy(), empty.copy()
+        closed_form(order, each, climbs, own, plain)
+        joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
+        closed_form(joined, each, climbs, own, next_hop, turns=zones.turns)
+        alone = _alone(joined, each, zones.zone, next_hop)
+        return Form(joined, zones.zone if alone else nothing_kept(hosts), next_hop)
+
+    # What else hosts in a row are worth, other orders give as well.
+    first, *others = (map(form, way) for way in ways)
+    in_turn = [next(filter(lambda one: keeps(one.kept), way), None) for way in others]
+    forms = (next(first), *filter(None, in_turn))
+    return Start(fabric, lids, order, ways[0][0], level, own, hosts, ranks, climbs, tree, closed, forms)
+
+
+def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:
+    """Return the closed form by which hosts in a row, whatever their roles, take the uplinks of a leaf in turn.
+
+    None where that is what the other closed form does.
+    """
+    order, level, dests = start.order, start.level, start.dests
+    row = in_a_row(dests, _uplinks_of_leaves(order, level, start.hosts))
+    if np.array_equal(row.count, dests.count) and np.array_equal(row.turn, dests.turn):
+        return None
+    next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
+    closed_form(order, row, level, start.own, next_hop)
+    return next_hop
+
+
+def closed_in_step(start: Start) -> NDArray[np.uint8]:
+    """Return the closed form by which each leaf begins with the same uplink."""
+    next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
+    closed_form(start.order, in_step(start.dests), start.level, start.own, next_hop)
+    return next_hop
+
+
+def _uplinks_of_leaves(
+    order: ChannelOrder, level: NDArray[np.int64], hosts: NDArray[np.int64], where: NDArray[np.bool_] | bool = True
+) -> int:
+    """Return how many channels lead up from the leaf of most hosts, of those that count."""
+    up = (level[order.receiver] > level[order.sender]) & where
+    return max(int(np.bincount(np.bincount(order.sender[up], minlength=len(level)), hosts).argmax()), 1)
+
+
+def _descents(order: ChannelOrder, dests: Destinations, next_hop: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return (S, S) over which switch hosts are reached: how many entries lead to hosts of each over each other."""
+    n = len(order.indptr) - 1
+    used = np.zeros((n, n), np.int64)
+    hosts = dests.role < Role.AGGREGATION
+    taken = next_hop[dests.lid[hosts]].astype(np.int64)  # (hosts, switches)
+    of_role = np.bincount(dests.role[hosts])[dests.role[hosts]]
+    row, switch = np.nonzero(taken != NO_PATH)
+    np.add.at(used, (order.receiver[order.indptr[switch] + taken[row, switch]], dests.switch[hosts][row]), of_role[row])
+    return used
+
+
+def _alone(order: ChannelOrder, dests: Destinations, zone: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> bool:
+    """Whether hosts reach each other within a zone over one switch, and over channels to each that lead to no other."""
+    hosts = dests.role < Role.AGGREGATION
+    home = dests.switch[hosts]
+    leaves = np.unique(home)
+    for number in np.unique(zone[leaves]):
+        mine, sources = np.flatnonzero(zone[home] == number), leaves[zone[leaves] == number]
+        reached = next_hop[dests.lid[hosts][mine]]
+        row, source = np.nonzero(sources != home[mine][:, None])
+        if (reached[:, sources] == NO_PATH).sum() > len(mine):  # each has none at its own leaf
+            return False
+        first = reached[row, sources[source]]
+        above = order.receiver[order.indptr[sources[source]] + first.astype(np.int64)]
+        last = reached[row, above]
+        if (last == NO_PATH).any():
+            return False
+        channel = order.indptr[above] + last.astype(np.int64)
+        if (order.receiver[channel] != home[mine][row]).any():
+            return False
+        pairs = np.unique(channel * len(mine) + row)
+        if (np.bincount(pairs // len(mine)) > 1).any():
+            return False
+    return True
+
+
+def count_adapters(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
+    """Return (S,) the ports of a kind of adapter at each switch."""
+    return np.bincount(fabric.end_switch[fabric.ends(kind=kind)], minlength=fabric.n_switches)
+
+
+def keeps(kept: NDArray[np.int32]) -> bool:
+    """Whether what is taken within some zone stays."""
+    return bool((kept >= 0).any())
+
+
+def nothing_kept(hosts: NDArray[np.number]) -> NDArray[np.int32]:
+    """Return (S,) no zone for any switch."""
+    return frozen(np.full(len(hosts), -1, np.int32))
