@@ -35,9 +35,6 @@ from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
 
-LESS = 0.98
-"""How full the fullest link of tables without a tree may be beside that of those along one, to be taken for it."""
-
 
 def route(
     fabric: Fabric,

@@ -24,7 +24,6 @@ MARGIN, LEAST = 0.01, 1e-3
 """Part by which tables should be ahead of yardsticks, which are like real engines and not the same; and the least share
 that is told apart."""
 
-
 _known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
 """What tables are worth that were judged before: `balanced` judges what it makes, and `auto` asks again."""
 
@@ -155,8 +154,8 @@ def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] 
 def shortfall(row: Candidate, yards: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
     """Return the sum over figures, weighted, of the part by which one is not clearly ahead of yardsticks.
 
-    These are tables of plain engines. To fall short of the best of them in one figure should weigh far more than to gain
-    as much in another, so that nobody who changes engines loses anything.
+    Yardsticks are tables of plain engines. To fall short of the best of them in one figure weighs far more than to gain
+    as much in another, so that nobody who comes from such an engine loses anything.
     """
     if not yards:
         return 0.0

@@ -386,7 +386,8 @@ def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) ->
 def _ranked(start: Start, made: Sequence[Made], view: View, *, parted_later: bool = False) -> list[Made]:
     """Return tables that load and share links about as well as the first, the best on the whole first.
 
-    Those that fall less short of yardsticks than the first are among them whatever it is that they give for it. The fullest links of shifts do not count where flows of shifts are parted later.
+    Those that fall less short of yardsticks than the first are among them, whatever they give for it. The fullest links
+    of shifts do not count where flows of shifts are parted later.
     """
     distinct: list[Made] = []
     for one in made:

@@ -6,7 +6,8 @@ import pytest
 import routing
 from helpers.random_fabrics import draw
 from helpers.walks import plain_walk
-from routing.engines import balanced
+from routing.engines import improve, search
+from routing.engines.start import Start
 from routing.order.channel_order import port_numbers
 from routing.order.destinations import finish_tables
 from routing.routed import Routed
@@ -34,8 +35,8 @@ def flows_of_shifts(fabric: Fabric, tables: RoutingTables, ranks: np.ndarray) ->
 def test_fewer_flows_of_shifts_meet_and_nothing_is_lost(
     seed: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parted: list[tuple[balanced.Start, np.ndarray, RoutingTables, RoutingTables]] = []
-    part = balanced._part
+    parted: list[tuple[Start, np.ndarray, RoutingTables, RoutingTables]] = []
+    part = improve.part
 
     def watched(start, net, dests, ranks, rounds, of, next_hop):
         found = part(start, net, dests, ranks, rounds, of, next_hop)
@@ -47,7 +48,8 @@ def test_fewer_flows_of_shifts_meet_and_nothing_is_lost(
             parted.append((start, start.ranks if ranks is None else ranks, *tables))
         return found
 
-    monkeypatch.setattr(balanced, "_part", watched)
+    monkeypatch.setattr(search, "part", watched)
+    monkeypatch.setattr(improve, "part", watched)
     routing.route(draw(seed), "balanced", lanes=1)
     start, ranks, before, after = parted[0]
     fabric = start.fabric

@@ -25,7 +25,7 @@ def loaded(routed: Routed) -> Network:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "inputs"), [(2, "fifo"), (2, "voq"), (10, "fifo"), (14, "fifo"), (20, "voq")])
+@pytest.mark.parametrize(("seed", "inputs"), [(2, "fifo"), (5, "voq"), (6, "fifo"), (18, "fifo"), (20, "voq")])
 def test_minhop_on_joined_zones_deadlocks_in_a_circle_of_its_credit_loops(seed: int, inputs: str) -> None:
     fabric = random_zones(seed)
     routed = route(fabric, "minhop")
