@@ -22,10 +22,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines import shortest
+from routing.engines import dfsssp, shortest
 from routing.engines.improve import ROUND_EFFORT, WORTH
-from routing.engines.judge import judge, mark, shortfall
-from routing.engines.search import TELLING, best_tables, in_order_of_wiring, plain_tables
+from routing.engines.judge import judge
+from routing.engines.search import best_tables, in_order_of_wiring
 from routing.engines.start import keeps, start_of
 from routing.kernels.legal import are_shortest_legal
 from routing.order.destinations import empty_tables, finish_tables
@@ -34,6 +34,9 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
+
+LESS = 0.98
+"""How full the fullest link of tables without a tree may be beside that of those along one, to be taken for it."""
 
 
 def route(
@@ -74,12 +77,10 @@ def route(
         affordable = len(start.dests.lid) * len(start.order.sender) <= ROUND_EFFORT  # what follows takes as long again
         if start.tree and affordable and not are_shortest_legal(start.order, leaves):
             # Some paths go down and up again, as where a leaf with hosts leads on to another zone: no tree uses them.
-            yards = [judge(fabric, each, switches=False) for each in plain_tables(fabric, lids)]
-            if shortfall(judge(fabric, tables), yards) > TELLING:
+            enough = LESS * judge(fabric, tables).shared_load
+            if judge(fabric, dfsssp.route(fabric, lids, lanes=1)).shared_load < enough:
                 others = in_order_of_wiring(fabric, lids, shape, rng)
-                rows = [judge(fabric, each) for each in (tables, others)]
-                kept, other = (mark(row, rows) - shortfall(row, yards) for row in rows)
-                tables = others if other > kept + TELLING else tables
+                tables = others if judge(fabric, others).shared_load < enough else tables
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 

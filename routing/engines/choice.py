@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from routing.engines.judge import FIGURES, Figure, judge, mark, shortfall
+from routing.engines.judge import FIGURES, Figure, judge, mark
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
 from routing.proof import prove
@@ -98,9 +98,8 @@ def choose(
         raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
     least = min(row.missing for _, row in judged)
     safe = [pair for pair in judged if pair[1].missing == least and not pair[1].credit_loops] or judged[:1]
-    yards = [row for _, row in judged if row.engine in PLAIN and row.missing == least]
-    marks = [mark(row, [other for _, other in safe]) - shortfall(row, yards) for _, row in safe]
-    tables, best = next(pair for pair, share in zip(safe, marks, strict=True) if share >= max(marks) - PREFERRED)
+    marks = [mark(row, [other for _, other in safe]) for _, row in safe]
+    tables, best = next(pair for pair, share in zip(safe, marks, strict=True) if share >= (1 - PREFERRED) * max(marks))
     rows = [row for _, row in tried]
     why = _reason(best, [row for _, row in safe], [row for _, row in judged if row.missing == least])
     plain = [row for _, row in judged if row.credit_loops and row.missing == least]

@@ -78,9 +78,6 @@ SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.01, 0.2, 0.025, 
 """Parts of the fullest link's load, of the load by role and of the effective bisection that better shifts may cost; of
 the last, more where there is no tree: some orders there come with good shifts, others with good bisections."""
 
-TELLING = 0.005
-"""By how much less a candidate must fall short of yardsticks for that to excuse all else."""
-
 SPARE_WHERE_KEPT = 0.0005
 """The first of these where zones are kept: the fullest link joins zones there, and its load is that of its bound."""
 
@@ -277,7 +274,8 @@ def _first(
 ) -> tuple[ChannelOrder, NDArray[np.int32], NDArray[np.uint8], list[NDArray[np.uint8]]]:
     """Return the order that is best, what is kept and the closed form under it, and (T, S) what was made.
 
-    The least full one of each kind is parted and judged.
+    The least full one of each kind is parted and judged: first by how far it falls short of plain shortest paths, as
+    they are, since evened out they have the least fullest link and loops, and would outweigh all else.
     """
     complete = [one for one in sorted(results) if one.lost == min(results).lost]
     kinds = {one.kind: one for one in reversed(complete)}
@@ -309,7 +307,7 @@ def _first(
     rows = [row for _, row, _ in found]
     best, _, parted = max(
         found,
-        key=lambda item: mark(item[1], rows, figures) - shortfall(item[1], view.yards, figures),
+        key=lambda item: (round(mark(item[1], [item[1], *view.yards[:1]], figures), 2), mark(item[1], rows, figures)),
     )
     return best.order, best.kept, best.begin, [best.next_hop, parted]
 
@@ -386,8 +384,7 @@ def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) ->
 def _ranked(start: Start, made: Sequence[Made], view: View, *, parted_later: bool = False) -> list[Made]:
     """Return tables that load and share links about as well as the first, the best on the whole first.
 
-    Those that fall less short of yardsticks than the first are among them, whatever they give for it. The fullest links
-    of shifts do not count where flows of shifts are parted later.
+    The fullest links of shifts do not count where flows of shifts are parted later.
     """
     distinct: list[Made] = []
     for one in made:
@@ -408,12 +405,9 @@ def _ranked(start: Start, made: Sequence[Made], view: View, *, parted_later: boo
     fit = [
         place
         for place, row in enumerate(rows)
-        if short[place] < short[0] - TELLING
-        or (
-            row.shared_load <= fullest
-            and row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
-            and row.ebb * rows[0].shared_load >= least * row.shared_load
-        )
+        if row.shared_load <= fullest
+        and row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
+        and row.ebb * rows[0].shared_load >= least * row.shared_load
     ]
     rivals = [rows[place] for place in fit]
     worth = {place: round(mark(rows[place], rivals, figures) - short[place], 3) for place in fit}
