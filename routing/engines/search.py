@@ -74,7 +74,7 @@ FINALISTS = 3
 """Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
 not best after it."""
 
-SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.01, 0.2, 0.025, 0.15
+SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.02, 0.2, 0.025, 0.15
 """Parts of the fullest link's load, of the load by role and of the effective bisection that better shifts may cost; of
 the last, more where there is no tree: some orders there come with good shifts, others with good bisections."""
 
@@ -382,7 +382,7 @@ def _judged(start: Start, made: Made, ranks: NDArray[np.int32] | None = None) ->
 
 
 def _ranked(start: Start, made: Sequence[Made], view: View, *, parted_later: bool = False) -> list[Made]:
-    """Return tables that load and share links about as well as the first, the best on the whole first.
+    """Return tables that share links about as well as the first and load them the least, the best on the whole first.
 
     The fullest links of shifts do not count where flows of shifts are parted later.
     """
@@ -398,17 +398,19 @@ def _ranked(start: Start, made: Sequence[Made], view: View, *, parted_later: boo
     judged = [_judged(start, one, view.ranks) for one in distinct]
     rows = [one.row for one in judged if one.row]
     spare = SPARE_BANDWIDTH if start.tree else SPARE_WITHOUT_TREE
-    spare_load = SPARE_WHERE_KEPT if any(keeps(one.kept) for one in distinct) else SPARE_LOAD
-    fullest, least = (1 + spare_load) * rows[0].shared_load, (1 - spare) * rows[0].ebb
-    figures = BEFORE_PARTING if parted_later else ON_TREE if start.tree else FIGURES
-    short = [shortfall(row, view.yards, figures) for row in rows]
-    fit = [
+    shared = [
         place
         for place, row in enumerate(rows)
-        if row.shared_load <= fullest
-        and row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
-        and row.ebb * rows[0].shared_load >= least * row.shared_load
+        if row.role_load <= (1 + SPARE_ROLE) * rows[0].role_load
+        and row.ebb * rows[0].shared_load >= (1 - spare) * rows[0].ebb * row.shared_load
     ]
+    spare_load = SPARE_WHERE_KEPT if any(keeps(one.kept) for one in distinct) else SPARE_LOAD
+    fullest = (1 + spare_load) * min(rows[place].shared_load for place in shared)
+    fit = [place for place in shared if rows[place].shared_load <= fullest]
     rivals = [rows[place] for place in fit]
-    worth = {place: round(mark(rows[place], rivals, figures) - short[place], 3) for place in fit}
+    figures = BEFORE_PARTING if parted_later else ON_TREE if start.tree else FIGURES
+    worth = {
+        place: round(mark(rows[place], rivals, figures) - shortfall(rows[place], view.yards, figures), 3)
+        for place in fit
+    }
     return [judged[place] for place in sorted(fit, key=lambda place: -worth[place])]
