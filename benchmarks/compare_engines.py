@@ -24,10 +24,10 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from tournament import EQUAL, FIGURES, Result, report, worth
+from tournament import BESIDE, EQUAL, FIGURES, Result, ours, report, worth
 
 import routing
-from plan.opensm_lab.comparison import Contender, compare_with_opensm
+from plan.opensm_lab.comparison import compare_with_opensm
 from routing.lanes.classes import DATA_LANES
 from topo.cluster import parse, read
 from topo.fabric import Fabric
@@ -130,22 +130,13 @@ OWN: dict[str, Callable[[], Fabric]] = {
 }
 
 
-def on_lanes(fabric: Fabric) -> list[dict[str, Any]]:
-    """Return what we make of a fabric with all lanes, where that takes several."""
-    wide = routing.route(fabric, "auto", lanes=DATA_LANES)
-    proof = routing.prove(wide)
-    if proof.lanes == 1:
-        return []
-    found = worth(Contender(f"{wide.tables.engine}, ours", None, proof.lanes, proof, routing.measure(wide)))
-    return [found | {"lanes": proof.lanes}]
-
-
 def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Return what our tables and those of OpenSM are worth, and the bounds; theirs may be known already."""
     routed = routing.route(fabric, "auto")
     proof, quality = routing.prove(routed), routing.measure(routed)
-    ours = worth(Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, quality)) | {"lanes": proof.lanes}
-    rows = [ours, *(on_lanes(fabric) if proof.stretch else [])]
+    rows = [ours(routed)]
+    if proof.stretch and (wide := ours(routing.route(fabric, "auto", lanes=DATA_LANES)))["lanes"] > 1:
+        rows.append(wide)
     if theirs is None:
         theirs = [worth(row) for row in compare_with_opensm(routed, proof, quality)[1:]]
     bounds = routing.bound(fabric, reached=quality.max_load, exact=True)
@@ -160,27 +151,27 @@ def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
 
 def rows(name: str, game: dict[str, Any]) -> Iterator[str]:
     """Yield the rows of a fabric: one for each number of lanes."""
-    for ours in game["ours"]:
-        cells = [name, f"{game['switches']:,}", f"{game['hosts']:,}", ours["engine"].removesuffix(", ours")]
-        cells.append(str(ours["lanes"]))
+    for row in game["ours"]:
+        cells = [name, f"{game['switches']:,}", f"{game['hosts']:,}", row["engine"].removesuffix(", ours")]
+        cells.append(str(row["lanes"]))
         for figure, digits, bound in (
             ("fullest link", ",.0f", game["bounds"][0]),
             ("bisection", ".3f", game["bounds"][1]),
             ("worst shift", ",.0f", None),
         ):
             cells += [] if bound is None else [f"{bound:{digits}}"]
-            cells += [f"{ours[figure]:{digits}}", *rivals(figure, digits, ours, game["opensm"])]
+            cells += [f"{row[figure]:{digits}}", *rivals(figure, digits, row, game["opensm"])]
         yield f"| {' | '.join(cells)} |"
 
 
-def rivals(figure: str, digits: str, ours: dict[str, Any], theirs: list[dict[str, Any]]) -> tuple[str, str]:
+def rivals(figure: str, digits: str, of_us: dict[str, Any], theirs: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the best safe one of OpenSM's engines as text, and the best of all where it is better."""
     sign = FIGURES[figure]
     complete = sorted((row for row in theirs if row.get("missing") == 0), key=lambda row: -sign * row[figure])
     safe = next((row for row in complete if row["loops"] == 0), None)
     texts = []
     for row in (safe, complete[0] if complete and complete[0]["loops"] else None):
-        lost = row is not None and Result("", figure, True, ours[figure], row[figure], "").lead < -EQUAL
+        lost = row is not None and Result("", figure, BESIDE[0], of_us[figure], row[figure], "").lead < -EQUAL
         mark = "**" if lost else ""
         texts.append(f"{mark}{row[figure]:{digits}} {row['engine']}{mark}" if row else "")
     if safe and complete[0]["loops"] and safe[figure] == complete[0][figure]:

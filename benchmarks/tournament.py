@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -25,7 +26,9 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 import routing
 from helpers.random_fabrics import draw
 from plan.opensm_lab.comparison import Contender, compare_with_opensm
+from routing.lanes.classes import DATA_LANES
 from topo.errors import HeddleError
+from topo.fabric import Fabric
 
 FIGURES = {
     "fullest link": -1,
@@ -41,13 +44,38 @@ EQUAL = 0.005
 """Part of a figure by which it may differ and still be called equal."""
 
 
+class Beside(NamedTuple):
+    """Which tables are compared."""
+
+    wide: bool
+    """Whether ours may take several lanes."""
+    safe: bool
+    """Whether those of OpenSM have no credit loop on one lane."""
+    title: str
+    mark: str
+    """What is said of those of OpenSM in a list."""
+
+
+BESIDE = (
+    Beside(False, True, "Ours on one lane, beside the best complete engine without credit loops on one lane", ""),
+    Beside(
+        False, False, "Ours on one lane, beside the best complete engine with credit loops on one lane", ", with loops"
+    ),
+    Beside(
+        True,
+        False,
+        f"Ours on up to {DATA_LANES} lanes, beside the best complete engine that has credit loops on one lane",
+        ", with loops",
+    ),
+)
+
+
 class Result(NamedTuple):
     """One figure of ours beside the best of the engines of OpenSM of one kind."""
 
     fabric: str
     figure: str
-    safe: bool
-    """Whether those engines have no credit loop on one lane."""
+    beside: Beside
     ours: float
     best: float
     by: str
@@ -69,11 +97,11 @@ def play(seed: int, limit_s: float = 120.0) -> dict[str, Any]:
     found = {"seed": seed, "fabric": fabric.name, "switches": fabric.n_switches, "hosts": len(fabric.ends())}
     try:
         routed = routing.route(fabric, "auto")
+        proof, quality = routing.prove(routed), routing.measure(routed)
+        rows = [worth(row) for row in compare_with_opensm(routed, proof, quality, limit_s=limit_s)]
+        return found | {"why": routed.why, "engines": rows} | on_lanes(fabric, rows)
     except HeddleError as error:
         return found | {"failure": str(error), "engines": []}
-    proof, quality = routing.prove(routed), routing.measure(routed)
-    rows = compare_with_opensm(routed, proof, quality, limit_s=limit_s)
-    return found | {"why": routed.why, "engines": [worth(row) for row in rows]}
 
 
 def play_again(game: dict[str, Any]) -> dict[str, Any]:
@@ -81,11 +109,23 @@ def play_again(game: dict[str, Any]) -> dict[str, Any]:
     fabric = draw(game["seed"])
     try:
         routed = routing.route(fabric, "auto")
+        rows = [ours(routed), *game["engines"][1:]]
+        return game | {"why": routed.why, "engines": rows} | on_lanes(fabric, rows)
     except HeddleError as error:
         return game | {"failure": str(error), "engines": []}
+
+
+def on_lanes(fabric: Fabric, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what ours on several lanes are worth where others need those, too."""
+    if not any(row.get("missing") == 0 and row["loops"] for row in rows[1:]):
+        return {}
+    return {"wide": ours(routing.route(fabric, "auto", lanes=DATA_LANES))}
+
+
+def ours(routed: routing.Routed) -> dict[str, Any]:
+    """Return what tables of ours are worth."""
     proof = routing.prove(routed)
-    ours = Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, routing.measure(routed))
-    return game | {"why": routed.why, "engines": [worth(ours), *game["engines"][1:]]}
+    return worth(Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, routing.measure(routed)))
 
 
 def worth(row: Contender) -> dict[str, Any]:
@@ -95,6 +135,7 @@ def worth(row: Contender) -> dict[str, Any]:
     proof, quality = row.proof, row.quality
     return {
         "engine": row.engine,
+        "lanes": row.lanes,
         "missing": proof.missing - proof.disconnected,
         "loops": proof.credit_loops,
         "switches": proof.max_hops,
@@ -110,44 +151,48 @@ def worth(row: Contender) -> dict[str, Any]:
 
 def results(game: dict[str, Any]) -> list[Result]:
     """Compare ours with the best complete engine of each kind, figure by figure."""
-    if not game["engines"]:
-        return []
-    ours, *others = game["engines"]
     found = []
-    for safe in (True, False):
-        rivals = [row for row in others if row.get("missing") == 0 and (row["loops"] == 0) == safe]
+    for beside in BESIDE:
+        rivals = [row for row in game["engines"][1:] if row.get("missing") == 0 and (row["loops"] == 0) == beside.safe]
         for figure, sign in FIGURES.items() if rivals else ():
+            of_us = game["wide"] if beside.wide else game["engines"][0]
             best = max(rivals, key=lambda row: sign * row[figure])
-            found.append(Result(game["fabric"], figure, safe, ours[figure], best[figure], best["engine"]))
+            found.append(Result(game["fabric"], figure, beside, of_us[figure], best[figure], best["engine"]))
     return found
 
 
 def report(games: Sequence[dict[str, Any]], worst: int = 10) -> Iterable[str]:
     """Yield the lines of a page: counts, the worst cases, and what did not work."""
     found = [result for game in games for result in results(game)]
-    for safe, of in ((True, "without credit loops on one lane"), (False, "with credit loops on one lane")):
-        yield f"\nBeside the best complete engine {of}:\n"
+    for beside in BESIDE:
+        yield f"\n{beside.title}:\n"
         yield "| | fabrics | best | equal | behind | behind by more than 2% |"
         yield "|---|--:|--:|--:|--:|--:|"
         for figure in FIGURES:
-            leads = [result.lead for result in found if (result.safe, result.figure) == (safe, figure)]
+            leads = [result.lead for result in found if (result.beside, result.figure) == (beside, figure)]
             counts = [sum(lead > EQUAL for lead in leads), sum(abs(lead) <= EQUAL for lead in leads)]
             counts += [sum(lead < -EQUAL for lead in leads), sum(lead < -0.02 for lead in leads)]
             yield f"| {figure} | {len(leads)} | {' | '.join(map(str, counts))} |"
-    yield f"\nThe {worst} worst cases of each figure:\n"
-    yield "| fabric | figure | ours | best | by | |"
-    yield "|---|---|--:|--:|---|--:|"
-    for figure in FIGURES:
-        behind = sorted((result for result in found if result.figure == figure), key=lambda result: result.lead)
-        for result in [result for result in behind if result.lead < -EQUAL][:worst]:
-            by = f"{result.by}{'' if result.safe else ', with loops'}"
-            yield f"| {result.fabric} | {figure} | {result.ours:,.6g} | {result.best:,.6g} | {by} | {result.lead:.1%} |"
+    for wide, lanes in ((False, "one lane"), (True, f"up to {DATA_LANES} lanes")):
+        yield f"\nThe {worst} worst cases of each figure with ours on {lanes}:\n"
+        yield "| fabric | figure | ours | best | by | |"
+        yield "|---|---|--:|--:|---|--:|"
+        for figure in FIGURES:
+            behind = [result for result in found if (result.figure, result.beside.wide) == (figure, wide)]
+            behind = sorted((result for result in behind if result.lead < -EQUAL), key=lambda result: result.lead)
+            for result in behind[:worst]:
+                figures = f"{result.ours:,.6g} | {result.best:,.6g} | {result.by}{result.beside.mark}"
+                yield f"| {result.fabric} | {figure} | {figures} | {result.lead:.1%} |"
+    lanes = Counter(game["wide"]["lanes"] for game in games if "wide" in game)
+    each = (f"{number} on {times} fabrics" for number, times in sorted(lanes.items()))
+    yield f"\nLanes that ours take of up to {DATA_LANES}: {', '.join(each)}."
     for game in games:
-        row = game["engines"][0] if game["engines"] else {}
+        rows = [*game["engines"][:1], *([game["wide"]] if "wide" in game else [])]
         if "failure" in game:
             yield f"\n{game['fabric']} is not routed: {game['failure']}"
-        elif row["missing"] or row["loops"]:
-            yield f"\n{game['fabric']}: {row['missing']:,} pairs missing, {row['loops']:,} channels in loops"
+        for row in rows:
+            if row["missing"] or row["loops"]:
+                yield f"\n{game['fabric']}: {row['missing']:,} pairs missing, {row['loops']:,} channels in loops"
 
 
 def main() -> None:

@@ -79,7 +79,9 @@ def work_of(
     anywhere, fast = frozen(np.ones(len(net.scale), bool)), frozen(net.scale == 1.0)
     worth, detours = (WORTH_ON_TREE, WORTH_ON_TREE) if tree else (1.0, WORTH)
     each = _hosts_only(net, weighted, hosts)
-    reliefs = [(net, weighted, anywhere, 0, worth), (*each, fast, 0, worth), (*each, fast, DETOUR, detours)]
+    reliefs = [(net, weighted, anywhere, 0, worth), (*each, fast, 0, worth)]
+    if not order.slack:  # where every turn is legal, all paths are to be shortest ones
+        reliefs.append((*each, fast, DETOUR, detours))
     if nodes.any():  # also as if they were hosts, though the hosts have the last word
         as_hosts = _net(order, sending, nodes, HOST), _dests(dests, hosts, receiving, HOST, not tree)
         reliefs.insert(0, (*as_hosts, anywhere, 0, worth))

@@ -29,7 +29,7 @@ from routing.engines.improve import (
     work_of,
 )
 from routing.engines.judge import FIGURES, judge, mark, shortfall
-from routing.engines.start import Start, closed_in_a_row, closed_in_step, count_adapters, keeps, nothing_kept, start_of
+from routing.engines.start import Start, closed_in_a_row, count_adapters, keeps, nothing_kept, start_of
 from routing.kernels.legal import ANY, ChannelOrder
 from routing.order.channel_order import order_channels, port_numbers, taken_channels
 from routing.order.destinations import Destinations, finish_tables
@@ -164,20 +164,11 @@ def best_tables(fabric: Fabric, start: Start, rng: np.random.Generator) -> Routi
     plain = (
         [] if len(start.dests.lid) * len(start.order.sender) > TRIAL_SIZE else plain_tables(start.fabric, start.lids)
     )
-    if whole and plain and not perfect:
-        step = closed_in_step(start)
-        made.append(_finish(start, start.order, free, step))
-        plain.append(made[-1].tables)
     early = _view(start, plain)
     late = early if start.fabric is fabric else _view(start, plain, tree_order(fabric, start.ranks))
     work, placed, begun = _place(start, row, plain, early, rng)
     finalists = max(min(FINALISTS, shift_rounds(start) // 2), 1)
     rounds = min(SHIFT_ROUNDS, shift_rounds(start) // finalists)
-    if whole and plain and not perfect:
-        for one in made[1:]:
-            relieved = one.next_hop.copy()
-            relieve(work, one.order, one.kept, relieved)
-            made.append(_finish(start, one.order, one.kept, relieved))
     chosen = _ranked(start, [*placed, *made], early, parted_later=rounds > 0)[:finalists]
     if begun and finalists > 1:
         chosen = [*chosen[: finalists - 1], begun]
@@ -232,6 +223,8 @@ def _place(
     if row is not None and order is start.order and size <= ROUND_EFFORT:
         parts = min(EARLY_ROUNDS, shift_rounds(start))
         made += [improve(start, work, order, kept, row, (0, times), SHIFT_WEIGHTS[0])[1] for times in {0, parts}]
+    if order.slack:
+        made += [taken_channels(order, tables.lft) for tables in wished]
     least = min(results).lost
     kinds = ("grown", "any turn", "foreseen" if tree else "")
     roomy = next((one for one in reversed(results) if one.kind in kinds and one.lost == least), None)

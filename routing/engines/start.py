@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.destinations import Destinations, destinations_of, in_a_row, in_step, stagger
+from routing.order.destinations import Destinations, destinations_of, in_a_row, stagger
 from routing.order.joined import order_joined_zones, zones_of
 from routing.tables import NO_PATH, tree_order
 from topo.fabric import Fabric, Kind, Role, frozen
@@ -99,13 +99,6 @@ def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:
         return None
     next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
     closed_form(order, row, level, start.own, next_hop)
-    return next_hop
-
-
-def closed_in_step(start: Start) -> NDArray[np.uint8]:
-    """Return the closed form by which each leaf begins with the same uplink."""
-    next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
-    closed_form(start.order, in_step(start.dests), start.level, start.own, next_hop)
     return next_hop
 
 

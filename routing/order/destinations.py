@@ -142,22 +142,6 @@ def in_a_row(dests: Destinations, width: int, zone: Ints | None = None, *, aroun
     return replace(dests, count=count, turn=count)
 
 
-def in_step(dests: Destinations) -> Destinations:
-    """Return destinations counted such that each leaf begins with the same uplink, as OpenSM's `ftree` does.
-
-    Where leaves have more hosts than uplinks, those that share one share it everywhere: few flows meet often, and all
-    others seldom. On a tree without a spine random permutations are 1 % faster for it than where the hosts of one leaf
-    go on where those of the leaf before ended, and the fullest link is twice as full.
-    """
-    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
-    begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
-    sizes = np.diff(np.append(begin, len(hosts)))
-    hosts = hosts[np.lexsort((dests.port[hosts], np.repeat(np.arange(len(sizes)), sizes)))]
-    count = dests.count.copy()
-    count[hosts] = np.arange(len(hosts)) - np.repeat(begin, sizes)
-    return replace(dests, count=count, turn=count)
-
-
 def _tally(group: Ints, turn: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return (groups, width) how many hosts of each group have each uplink."""
     number = np.unique(group, return_inverse=True)[1]

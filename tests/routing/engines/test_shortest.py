@@ -54,8 +54,16 @@ def test_an_offer_keeps_its_word(seed: int) -> None:
     assert (proof.lanes, proof.max_load) == (offer.lanes, offer.max_load)
     assert "with --lanes" not in taken.why
     assert offer.lanes > 2
-    with pytest.raises(RoutingError, match=f"need {offer.lanes} lanes"):
-        shortest.route(fabric, lanes=offer.lanes - 1)
+    for fewer in range(2, offer.lanes):  # others that are less good may do with them
+        try:
+            proof = prove(Routed(fabric, shortest.route(fabric, lanes=fewer)))
+        except RoutingError as refusal:
+            needed = re.search(r"need (\d) lanes", str(refusal))
+            assert needed
+            assert fewer < int(needed[1]) <= offer.lanes
+        else:
+            assert proof.holds
+            assert proof.lanes <= fewer
 
 
 def test_where_one_lane_is_as_good_nothing_is_offered() -> None:
