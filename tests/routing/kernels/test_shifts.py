@@ -30,7 +30,7 @@ def flows_of_shifts(fabric: Fabric, tables: RoutingTables, ranks: np.ndarray) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "share"),
-    [*((seed, 1.0) for seed in (114, 117, 137, 185, 233, 259, 273)), *((seed, 0.0) for seed in (137, 185, 229, 233))],
+    [*((seed, 1.0) for seed in (114, 117, 137, 185, 233, 259, 273)), *((seed, 0.0) for seed in (145, 185, 229, 233))],
 )
 def test_fewer_flows_of_shifts_meet_and_nothing_is_lost(
     seed: int, share: float, monkeypatch: pytest.MonkeyPatch

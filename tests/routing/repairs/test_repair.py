@@ -159,7 +159,7 @@ def test_tables_on_several_lanes_need_no_more(engine: str) -> None:
 
 @pytest.mark.slow
 def test_where_lanes_are_too_few_all_is_routed_anew() -> None:
-    basis, rng = prepare_repair(route(draw(102), "shortest")), np.random.default_rng(102)
+    basis, rng = prepare_repair(route(draw(147), "shortest")), np.random.default_rng(147)
     hows = set()
     for cables in range(1, 4):
         done = repair(basis, rng.choice(basis.routed.fabric.inner_links[:, 0], cables))
