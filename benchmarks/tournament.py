@@ -153,12 +153,27 @@ def results(game: dict[str, Any]) -> list[Result]:
     """Compare ours with the best complete engine of each kind, figure by figure."""
     found = []
     for beside in BESIDE:
-        rivals = [row for row in game["engines"][1:] if row.get("missing") == 0 and (row["loops"] == 0) == beside.safe]
+        of_us, rivals = sides(game, beside)
         for figure, sign in FIGURES.items() if rivals else ():
-            of_us = game["wide"] if beside.wide else game["engines"][0]
             best = max(rivals, key=lambda row: sign * row[figure])
             found.append(Result(game["fabric"], figure, beside, of_us[figure], best[figure], best["engine"]))
     return found
+
+
+def is_beaten(game: dict[str, Any], beside: Beside) -> bool:
+    """Whether one engine is ahead of ours in some figure and behind in none."""
+    of_us, rivals = sides(game, beside)
+    for row in rivals:
+        leads = [Result("", figure, beside, of_us[figure], row[figure], "").lead for figure in FIGURES]
+        if min(leads) < -EQUAL and max(leads) <= EQUAL:
+            return True
+    return False
+
+
+def sides(game: dict[str, Any], beside: Beside) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return ours and the complete engines that it is compared with."""
+    rivals = [row for row in game["engines"][1:] if row.get("missing") == 0 and (row["loops"] == 0) == beside.safe]
+    return (game["wide"] if beside.wide and rivals else (game["engines"] or [{}])[0]), rivals
 
 
 def report(games: Sequence[dict[str, Any]], worst: int = 10) -> Iterable[str]:
@@ -173,6 +188,8 @@ def report(games: Sequence[dict[str, Any]], worst: int = 10) -> Iterable[str]:
             counts = [sum(lead > EQUAL for lead in leads), sum(abs(lead) <= EQUAL for lead in leads)]
             counts += [sum(lead < -EQUAL for lead in leads), sum(lead < -0.02 for lead in leads)]
             yield f"| {figure} | {len(leads)} | {' | '.join(map(str, counts))} |"
+        beaten = sum(is_beaten(game, beside) for game in games)
+        yield f"\nFabrics on which one such engine is ahead in some figure and behind in none: {beaten}."
     for wide, lanes in ((False, "one lane"), (True, f"up to {DATA_LANES} lanes")):
         yield f"\nThe {worst} worst cases of each figure with ours on {lanes}:\n"
         yield "| fabric | figure | ours | best | by | |"

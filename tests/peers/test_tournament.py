@@ -47,6 +47,15 @@ def test_figures_are_compared_with_the_best_complete_engine_of_each_kind() -> No
     assert leads(played(**{"fullest link": 0.8}))["fullest link", True, False] == ("a", 0.2)
 
 
+def test_one_engine_beats_ours_if_it_is_behind_in_nothing() -> None:
+    def beaten(**figures: float) -> list[bool]:
+        return [tournament.is_beaten(played(**figures), beside) for beside in tournament.BESIDE]
+
+    assert beaten() == [False, True, False]  # b, with loops and half the fullest link, but not beside ours on lanes
+    assert beaten(bisection=0.9) == [True, True, False]
+    assert beaten(bisection=0.9, shifts=1.1) == [False, False, False]
+
+
 def test_the_report_counts_and_names_the_worst() -> None:
     lines = list(
         tournament.report([played(bisection=0.5), played(), {"fabric": "g-2", "failure": "no way", "engines": []}])
