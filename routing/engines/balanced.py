@@ -10,6 +10,7 @@
    slowing down anything else.
 4. The load of the fullest channels is reduced (`routing.kernels.relieve`), over detours if need be and worth it.
 5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.kernels.shifts`).
+6. Of all that was made, what falls least short of plain shortest paths is handed out (`routing.engines.search`).
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
 their fullest link is less full by 2 %.
