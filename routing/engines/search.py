@@ -74,7 +74,7 @@ FINALISTS = 3
 """Candidates whose flows of shifts are parted, where there is time to look at each flow twice: what is best before is
 not best after it."""
 
-SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.02, 0.2, 0.025, 0.15
+SPARE_LOAD, SPARE_ROLE, SPARE_BANDWIDTH, SPARE_WITHOUT_TREE = 0.01, 0.2, 0.025, 0.15
 """Parts of the fullest link's load, of the load by role and of the effective bisection that better shifts may cost; of
 the last, more where there is no tree: some orders there come with good shifts, others with good bisections."""
 
