@@ -24,10 +24,10 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import numpy as np
-from tournament import BESIDE, EQUAL, FIGURES, Result, ours, report, worth
+from tournament import EQUAL, FIGURES, lead, ours, report, worth
 
 import routing
-from plan.opensm_lab.comparison import compare_with_opensm
+from plan.opensm_lab.comparison import Contender, compare_with_opensm
 from routing.lanes.classes import DATA_LANES
 from topo.cluster import parse, read
 from topo.fabric import Fabric
@@ -137,7 +137,7 @@ def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Return what our tables and those of OpenSM are worth, and the bounds; theirs may be known already."""
     routed = routing.route(fabric, "auto")
     proof, quality = routing.prove(routed), routing.measure(routed)
-    rows = [ours(routed)]
+    rows = [worth(Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, quality))]
     if proof.stretch and (wide := ours(routing.route(fabric, "auto", lanes=DATA_LANES)))["lanes"] > 1:
         rows.append(wide)
     if theirs is None:
@@ -174,7 +174,7 @@ def rivals(figure: str, digits: str, of_us: dict[str, Any], theirs: list[dict[st
     safe = next((row for row in complete if row["loops"] == 0), None)
     texts = []
     for row in (safe, complete[0] if complete and complete[0]["loops"] else None):
-        lost = row is not None and Result("", figure, BESIDE[0], of_us[figure], row[figure], "").lead < -EQUAL
+        lost = row is not None and lead(figure, of_us[figure], row[figure]) < -EQUAL
         mark = "**" if lost else ""
         texts.append(f"{mark}{row[figure]:{digits}} {row['engine']}{mark}" if row else "")
     if safe and complete[0]["loops"] and safe[figure] == complete[0][figure]:

@@ -83,12 +83,14 @@ class Result(NamedTuple):
     @property
     def lead(self) -> float:
         """Part of the better figure by which ours is better; negative where it is worse."""
-        ratio = (
-            (self.ours / self.best if self.best else 1.0)
-            if FIGURES[self.figure] > 0
-            else (self.best / self.ours if self.ours else 1.0)
-        )
-        return ratio - 1 if ratio < 1 else 1 - 1 / ratio
+        return lead(self.figure, self.ours, self.best)
+
+
+def lead(figure: str, ours: float, theirs: float) -> float:
+    """Return the part of the better one of two by which ours is better; negative where it is worse."""
+    over, under = (ours, theirs) if FIGURES[figure] > 0 else (theirs, ours)
+    ratio = over / under if under else 1.0
+    return ratio - 1 if ratio < 1 else 1 - 1 / ratio
 
 
 def play(seed: int, limit_s: float = 120.0) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def is_beaten(game: dict[str, Any], beside: Beside) -> bool:
     """Whether one engine is ahead of ours in some figure and behind in none."""
     of_us, rivals = sides(game, beside)
     for row in rivals:
-        leads = [Result("", figure, beside, of_us[figure], row[figure], "").lead for figure in FIGURES]
+        leads = [lead(figure, of_us[figure], row[figure]) for figure in FIGURES]
         if min(leads) < -EQUAL and max(leads) <= EQUAL:
             return True
     return False
@@ -173,7 +175,9 @@ def is_beaten(game: dict[str, Any], beside: Beside) -> bool:
 def sides(game: dict[str, Any], beside: Beside) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return ours and the complete engines that it is compared with."""
     rivals = [row for row in game["engines"][1:] if row.get("missing") == 0 and (row["loops"] == 0) == beside.safe]
-    return (game["wide"] if beside.wide and rivals else (game["engines"] or [{}])[0]), rivals
+    if not rivals:
+        return {}, []
+    return game["wide"] if beside.wide else game["engines"][0], rivals
 
 
 def report(games: Sequence[dict[str, Any]], worst: int = 10) -> Iterable[str]:

@@ -75,7 +75,7 @@ def route(
     else:
         tables = best_tables(fabric, start, rng)
         leaves = frozen(np.flatnonzero(start.hosts).astype(np.int32))
-        affordable = len(start.dests.lid) * len(start.order.sender) <= ROUND_EFFORT  # what follows takes as long again
+        affordable = start.size <= ROUND_EFFORT  # what follows takes as long again
         if start.tree and affordable and not are_shortest_legal(start.order, leaves):
             # Some paths go down and up again, as where a leaf with hosts leads on to another zone: no tree uses them.
             enough = LESS * judge(fabric, tables).shared_load

@@ -156,14 +156,11 @@ def best_tables(fabric: Fabric, start: Start, rng: np.random.Generator) -> Routi
     row = closed_in_a_row(start) if start.tree and not perfect else None
     if made and row is not None:
         made.append(_finish(start, start.order, free, row))
-    large = len(start.dests.lid) * len(start.order.sender) > PERFECT_SIZE
-    if large and made and not count_adapters(fabric, Kind.AGGREGATION).any():
+    if start.size > PERFECT_SIZE and made and not count_adapters(fabric, Kind.AGGREGATION).any():
         best = _judged(start, _ranked(start, made, View(None, ()))[0])
         if best.row and best.row.worst_shift <= 1:  # what matters is done
             return best.tables
-    plain = (
-        [] if len(start.dests.lid) * len(start.order.sender) > TRIAL_SIZE else plain_tables(start.fabric, start.lids)
-    )
+    plain = [] if start.size > TRIAL_SIZE else _plain_tables(start)
     early = _view(start, plain)
     late = early if start.fabric is fabric else _view(start, plain, tree_order(fabric, start.ranks))
     work, placed, begun = _place(start, row, plain, early, rng)
@@ -191,7 +188,7 @@ def _place(
     One more of the former begins with ``row``, where there is that. The latter is there where few paths are barred.
     """
     fabric, order, dests, tree = start.fabric, start.order, start.dests, start.tree
-    size = len(dests.lid) * len(order.sender)
+    size = start.size
     work = work_of(fabric, order, dests, start.hosts, count_adapters(fabric, Kind.AGGREGATION), tree)
     rounds = min(ROUNDS if tree else 2 * ROUNDS, max(1, ROUND_EFFORT // size))
     # Where there are levels, the closed form has done for shifts what can be done as cheaply.
@@ -257,9 +254,9 @@ def _barred(order: ChannelOrder, dests: Destinations, next_hop: NDArray[np.uint8
     return barred
 
 
-def plain_tables(fabric: Fabric, lids: NDArray[np.uint16]) -> list[RoutingTables]:
+def _plain_tables(start: Start) -> list[RoutingTables]:
     """Return tables of plain engines, whatever loops they have: they say what is wished, and what is short of it."""
-    return [dfsssp.route(fabric, lids, lanes=1), minhop.route(fabric, lids)]
+    return [dfsssp.route(start.fabric, start.lids, lanes=1), minhop.route(start.fabric, start.lids)]
 
 
 def _first(
@@ -320,7 +317,7 @@ def _orders(
         yield "foreseen", order_channels(start.fabric, np.where(joining, level.max() + 1, level))
     if (sides := two_sided_order(order)) is not None:
         yield "foreseen", sides
-    trials = TRIAL_SIZE // (len(start.dests.lid) * len(order.sender))
+    trials = TRIAL_SIZE // start.size
     if trials:
         yield from (("adjacent", one) for one in adjacency_orders(order))
     effort = len(order.sender) ** 2 * int(np.diff(order.indptr).max())

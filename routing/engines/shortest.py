@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from routing.demand import even_out
 from routing.engines import dfsssp
-from routing.engines.search import in_order_of_wiring
+from routing.engines.search import TRIAL_SIZE, in_order_of_wiring
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
 from routing.order.destinations import empty_tables
@@ -24,9 +24,6 @@ from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric
-
-MOST = 4_000_000
-"""End ports times channels up to which the best tables are searched for, as long as other orders are tried."""
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = DATA_LANES) -> RoutingTables:
@@ -59,7 +56,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
 def _tables(fabric: Fabric, lid: NDArray[np.uint16] | None) -> Iterator[RoutingTables]:
     """Yield tables with whatever loops they have, the best first."""
     lids, lft = empty_tables(fabric, lid)
-    if 0 < len(lids) * len(fabric.inner) <= MOST:
+    if 0 < len(lids) * len(fabric.inner) <= TRIAL_SIZE:  # as long as other orders are tried
         tables = in_order_of_wiring(fabric, lids, lft.shape[::-1], np.random.default_rng(0), any_turn=True)
         yield replace(tables, engine="shortest")
     yield even_out(Routed(fabric, dfsssp.route(fabric, lids, lanes=1)), "shortest")

@@ -51,6 +51,11 @@ class Start(NamedTuple):
     forms: tuple[Form, ...] = ()
     """Closed forms for zones that are joined."""
 
+    @property
+    def size(self) -> int:
+        """Destinations times channels, which bounds what there is time for."""
+        return len(self.dests.lid) * len(self.order.sender)
+
 
 def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
     """Return what all candidates begin with; the closed form is (T, S)."""
