@@ -4,10 +4,12 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT := out/fire-flyer-2
+LOCK := printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate \
+  --no-header --python-version 3.11 pyproject.toml -
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly fuzz lint bench notebooks docs man lock sbom tools clean
+.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -22,9 +24,15 @@ check: lint ## lint, and all tests that are neither slow nor judged by real tool
 test: tools lint ## install what the tests need, then check and test everything
 	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
-nightly: tools lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown
-	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; \
-	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" tests $(wildcard notebooks)
+nightly: tools lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then make newest
+	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; status=0; \
+	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" tests $(wildcard notebooks) || status=1; \
+	  $(MAKE) newest || status=1; exit $$status
+
+newest: tools ## the tests once more with the newest versions that pyproject.toml allows: says what breaks
+	scripts/make-venv out/newest $(PYTHON)
+	out/newest/bin/python -m pip --quiet --disable-pip-version-check install -e '.[dev]'
+	out/newest/bin/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
 fuzz: .venv/installed-dev ## 200,000 spoilt inputs for every reader and command, from a seed that is new each time and is shown
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== seed $$seed"; \
@@ -49,10 +57,11 @@ docs: .venv/installed-dev ## build the manual into out/docs; a warning is an err
 man: .venv/installed-dev ## write the page of `man plan` into out/man
 	$(BIN)/python -m sphinx -W --keep-going -q -b man docs out/man
 
-lock: .venv/bin/python ## write requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
+# What builds the checkout is in both files, since it is installed without a network of its own.
+lock: .venv/bin/python ## write requirements.lock and requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --extra dev pyproject.toml --upgrade --output-file requirements-dev.lock
+	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
+	$(LOCK) --extra all --upgrade --constraint requirements-dev.lock --output-file requirements.lock
 
 sbom: .venv/installed-dev ## write the software bill of materials of what a user installs: out/heddle.cdx.json
 	scripts/make-venv out/sbom-env $(PYTHON)
@@ -71,10 +80,10 @@ clean: ## remove .venv, results and caches
 .venv/bin/python:
 	@scripts/make-venv .venv $(PYTHON)
 
-.venv/installed: .venv/bin/python pyproject.toml
-	$(PIP) install -e '.[all]'
+.venv/installed: .venv/bin/python pyproject.toml requirements.lock
+	scripts/install-locked .venv requirements.lock all
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml requirements-dev.lock
-	$(if $(CI),scripts/install-locked .venv,$(PIP) install -e '.[dev]')
+	scripts/install-locked .venv requirements-dev.lock dev
 	@touch .venv/installed $@

@@ -13,11 +13,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SBIN = ("/usr/sbin", "/sbin")  # Debian's opensm and diagnostics are there, which is not on every user's PATH
 
 # A test that asks for more or fewer examples than these does so with helpers.strategies.examples.
-settings.register_profile("local", deadline=None, max_examples=50)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, max_examples=50)
+settings.register_profile("usual", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("fast", deadline=None, derandomize=True, print_blob=True, max_examples=10)
 settings.register_profile("nightly", deadline=None, print_blob=True, max_examples=1000)
-settings.load_profile("ci" if UNDER_CI else "local")
+settings.load_profile("usual")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; so would all be that tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,8 +5,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -15,14 +16,18 @@ from packaging.version import Version
 
 
 @pytest.fixture(scope="module")
-def project(repository: Path) -> dict[str, object]:
+def project(repository: Path) -> dict[str, Any]:
     return tomllib.loads((repository / "pyproject.toml").read_text())
 
 
-def pins(repository: Path) -> dict[str, tuple[list[Version], int]]:
-    """Versions and number of hashes of each package of the lock file."""
+LOCKS = {"requirements.lock": "all", "requirements-dev.lock": "dev"}
+"""Lock files, and the extra of the project that each is for."""
+
+
+def pins(lock: Path) -> dict[str, tuple[list[Version], int]]:
+    """Versions and number of hashes of each package of a lock file."""
     found: dict[str, tuple[list[Version], int]] = {}
-    for entry in re.split(r"\n(?=\S)", (repository / "requirements-dev.lock").read_text().strip()):
+    for entry in re.split(r"\n(?=\S)", lock.read_text().strip()):
         pin = re.match(r"([\w.-]+)==([^ ;\\]+)", entry)
         assert pin, entry
         versions, hashes = found.get(canonicalize_name(pin[1]), ([], 10**9))
@@ -31,34 +36,63 @@ def pins(repository: Path) -> dict[str, tuple[list[Version], int]]:
     return found
 
 
-def test_the_lock_file_has_what_the_project_asks_for_with_hashes(project, repository: Path) -> None:
-    locked = pins(repository)
-    assert not [name for name, (_, hashes) in locked.items() if hashes < 1]
+def asked_for(project: dict[str, Any], extra: str) -> list[Requirement]:
+    """What a checkout needs with an extra and those that it names, and what installs it."""
     extras = project["project"]["optional-dependencies"]
-    todo = [*project["project"]["dependencies"], *extras["dev"], *project["build-system"]["requires"]]
-    for line in todo:
-        asked = Requirement(line)
-        if asked.name == project["project"]["name"]:  # an extra that names others
-            todo += [line for extra in sorted(asked.extras) for line in extras[extra]]
-            continue
-        assert canonicalize_name(asked.name) in locked, line
-        for version in locked[canonicalize_name(asked.name)][0]:
-            assert version in asked.specifier, (line, version)
+    asked = [*project["project"]["dependencies"], *project["build-system"]["requires"], "editables"]
+    lines, names = [*asked, *extras[extra]], set()
+    for line in lines:
+        need = Requirement(line)
+        if need.name == project["project"]["name"]:
+            lines += [line for name in sorted(need.extras - names) for line in extras[name]]
+            names |= need.extras
+    return [need for need in map(Requirement, lines) if need.name != project["project"]["name"]]
 
 
-def test_the_lock_file_is_closed(project, repository: Path) -> None:
-    """Whatever an installed package of it needs here is in it too, in a version that it takes."""
-    locked = pins(repository)
-    todo, seen = [Requirement(line) for line in project["project"]["dependencies"]], set()
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_file_has_what_the_project_asks_for_with_hashes(project, repository: Path, lock: str) -> None:
+    locked = pins(repository / lock)
+    assert not [name for name, (_, hashes) in locked.items() if hashes < 1]
+    for need in asked_for(project, LOCKS[lock]):
+        assert canonicalize_name(need.name) in locked, need
+        for version in locked[canonicalize_name(need.name)][0]:
+            assert version in need.specifier, (str(need), version)
+
+
+def test_users_and_developers_have_the_same_versions(repository: Path) -> None:
+    user, developer = (pins(repository / lock) for lock in LOCKS)
+    assert 20 < len(user) < len(developer)
+    assert {name: versions for name, (versions, _) in user.items()} == {name: developer[name][0] for name in user}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_file_is_closed(project, repository: Path, lock: str) -> None:
+    """What the packages of it need here is in it too, in a version that they take.
+
+    Each is asked where it is installed in the version of the lock file, as `make test` does. Others say nothing of it.
+    """
+    locked = pins(repository / lock)
+    todo = [(need, extra) for need in asked_for(project, LOCKS[lock]) for extra in ("", *sorted(need.extras))]
+    seen = set()
     while todo:
-        asked = todo.pop()
-        name = canonicalize_name(asked.name)
-        assert any(version in asked.specifier for version in locked[name][0]), (str(asked), locked[name])
-        if name not in seen:
-            seen.add(name)
-            needs = [Requirement(line) for line in distribution(name).requires or []]
-            todo += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
-    assert len(seen) > 16
+        need, extra = todo.pop()
+        name = canonicalize_name(need.name)
+        assert any(version in need.specifier for version in locked[name][0]), (str(need), locked[name])
+        if (name, extra) in seen or version_of(name) not in locked[name][0]:
+            continue
+        seen.add((name, extra))
+        for line in distribution(name).requires or []:
+            other = Requirement(line)
+            if other.marker is None or other.marker.evaluate({"extra": extra}):
+                todo += [(other, extra) for extra in ("", *sorted(other.extras))]
+
+
+def version_of(name: str) -> Version | None:
+    """Version of an installed package."""
+    try:
+        return Version(distribution(name).version)
+    except PackageNotFoundError:
+        return None
 
 
 @pytest.mark.nightly

@@ -21,7 +21,13 @@ HOST_ROLES = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
 
 def examples(count: int) -> settings:
     """So many examples in a usual run; a fast one takes fewer, a nightly one more, in the same proportion."""
-    return settings(max_examples=max(1, count * settings().max_examples // settings.get_profile("ci").max_examples))
+    usual = settings.get_profile("usual").max_examples
+    return settings(max_examples=max(1, count * settings().max_examples // usual))
+
+
+def is_nightly() -> bool:
+    """Return whether this run takes more examples than a usual one."""
+    return settings().max_examples > settings.get_profile("usual").max_examples
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 import re
 import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 
 import pytest
 
 from helpers.faults import ENDS, find_calls, traced
+from helpers.strategies import is_nightly
 
 PROGRAM = """
 import sys
@@ -54,13 +54,12 @@ def read(out: Path) -> str:
 @pytest.mark.parametrize("how", ["file", "renamed", "moved", "mounted"])
 @pytest.mark.parametrize("end", ENDS)
 def test_an_end_at_a_system_call(tmp_path: Path, how: str, end: str) -> None:
-    """Two calls of all each day."""
+    """At two calls; at all of them every night."""
     assert write(tmp_path, "old", how).returncode == 0
     assert write(tmp_path, "new", how, *traced(tmp_path / "log")).returncode == 0
     calls = find_calls(tmp_path / "log")
     assert len(calls) > 10
-    step = len(calls) // 2
-    for name, number in calls[date.today().toordinal() % step :: step]:
+    for name, number in calls if is_nightly() else calls[len(calls) // 4 :: len(calls) // 2]:
         assert write(tmp_path, "old", how).returncode == 0
         what, statuses = ENDS[end]
         inject = ["-e", f"inject={name}:{what}:when={number}"]
