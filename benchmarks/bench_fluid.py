@@ -18,7 +18,7 @@ from fluid_loads import LOADS, make_load, zone
 from simgrid_peer import Played, build_peer, finish_of_real, play_in_simgrid, write_inputs
 
 from simulate import Fluid, play
-from simulate.engines.kernels import events
+from simulate.engines.fluid import events
 
 REPEATS = 5
 """Runs of which the best counts, on either side."""

@@ -22,15 +22,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from costmodel.needs import Needs
-from costmodel.search import optimise
+from costmodel.optimise.needs import Needs
+from costmodel.optimise.search import optimise
+from topo.catalog.load import Catalog, load_catalog
+from topo.catalog.models import Price, PricePoint, Source, SwitchModel
 from topo.cluster import Cluster
+from topo.cluster_spec import ClusterSpec
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
-from topo.hardware.catalog import Catalog, load_catalog
-from topo.hardware.models import Price, PricePoint, Source, SwitchModel
-from topo.hardware.speeds import LinkSpeed
-from topo.schema.cluster import ClusterSpec
+from topo.speeds import LinkSpeed
 
 PRICE = 3.0
 RATE = 200.0

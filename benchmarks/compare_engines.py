@@ -30,8 +30,8 @@ import routing
 from plan.opensm_lab.comparison import Contender, compare_with_opensm
 from routing.lanes.classes import DATA_LANES
 from topo.cluster import parse, read
+from topo.dumps.fabric_file import read_fabric
 from topo.fabric import Fabric
-from topo.formats.fabric_file import read_fabric
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")

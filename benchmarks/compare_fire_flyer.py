@@ -32,7 +32,7 @@ from simulate.traffic.node import Servers
 from simulate.traffic.training import data_parallel, fsdp, pipeline_parallel, vgg16
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import steady_reads
-from topo.hardware.catalog import load_catalog
+from topo.catalog.load import load_catalog
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "fire-flyer.md"

@@ -16,8 +16,8 @@ from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
+from topo.catalog.load import config_root
 from topo.cluster import read
-from topo.hardware.catalog import config_root
 
 SERVERS = 4
 ADAPTER_GBPS = 25.0

@@ -31,9 +31,9 @@ from simulate import play
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
+from topo.dumps.guid_list import format_guid_list
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Kind, Role
-from topo.formats.guid_list import format_guid_list
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("HEDDLE_FABRICS") or REPOSITORY.parent / "shared" / "fabrics")

@@ -16,8 +16,8 @@ from simulate.traffic.network import Network
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.workload.spec import StorageSpec
 from simulate.workload.storage import SteadyReads, steady_reads
+from topo.catalog.load import load_catalog
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import load_catalog
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "storage.md"

@@ -7,9 +7,9 @@ import numpy as np
 
 from routing.engines.base import ENGINES
 from routing.tables import RoutingTables
+from topo.catalog.models import NodeModel
 from topo.cluster import read
 from topo.fabric import Fabric, Role
-from topo.hardware.models import NodeModel
 
 ROOT = Path(__file__).parents[1]
 MIB = 2.0**20

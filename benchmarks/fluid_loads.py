@@ -13,7 +13,7 @@ from simulate.traffic.flows import Flows, chain
 from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 __all__ = ["LOADS", "Load", "make_load", "zone"]
 

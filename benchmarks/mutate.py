@@ -83,8 +83,8 @@ SUBJECTS = {
         ),
     ),
     "capacity": Subject(
-        "costmodel/capacity.py",
-        ("tests/costmodel/test_capacity.py",),
+        "costmodel/optimise/bisection.py",
+        ("tests/costmodel/optimise/test_bisection.py",),
         (
             M(
                 "the faster end of a link decides",
@@ -97,8 +97,8 @@ SUBJECTS = {
         ),
     ),
     "halves": Subject(
-        "costmodel/halves.py",
-        ("tests/costmodel/test_capacity.py", "tests/costmodel/test_programs.py"),
+        "costmodel/optimise/cuts.py",
+        ("tests/costmodel/optimise/test_bisection.py", "tests/costmodel/optimise/test_milp.py"),
         (
             M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
             M(
@@ -181,8 +181,8 @@ SUBJECTS = {
         ),
     ),
     "max-min": Subject(
-        "simulate/engines/kernels/maxmin.py",
-        ("tests/simulate/engines/test_max_min_as_linear_programs.py",),
+        "simulate/engines/fluid/maxmin.py",
+        ("tests/simulate/engines/fluid/test_max_min_as_linear_programs.py",),
         (
             M("what is settled weighs one each", "left -= members[at].weight * rate", "left -= rate"),
             M("a class alone ignores its weight", "capacity / members[first].weight", "capacity"),

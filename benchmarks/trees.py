@@ -7,7 +7,7 @@ import numpy as np
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

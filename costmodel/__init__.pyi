@@ -8,13 +8,13 @@ from .baselines import (
     published as published,
 )
 from .bills import Bill as Bill, bill as bill
-from .capacity import Bisection as Bisection, bisection as bisection, serving_gbps as serving_gbps
+from .optimise.bisection import Bisection as Bisection, bisection as bisection, serving_gbps as serving_gbps
 from .comparison import Comparison as Comparison, compare as compare
-from .needs import Needs as Needs, read_needs as read_needs
+from .optimise.needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote
 from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
-from .search import Design as Design, Search as Search, optimise as optimise
-from .task import job_windows as job_windows
-from .tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off
+from .optimise.search import Design as Design, Search as Search, optimise as optimise
+from .optimise.problem import job_windows as job_windows
+from .optimise.tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off

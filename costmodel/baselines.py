@@ -17,13 +17,14 @@ from typing import Any
 from costmodel.bills import make_bill
 from costmodel.parts import columns
 from costmodel.price import UNITS
+from topo.catalog.load import Catalog, load_catalog
+from topo.catalog.models import NodeModel, number
+from topo.catalog.tables import Row, parse_table, read_table
 from topo.cluster import Cluster, preset
 from topo.counts import count
 from topo.errors import DesignError, Finding, SpecError
 from topo.fabric import Fabric
-from topo.formats.catalog_csv import Row, parse_table, read_table
-from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.hardware.models import NodeModel, number
+from topo.files.text import config_root
 from topo.shapes.fat_tree import FatTree, TreeSize
 from topo.table import Shown, Table
 

@@ -15,14 +15,14 @@ import numpy as np
 from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns, line_columns
 from costmodel.power import Power, power_lines
 from costmodel.price import UNITS, Cost, price_line
+from topo.catalog.load import Catalog
 from topo.cluster import Cluster
+from topo.cluster_spec import Spares
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import SPEEDS
-from topo.room.cables import Cabling, backplane
-from topo.room.racks import Layout
-from topo.schema.cluster import Spares
+from topo.floor.cables import Cabling, backplane
+from topo.floor.racks import Layout
+from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str]

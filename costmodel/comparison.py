@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.bills import Bill, bill
-from costmodel.capacity import Bisection, bisection
+from costmodel.optimise.bisection import Bisection, bisection
 from costmodel.parts import columns
 from costmodel.power import Power
 from costmodel.price import Cost
+from topo.amounts import Sum
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
-from topo.losses import Loss, find_losses
+from topo.failures.losses import Loss, find_losses
 from topo.ports import PortUse, count_ports
-from topo.sums import Sum
 from topo.table import Shown, Table
 
 

@@ -10,11 +10,11 @@ from costmodel.bills import Bill, bill
 from costmodel.parts import columns
 from costmodel.power import Power
 from costmodel.price import Cost
+from topo.amounts import Check, Sum, listed, sums_to_dict
 from topo.cluster import Cluster
+from topo.cluster_spec import Budget, Owning
 from topo.counts import Counts
 from topo.errors import DesignError, plural
-from topo.schema.cluster import Budget, Owning
-from topo.sums import Check, Sum, listed, sums_to_dict
 from topo.table import Shown, Table
 
 HOURS_PER_YEAR = 8_766.0

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topo.catalog.models import Source
 from topo.fabric import Role
-from topo.hardware.models import Source
 from topo.table import Column
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]

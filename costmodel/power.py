@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
-from topo.hardware.catalog import Catalog
-from topo.hardware.models import Source
-from topo.sums import Sum, listed, sums_to_dict
+from topo.amounts import Sum, listed, sums_to_dict
+from topo.catalog.load import Catalog
+from topo.catalog.models import Source
 from topo.table import Shown, Table
 
 

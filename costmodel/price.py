@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
+from topo.amounts import Range, Sum, sums_to_dict
+from topo.catalog.load import Catalog
 from topo.errors import plural
-from topo.hardware.catalog import Catalog
-from topo.sums import Range, Sum, sums_to_dict
 from topo.table import Shown, Table
 
 UNITS = "units"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from plan.workshop import Content, chunks, make_file, open_workshop, put_file, there
+from plan.staging import Content, chunks, make_file, open_workshop, put_file, there
 from topo import Finding, HeddleError, SpecError
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from plan.sums import MARK, WORKSHOP, find_strangers, folders_in, locked, of_one_plan
-from plan.workshop import Content, make_file, open_workshop, put_contents, put_folder, there, tidy
+from plan.checksums import MARK, WORKSHOP, find_strangers, folders_in, locked, of_one_plan
+from plan.staging import Content, make_file, open_workshop, put_contents, put_folder, there, tidy
 from topo import HeddleError
 
 

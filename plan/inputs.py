@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plan.sums import MARK, of_one_plan
+from plan.checksums import MARK, of_one_plan
 from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def give_roles(
     Parameters
     ----------
     rules : Path, optional
-        Rules over node descriptions, as `topo.roles.read_role_rules` reads them.
+        Rules over node descriptions, as `topo.dumps.roles.read_role_rules` reads them.
     compute, storage : Path, optional
         Port GUIDs of such hosts, one a line, as OpenSM is given them; they overrule the rules. With a list of those
         that compute, the others that would do so are there for management.

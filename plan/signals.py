@@ -5,7 +5,7 @@ and an exception that a handler raises can come out of Numba's dispatcher as a d
 So no handler of ours does anything. The interpreter also writes the number of each signal to a pipe, at once and
 whatever the main thread does (`signal.set_wakeup_fd`); a thread reads it and ends the process.
 
-This is sound because all that the command writes is whole or is not there at every moment (`plan.workshop`).
+This is sound because all that the command writes is whole or is not there at every moment (`plan.staging`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from plan.render.tables import print_text, show_table
-from plan.workshop import Content
+from plan.staging import Content
 from simulate import Outcome, Saturation, Simulation, draw_ports, find_saturation
 from topo import Column, Table, format_csv, format_seconds, plural
 

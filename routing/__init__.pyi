@@ -1,16 +1,16 @@
 from . import opensm as opensm
-from .adaptive import AdaptiveStudy as AdaptiveStudy, Groups as Groups, study_adaptive as study_adaptive
-from .bounds import Bounds as Bounds, bound as bound
+from .studies.adaptive import AdaptiveStudy as AdaptiveStudy, Groups as Groups, study_adaptive as study_adaptive
+from .studies.bounds import Bounds as Bounds, bound as bound
 from .demand import Demand as Demand, demand_load as demand_load, fit_traffic as fit_traffic, read_demand as read_demand
-from .diversity import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
+from .studies.failures import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
 from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
-from .engines.choice import candidate_table as candidate_table
+from .candidates import Candidate as Candidate, candidate_table as candidate_table
 from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
-from .multipath import Multipath as Multipath, measure_lids as measure_lids
+from .engines.multipath import Multipath as Multipath, measure_lids as measure_lids
 from .names import find_end as find_end, find_link as find_link, find_part as find_part, find_switch as find_switch
-from .paths import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
+from .trace import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
 from .proof import ChannelClass as ChannelClass, Proof as Proof, check_certificate as check_certificate, prove as prove
 from .quality import (
     Congestion as Congestion,
@@ -23,7 +23,7 @@ from .quality import (
     permutations as permutations,
     shifts as shifts,
 )
-from .questions import (
+from .studies.loss import (
     LinkUse as LinkUse,
     LossStudy as LossStudy,
     link_use as link_use,
@@ -33,7 +33,7 @@ from .questions import (
 from .repairs.basis import RepairBasis as RepairBasis, prepare_repair as prepare_repair
 from .repairs.repair import Repair as Repair, repair as repair, route_anew as route_anew
 from .repairs.updates import Updates as Updates, order_updates as order_updates
-from .routed import Candidate as Candidate, Routed as Routed
+from .routed import Routed as Routed
 from .side_by_side import side_by_side as side_by_side
 from .tables import (
     NO_PATH as NO_PATH,

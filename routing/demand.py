@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.demand import DemandNet, load_of_demand, move_demand
+from routing.demand_moves import DemandNet, load_of_demand, move_demand
 from routing.names import EndNames
 from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
 from routing.proof import Proof, prove_order
@@ -23,7 +23,7 @@ from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, select_endpoints, tree_order
 from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
-from topo.formats.text import read_lines
+from topo.files.text import read_lines
 from topo.table import Brief
 
 FULL = 0.98

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.paths import end_label
 from routing.routed import Routed
+from routing.trace import end_label
 from topo.errors import HeddleError, did_you_mean
 from topo.fabric import Fabric, Kind
 from topo.hostlist import runs

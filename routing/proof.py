@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.channels import dependency_graph, topological_order
-from routing.kernels.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
-from routing.paths import Trace, trace, walk
+from routing.order.dependencies import dependency_graph, topological_order
+from routing.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
-from topo.components import components
+from routing.trace import Trace, trace, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.graphs import components
 from topo.table import Column, Shown, Table
 
 if TYPE_CHECKING:
@@ -459,7 +459,7 @@ def judge_dependencies(
 ) -> tuple[NDArray[np.bool_], tuple[int, ...], NDArray[np.int32]]:
     """Return which channels lie on credit loops of one lane, one short loop, and the order of all other channels.
 
-    Dependencies are as `routing.kernels.pairs.PairWalk` has them.
+    Dependencies are as `routing.pairs.PairWalk` has them.
 
     The loop begins at a channel that is not set ``apart``.
     """

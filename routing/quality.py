@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.congestion import NOWHERE, output_ports, phase_congestion
+from routing.congestion import NOWHERE, output_ports, phase_congestion
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order

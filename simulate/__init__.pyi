@@ -6,20 +6,24 @@ from .cluster.charts import draw_failures as draw_failures, draw_run as draw_run
 from .cluster.run import ClusterRun as ClusterRun
 from .cluster.saved_run import format_saved_run as format_saved_run, read_saved_run as read_saved_run
 from .cluster.year import play_year as play_year
-from .diagnosis.blame import Explanation as Explanation, Suspect as Suspect, explain as explain
+from .diagnosis.slow_links import Explanation as Explanation, Suspect as Suspect, explain as explain
 from .diagnosis.counters import (
     Counters as Counters,
     are_counters as are_counters,
     read_counters as read_counters,
 )
 from .diagnosis.measured import Measured as Measured, read_measured as read_measured
-from .diagnosis.waits import Waits as Waits, explain_waits as explain_waits
+from .diagnosis.wait_counters import Waits as Waits, explain_waits as explain_waits
 from .engines.base import Engine as Engine, Finished as Finished
 from .engines.charts import draw_ports as draw_ports, draw_timeline as draw_timeline
 from .engines.congestion import Congestion as Congestion, Deadlock as Deadlock, DeadlockError as DeadlockError
-from .engines.environment import NetworkEnvironment as NetworkEnvironment
-from .engines.fluid import Fluid as Fluid
-from .engines.packets import CongestionControl as CongestionControl, PacketModel as PacketModel, Packets as Packets
+from .engines.simpy_bridge import NetworkEnvironment as NetworkEnvironment
+from .engines.fluid.engine import Fluid as Fluid
+from .engines.packets.engine import (
+    CongestionControl as CongestionControl,
+    PacketModel as PacketModel,
+    Packets as Packets,
+)
 from .engines.outcome import Outcome as Outcome, Timeline as Timeline
 from .engines.saturation import Saturation as Saturation, find_saturation as find_saturation
 from .traffic.network import Devices as Devices, Network as Network

@@ -98,7 +98,7 @@ def test_the_spec_of_every_key_is_judged_as_the_page_says(
 def test_every_column_of_the_catalog_has_its_meaning(repository: Path) -> None:
     from sphinx.pycode import ModuleAnalyzer
 
-    told = {name for _, name in ModuleAnalyzer.for_module("topo.hardware.models").find_attr_docs()}
+    told = {name for _, name in ModuleAnalyzer.for_module("topo.catalog.models").find_attr_docs()}
     for table in ("switches", "nodes", "hcas", "cables"):
         with (repository / "configs" / "catalog" / f"{table}.csv").open(encoding="utf-8") as file:
             assert set(next(csv.reader(file))) - {"model", "source", "date", "confidence"} <= told, table

@@ -48,7 +48,7 @@ def test_from_a_preset_to_time_bill_and_picture() -> None:
 
     cost = costmodel.bill(cluster).price("USD")
     assert cost.unit == "USD"
-    assert "<svg" in routed.draw()._repr_svg_()
+    assert "<svg" in fabric.draw(proof.load)._repr_svg_()
     for shown in (cluster, fabric.counts(), routed, proof, outcome, cost):
         assert "<" in shown._repr_html_()
 

@@ -1,16 +1,19 @@
 """The rules of the house that a machine can check."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Collection
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+PACKAGES = ("topo", "routing", "simulate", "costmodel", "plan")
 ROOMS = "topo|routing|simulate|costmodel|plan|configs|docs|tests|scripts|notebooks|benchmarks"
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 CODE = re.compile(rf"`((?:{ROOMS})/[\w./*-]*)`")
@@ -30,6 +33,50 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
 def test_imports_go_in_one_direction(repository: Path) -> None:
     done = run(Path(sys.executable).with_name("lint-imports"), "--no-cache", cwd=repository)
     assert done.returncode == 0, done.stdout
+
+
+def modules(repository: Path) -> dict[str, Path]:
+    """Modules of the product by their dotted names; a package is its `__init__`."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((repository / package).rglob("*.py")):
+            words = path.relative_to(repository).with_suffix("").parts
+            found[".".join(words[:-1] if words[-1] == "__init__" else words)] = path
+    return found
+
+
+def faces(path: Path, product: Collection[str]) -> set[str]:
+    """Packages that a module imports as such, wherever it does, and not one of their modules."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module for alias in node.names if f"{node.module}.{alias.name}" not in product}
+    return names & {*PACKAGES}
+
+
+def test_no_module_enters_its_own_package_by_the_front_door(repository: Path) -> None:
+    """What a face leads to may need the module that imports it: a circle that is closed only at run time.
+
+    `Fabric.draw` and `Fabric.counts` belong to a fabric, and what does their work stands on `Fabric`.
+    """
+    product = modules(repository)
+    inside = [name for name, path in product.items() if name.partition(".")[0] in faces(path, product)]
+    assert inside == ["topo.fabric"]
+
+
+def test_tests_mirror_the_packages(repository: Path) -> None:
+    """A test of a module stands where the module does, in a file of its name or in one that imports it."""
+    product, tests = modules(repository), repository / "tests"
+    mirrored = [path for package in PACKAGES for path in (tests / package).rglob("test_*.py")]
+    astray = [str(path) for path in mirrored if not (repository / path.parent.relative_to(tests)).is_dir()]
+    assert astray == []
+    for path in mirrored:
+        folder, name = ".".join(path.parent.relative_to(tests).parts), path.stem.removeprefix("test_")
+        package = folder.partition(".")[0]
+        named = [module for module in product if module.startswith(package) and module.endswith(f".{name}")]
+        assert not named or f"{folder}.{name}" in named or folder in named, path
 
 
 def test_documents_name_no_missing_file(repository: Path) -> None:
@@ -72,7 +119,7 @@ def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) ->
 
     installed = site / "topo" / "configs"
     assert files_below(installed) == files_below(repository / "configs") != {}
-    question = "import topo.hardware.catalog; print(topo.hardware.catalog.config_root())"
+    question = "import topo.catalog.load; print(topo.catalog.load.config_root())"
     asked = run(sys.executable, "-c", question, cwd=tmp_path, PYTHONPATH=str(site))
     assert asked.stdout.strip() == str(installed), asked.stderr
 

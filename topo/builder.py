@@ -9,7 +9,7 @@ import numpy as np
 
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
 """What is compiled at most. A subnet has fewer LIDs, which is said where it is routed: more can still be bought."""

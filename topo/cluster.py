@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from topo.budget import YAML_BYTES
+from topo.catalog.load import Catalog, load_catalog
+from topo.cluster_spec import ClusterSpec
 from topo.counts import Counts, count
+from topo.dumps.fabric_file import is_fabric
 from topo.errors import DesignError, Faults, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role
-from topo.formats.fabric_file import is_fabric
-from topo.formats.text import read_text
-from topo.formats.yaml import Document, describe, given_document, read_yaml
-from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.hardware.speeds import SPEEDS
+from topo.files.text import config_root, read_text
+from topo.files.yaml import Document, describe, given_document, read_yaml
+from topo.floor.cables import Cabling, choose_cables
+from topo.floor.racks import Layout, make_device, place_devices
 from topo.names import distinct_names
-from topo.room.cables import Cabling, choose_cables
-from topo.room.racks import Layout, make_device, place_devices
-from topo.schema.cluster import ClusterSpec
-from topo.schema.validation import validate
 from topo.shapes.base import HostGroup, ShapeModel
 from topo.shapes.rail import Rail
+from topo.spec.validation import validate
+from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
 PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.catalog.load import Catalog
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.hardware.catalog import Catalog
 from topo.table import Column, Shown, Table
 
 
@@ -79,7 +79,7 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
     >>> counts.switches, counts.gpu_nodes, counts.gpus, counts.links
     (4, 16, 128, 62)
     """
-    from topo.room.cables import backplane
+    from topo.floor.cables import backplane
 
     fabrics = list(fabrics)
     roles = np.sum([np.bincount(f.role[: f.n_switches], minlength=len(Role)) for f in fabrics], axis=0).tolist()

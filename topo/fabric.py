@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
 from topo.errors import HeddleError, did_you_mean, plural
-from topo.hardware.speeds import LANE_GBPS
+from topo.speeds import LANE_GBPS
 from topo.table import Shown, Table
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Fabric(Shown):
     width: NDArray[np.uint8]
     """(P,) lanes: 1, 2, 4, 8 or 12."""
     speed: NDArray[np.uint8]
-    """(P,) index into `topo.hardware.speeds.SPEEDS`."""
+    """(P,) index into `topo.speeds.SPEEDS`."""
     port_guid: NDArray[np.uint64]
     """(P,) port GUIDs; those of a switch's ports are its node GUID."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from topo.errors import HeddleError, plural
-from topo.formats.csv import format_csv
+from topo.files.csv import format_csv
 
 if TYPE_CHECKING:
     import pandas as pd

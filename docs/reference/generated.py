@@ -153,7 +153,7 @@ class CatalogColumns(Written):
         """Yield the text."""
         from dataclasses import fields
 
-        from topo.hardware import models
+        from topo.catalog import models
 
         told = ModuleAnalyzer.for_module(models.__name__).find_attr_docs()
         tables = {"switches": models.SwitchModel, "nodes": models.NodeModel, "hcas": models.HcaModel,

@@ -47,7 +47,7 @@ def export(
         raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
     from plan.files import check_suffix, check_writable, write_file
     from plan.folder import check_replaceable, write_folder
-    from plan.workshop import chunks
+    from plan.staging import chunks
 
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
         step("reading")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabric_argument, print_json, print_notes
-from plan.questions import Questions, answer
+from plan.loss_study import Questions, answer
 from plan.render.progress import progress
 from plan.render.terminal import printable
 from topo import HeddleError, RoutingError, plural

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from plan.checksums import of_one_plan, read_sums
 from plan.export.bom import format_bom_csv, format_bom_xlsx
 from plan.export.cable_book import format_cable_book
 from plan.export.cable_schedule import cable_rows, format_cable_schedule
@@ -22,8 +23,7 @@ from plan.inputs import RoleFiles, give_roles, read_plan, subnet_folders
 from plan.pipeline import DESIGN, PASSES, Pass, Plan, Step, compile_fabrics, prove_tables, route_subnets, run
 from plan.report.document import Report, page_of
 from plan.report.page import format_report
-from plan.sums import of_one_plan, read_sums
-from plan.workshop import Content
+from plan.staging import Content
 from routing.opensm import opensm_files
 from topo import HeddleError, format_fabric, format_ibnetdiscover
 

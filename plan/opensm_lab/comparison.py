@@ -10,7 +10,7 @@ from typing import Any
 
 import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
-from plan.workshop import temporary_folder
+from plan.staging import temporary_folder
 from routing import EndpointSet, Proof, Quality, Routed
 from routing.opensm import opensm_files
 from topo import ToolError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
-from plan.workshop import temporary_folder
+from plan.staging import temporary_folder
 from routing import Proof, Routed, differing_entries
 from routing.opensm import IbdmchkReport, opensm_files
 

@@ -14,10 +14,10 @@ from topo import Column, Table, Verdict, compress, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
+    from plan.loss_study import Answers
     from plan.opensm_lab.comparison import Contender
     from plan.opensm_lab.rehearsal import Rehearsal
     from plan.pipeline import Plan
-    from plan.questions import Answers
     from routing import Bounds, FailureStudy, Proof, Quality, Routed
     from topo import Check, Counts, Fabric, PortUse
 

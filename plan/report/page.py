@@ -16,9 +16,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import topo
+from plan.checksums import read_sums
 from plan.render.html import render_page
 from plan.report.document import ColumnText, PlanPage, Report, TableText
-from plan.sums import read_sums
 from topo import FormatError, HeddleError, budgets, read_text
 
 DATA = re.compile(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>')

@@ -6,10 +6,10 @@
    (`routing.order.turn_order`), and the one with the best tables is kept.
 2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
 3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
-   fewest others (`routing.kernels.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
+   fewest others (`routing.engines.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
    slowing down anything else.
-4. The load of the fullest channels is reduced (`routing.kernels.relieve`), over detours if need be and worth it.
-5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.kernels.shifts`).
+4. The load of the fullest channels is reduced (`routing.engines.relieve`), over detours if need be and worth it.
+5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.engines.shifts`).
 6. Of all that was made, what falls least short of plain shortest paths is handed out (`routing.engines.search`).
 
 Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
@@ -28,8 +28,8 @@ from routing.engines.improve import ROUND_EFFORT, WORTH
 from routing.engines.judge import judge
 from routing.engines.search import best_tables, in_order_of_wiring
 from routing.engines.start import keeps, start_of
-from routing.kernels.legal import are_shortest_legal
 from routing.order.destinations import empty_tables, finish_tables
+from routing.order.legal import are_shortest_legal
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import RoutingTables

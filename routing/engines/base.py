@@ -11,8 +11,9 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.candidates import Candidate
 from routing.lanes.classes import DATA_LANES
-from routing.routed import Candidate, Routed
+from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
 from topo.errors import HeddleError, RoutingError, did_you_mean
 from topo.fabric import Fabric
@@ -158,13 +159,13 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     fabric : Fabric
     engine : str, optional
         Name of an engine in `ENGINES`; the one that the fabric's spec asks for when left out. ``auto`` lets
-        all route that take the fabric, judges their tables, and hands out the best (`routing.engines.choice`).
+        all route that take the fabric, judges their tables, and hands out the best (`routing.engines.auto`).
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
         which is one for all but ``shortest`` and ``dfsssp``.
     lmc : int, optional
         LID mask control: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
-        (`routing.multipath`). That of the fabric, or of its spec, when left out.
+        (`routing.engines.multipath`). That of the fabric, or of its spec, when left out.
 
     Returns
     -------
@@ -196,7 +197,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":
-        from routing.engines.choice import choose  # compiled kernels, which the names of engines do not need
+        from routing.engines.auto import choose  # compiled kernels, which the names of engines do not need
 
         def tables_of(name: str, lanes: int) -> RoutingTables:
             return ENGINES[name].route(fabric, lids, lanes=lanes)
@@ -212,7 +213,7 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
         why += f"; new LIDs: those of LMC {fabric.lmc} leave no room for LMC {lmc}"
     routed = Routed(fabric, tables, why=why, candidates=candidates)
     if lmc:
-        from routing.multipath import add_lids
+        from routing.engines.multipath import add_lids
 
         routed = add_lids(routed, lmc)
     return routed

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.shortest import weigh_paths
+from routing.engines.shortest_paths import weigh_paths
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
 from routing.order.channel_order import order_channels, switch_levels

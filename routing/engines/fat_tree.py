@@ -20,14 +20,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import ChannelOrder
-from routing.kernels.modulo import fill_modulo
+from routing.engines.modulo import fill_modulo
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, empty_tables, finish_tables
+from routing.order.legal import ChannelOrder
 from routing.tables import NO_PATH, RoutingTables
-from topo.components import components
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, frozen
+from topo.graphs import components
 
 NOWHERE = (-1, -1)
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.engines.relieve import Limits, relieve_peaks
+from routing.engines.reroute import reroute
+from routing.engines.shifts import part_shifts
 from routing.engines.start import Start, nothing_kept
-from routing.kernels.legal import ChannelOrder
-from routing.kernels.relieve import Limits, relieve_peaks
-from routing.kernels.reroute import reroute
-from routing.kernels.shifts import part_shifts
-from routing.kernels.traffic import Dests, Net, empty_tree, sum_loads
-from routing.kernels.turns import fixed_turns
 from routing.order.destinations import Destinations
+from routing.order.legal import ChannelOrder
+from routing.order.traffic import Dests, Net, empty_tree, sum_loads
+from routing.order.turns import fixed_turns
 from topo.fabric import Fabric, Kind, Role, frozen
 
 HOST, AGGREGATION, SWITCH = 256.0, 64.0, 1.0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.candidates import FIGURES, Candidate, Figure
 from routing.proof import prove
 from routing.quality import Congestion, congestion, measure, shifts
-from routing.routed import Candidate, Routed
+from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.fabric import Fabric, Kind, frozen
 
@@ -26,45 +27,6 @@ that is told apart."""
 
 _known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
 """What tables are worth that were judged before: `balanced` judges what it makes, and `auto` asks again."""
-
-
-class Figure(NamedTuple):
-    """What tables are judged by."""
-
-    name: str
-    field: str
-    """Attribute of a candidate."""
-    sign: int
-    """1 where more is better, -1 where less is."""
-    weight: float
-    behind: float
-    """Weight of what it falls short of plain engines."""
-    digits: str
-
-    def share(self, row: Candidate, other: Candidate) -> float:
-        """Return how much of another's figure one has: 1 where both are as good."""
-        over, under = getattr(row, self.field), getattr(other, self.field)
-        if self.sign < 0:
-            over, under = under, over
-        return float(over / under) if under else 1.0
-
-    def text(self, row: Candidate) -> str:
-        """Return the figure of one as text."""
-        return f"{getattr(row, self.field):{self.digits}}"
-
-
-FIGURES = (
-    Figure("fullest link", "max_load", -1, 0.0, 1.0, ",.0f"),
-    Figure("fullest shared link", "shared_load", -1, 2.0, 0.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 1.0, 0.0, ",.0f"),
-    Figure("bisection", "ebb", 1, 2.0, 1.0, ".3f"),
-    Figure("permutations", "permutation", 1, 1.0, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 0.75, 1.0, ".3f"),
-    Figure("shifts by role", "role_shift", 1, 0.5, 0.0, ".3f"),
-    Figure("mean shift", "mean_shift", -1, 0.5, 0.5, ".2f"),
-    Figure("mean shift by role", "role_mean_shift", -1, 0.5, 0.0, ".2f"),
-    Figure("worst shift", "worst_shift", -1, 0.08, 0.3, ".0f"),
-)
 
 
 def judge(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.shortest import count_ports
+from routing.engines.shortest_paths import count_ports
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import destinations_of, empty_tables, finish_tables
 from routing.tables import RoutingTables

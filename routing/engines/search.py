@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.candidates import FIGURES, Candidate
 from routing.demand import even_out
 from routing.engines import dfsssp, minhop
 from routing.engines.fat_tree import closed_form
@@ -28,17 +29,17 @@ from routing.engines.improve import (
     shift_rounds,
     work_of,
 )
-from routing.engines.judge import FIGURES, judge, mark, shortfall
+from routing.engines.judge import judge, mark, shortfall
 from routing.engines.start import Start, closed_in_a_row, count_adapters, keeps, nothing_kept, start_of
-from routing.kernels.legal import ANY, ChannelOrder
 from routing.order.channel_order import order_channels, port_numbers, taken_channels
 from routing.order.destinations import Destinations, finish_tables
+from routing.order.legal import ANY, ChannelOrder
 from routing.order.structure import structure_order, with_switches_in
 from routing.order.turn_order import adjacency_orders, grow_channel_order, two_sided_order, wished_turns
-from routing.routed import Candidate, Routed
+from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables, tree_order
-from topo.components import components
 from topo.fabric import Fabric, Kind, frozen
+from topo.graphs import components
 
 TRIALS, TRIAL_SIZE, TRIAL_EFFORT = 16, 4_000_000, 1_000_000_000
 """Grown orders that are tried, and what bounds them: destinations times channels, of all of them together (2 s), and

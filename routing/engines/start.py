@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
-from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, in_a_row, stagger
 from routing.order.joined import order_joined_zones, zones_of
+from routing.order.legal import ChannelOrder
 from routing.tables import NO_PATH, tree_order
 from topo.fabric import Fabric, Kind, Role, frozen
 

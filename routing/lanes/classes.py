@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from routing.tables import MAX_DATA_VLS
 from topo.errors import DesignError
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 
 DATA_LANES = 8
 """Data lanes of a Quantum switch, 0 to 7. A higher one would be folded onto these (OpenSM masks it), unseen."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from routing.kernels.loops import LanePaths, Search, count_paths, move_paths
 from routing.lanes.classes import DATA_LANES
+from routing.lanes.loops import LanePaths, Search, count_paths, move_paths
 from routing.tables import RoutingTables
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Kind, frozen

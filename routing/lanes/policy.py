@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from routing.tables import RoutingTables
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 from topo.table import Brief
 
 ASK = -1

@@ -14,7 +14,7 @@ from pathlib import Path
 from routing.lanes.classes import LanePlan
 from routing.opensm.ibdiagnet import SLVL, parse_slvl, sniffed
 from topo.errors import FormatError, did_you_mean
-from topo.formats.text import lines_of
+from topo.files.text import lines_of
 
 MAX_LINE = 1022
 

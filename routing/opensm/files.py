@@ -17,9 +17,9 @@ from routing.opensm.qos_policy import format_qos_policy
 from routing.opensm.readme import format_readme
 from routing.routed import Routed
 from routing.tables import RoutingTables, lid_owners
+from topo.dumps.guid_list import format_guid_list
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-from topo.formats.guid_list import format_guid_list
 
 DIRECTORY = "/etc/opensm"
 """Where OpenSM's files are on Debian and with NVIDIA's packages."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from topo.errors import FormatError
 from topo.fabric import MAX_UNICAST_LID
-from topo.formats.text import lines_of, read_lines
+from topo.files.text import lines_of, read_lines
 
 ENTRY = re.compile(r"0x([0-9a-f]{16}) (0x[0-9a-f]+|\d+) (0x[0-9a-f]+|\d+)\s*", re.ASCII)
 

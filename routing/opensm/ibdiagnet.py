@@ -21,7 +21,7 @@ from routing.lanes.classes import LanePlan
 from routing.tables import RoutingTables
 from topo.errors import FormatError
 from topo.fabric import Fabric
-from topo.formats.text import lines_of, read_lines
+from topo.files.text import lines_of, read_lines
 
 SLVL = re.compile(r"\s*0x([0-9a-f]{1,16})\s+(\d{1,3})\s+(\d{1,3})((?:\s+0x[0-9a-f]{1,2}){8})\s*", re.IGNORECASE)
 PSL = re.compile(r"\s*0x([0-9a-f]{1,16})\s+(\d{1,5})\s+(\d{1,2})\s*", re.IGNORECASE)

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, lid_owners
 from topo.budget import LFT_BYTES, LFT_PIPE
+from topo.dumps.ibnetdiscover import clean_description
 from topo.errors import FormatError, RoutingError
 from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
-from topo.formats.ibnetdiscover import clean_description
-from topo.formats.text import open_input
+from topo.files.text import open_input
 
 ENTRY = b"0x0000 000 # portguid 0x0000000000000000:\n"
 LID_AT, PORT_AT, GUID_AT = slice(2, 6), slice(7, 10), slice(24, 40)
@@ -191,7 +191,7 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     >>> bool((found.tables.lft == routed.tables.lft).all()), found.notes
     (True, ())
     """
-    from routing.kernels import lft_text
+    from routing.opensm import lft_text
 
     switches, ends = fabric.node_guid[: fabric.n_switches], fabric.end_guid
     switch_order, end_order = np.argsort(switches, kind="stable"), np.argsort(ends, kind="stable")
@@ -267,7 +267,7 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
 
 
 def _reason(error: int, value: int) -> str:
-    from routing.kernels import lft_text
+    from routing.opensm import lft_text
 
     return {
         lft_text.BAD_HEADER: "a table opens without the GUID of its switch; expected ' guid 0x<16 digits> '",

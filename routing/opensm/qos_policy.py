@@ -17,7 +17,7 @@ from routing.tables import RoutingTables
 from topo.budget import POLICY_MEMBERS
 from topo.errors import FormatError
 from topo.fabric import Fabric
-from topo.formats.text import lines_of, read_lines
+from topo.files.text import lines_of, read_lines
 
 GUIDS_A_LINE = 8
 """OpenSM's scanner keeps one line of at most 10 KiB."""

@@ -24,11 +24,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import ChannelOrder, breadth_first
+from routing.order.legal import ChannelOrder, breadth_first
 from routing.tables import NO_PATH
-from topo.components import components
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Role, frozen
-from topo.levels import find_levels
+from topo.graphs import components
 
 Ints = NDArray[np.int32]
 

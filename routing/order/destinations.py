@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids, delivery_channels
-from topo.components import components
 from topo.fabric import Fabric, Role, freeze_arrays
+from topo.graphs import components
 
 Ints = NDArray[np.int32]
 

@@ -29,8 +29,8 @@ from enum import IntEnum, auto
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import ChannelOrder
 from routing.order.channel_order import with_ranks
+from routing.order.legal import ChannelOrder
 from topo.fabric import Fabric, Role, freeze_arrays
 
 Ints = NDArray[np.int64]

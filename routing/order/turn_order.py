@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.legal import ChannelOrder, breadth_first
-from routing.kernels.traffic import Dests, Net, empty_tree, sum_traffic
-from routing.kernels.turns import ALLOWED, Turns, grow_order, offer_turns
 from routing.order.channel_order import hops_from, with_ranks
+from routing.order.legal import ChannelOrder, breadth_first
+from routing.order.traffic import Dests, Net, empty_tree, sum_traffic
+from routing.order.turns import ALLOWED, Turns, grow_order, offer_turns
 from topo.fabric import frozen
 
 MAX_ROOTS = 64

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.channels import dependency_graph
-from routing.kernels.repair import Ground, climbing_order, sum_load
 from routing.lanes.policy import QosPolicy, apply_policy
 from routing.order.channel_order import order_channels, switch_levels
+from routing.order.dependencies import dependency_graph
 from routing.proof import parts_of, prove, prove_order
+from routing.repairs.mend import Ground, climbing_order, sum_load
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.channels import dependency_graph
-from routing.kernels.legal import ChannelOrder
-from routing.kernels.turns import ALLOWED, Turns
 from routing.order.channel_order import order_channels, switch_levels
+from routing.order.dependencies import dependency_graph
+from routing.order.legal import ChannelOrder
+from routing.order.turns import ALLOWED, Turns
 from routing.repairs.basis import RepairBasis
 from topo.fabric import Fabric, frozen
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.kernels.relieve import Limits, relieve_peaks
-from routing.kernels.traffic import Dests, Net
-from routing.kernels.turns import Turns, fixed_turns, note_turns
+from routing.engines.relieve import Limits, relieve_peaks
 from routing.order.channel_order import taken_channels
+from routing.order.traffic import Dests, Net
+from routing.order.turns import Turns, fixed_turns, note_turns
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
 from routing.tables import NO_PATH

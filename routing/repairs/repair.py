@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import routing  # methods that lead to other modules go through the front door
 from routing.engines.base import ENGINES, route
-from routing.kernels.repair import Ground, mend_trees
-from routing.kernels.turns import extend_order, note_turns
 from routing.lanes.fit import break_loops
 from routing.order.turn_order import regrow_channel_order
+from routing.order.turns import extend_order, note_turns
 from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
 from routing.repairs.channels import Channels
+from routing.repairs.mend import Ground, mend_trees
 from routing.repairs.relief import take_off_peaks
+from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
-
-if TYPE_CHECKING:
-    from routing.repairs.updates import Updates
 
 ROUND_EFFORT = 200_000
 """Entries towards affected destinations up to which these are chosen a second time, knowing those that come after."""
@@ -67,7 +64,7 @@ class Repair(Shown):
     @property
     def updates(self) -> Updates:
         """The order in which the entries that change are written."""
-        return routing.order_updates(self.before, self.after, self.rank)
+        return order_updates(self.before, self.after, self.rank)
 
     @property
     def table(self) -> Table:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from routing.kernels.channels import topological_order
+from routing.order.dependencies import topological_order
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, lid_owners
 from topo.errors import RoutingError, plural

@@ -15,7 +15,7 @@ from topo import palette
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, Mark, chart
 from topo.errors import plural
-from topo.parts import PartKind, Parts
+from topo.failures.parts import PartKind, Parts
 
 if TYPE_CHECKING:
     from simulate.cluster.run import ClusterRun

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.base import route
-from routing.paths import walk
 from routing.proof import Proof, prove
 from routing.repairs.basis import RepairBasis, prepare_repair
 from routing.repairs.repair import repair
 from routing.routed import Routed
 from routing.tables import tree_order
+from routing.trace import walk
 from topo.fabric import Fabric, Role
-from topo.parts import fail_parts
-from topo.reach import Failed, Reach, Reached
+from topo.failures.parts import fail_parts
+from topo.failures.reach import Failed, Reach, Reached
 
 Tables = Literal["kept", "repaired", "anew"]
 """Those of the whole fabric; these with the fewest entries changed; or made anew for what is left."""

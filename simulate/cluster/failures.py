@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from topo.parts import PartKind
-from topo.schema.base import SpecModel, mismatch
-from topo.schema.units import Seconds
+from topo.failures.parts import PartKind
+from topo.spec.base import SpecModel, mismatch
+from topo.spec.units import Seconds
 
 YEAR_S = 365 * 86_400.0
 FLASH_CUTS = 213 * 365 / 348 / 3200

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from routing.lanes.policy import ASK
 from simulate.cluster.queue import QueuedJob
 from simulate.cluster.scheduler import Scheduler
-from simulate.engines.environment import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
 from simulate.workload.storage import BulkStorage

@@ -12,10 +12,10 @@ from pydantic import Field, ValidationInfo, field_validator
 from simulate.cluster.policies import Placement
 from topo.budget import QUEUE_JOBS
 from topo.errors import plural, refusal
-from topo.formats.yaml import Document, given_document, read_yaml
-from topo.schema.base import JobName, SpecModel, mismatch
-from topo.schema.units import Bytes, Seconds
-from topo.schema.validation import validate
+from topo.files.yaml import Document, given_document, read_yaml
+from topo.spec.base import JobName, SpecModel, mismatch
+from topo.spec.units import Bytes, Seconds
+from topo.spec.validation import validate
 from topo.table import Brief
 
 FAILURES_A_NODE_DAY = 292 / 1250 / 183

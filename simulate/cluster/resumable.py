@@ -20,8 +20,8 @@ import simpy
 from numpy.typing import NDArray
 
 from simulate.engines.base import Finished
-from simulate.engines.environment import NetworkEnvironment
-from simulate.engines.fluid import Fluid
+from simulate.engines.fluid.engine import Fluid
+from simulate.engines.simpy_bridge import NetworkEnvironment
 from simulate.traffic.network import Network
 from topo.errors import HeddleError
 

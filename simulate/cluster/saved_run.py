@@ -1,7 +1,7 @@
 """A stopped run as a file: a line that says what it is, a digest of the rest, and NumPy's ``.npz``.
 
 A changed byte is found by the digest. Somebody may forge a file with a digest of its own: what it says is checked where
-it is used, by `simulate.engines.restored` before a kernel sees it.
+it is used, by `simulate.engines.fluid.restored` before a kernel sees it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from topo.budget import SAVED_RUN_ARRAYS, SAVED_RUN_BYTES
 from topo.errors import HeddleError
-from topo.formats.text import read_file
+from topo.files.text import read_file
 
 MAGIC = b"Heddle, saved run 1\n"
 NPY_VERSION = (1, 0)

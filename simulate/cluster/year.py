@@ -19,8 +19,8 @@ import numpy as np
 
 from simulate.cluster.damage import Damages
 from simulate.cluster.failures import YEAR_S, FailingPart, FailureSpec, rate_a_year
-from topo.parts import PartKind, Parts, unite
-from topo.reach import Failed, Reached
+from topo.failures.parts import PartKind, Parts, unite
+from topo.failures.reach import Failed, Reached
 
 HOUR_S = 3600.0
 Figures = dict[str, float | int | None]

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from routing.routed import Routed
 from topo.errors import FormatError, plural
 from topo.fabric import Fabric, freeze_arrays
-from topo.formats.csv import split_row
-from topo.formats.text import read_lines
-from topo.hardware.speeds import SPEEDS
+from topo.files.csv import split_row
+from topo.files.text import read_lines
+from topo.speeds import SPEEDS
 from topo.table import Brief
 
 WORD_BYTES = 4

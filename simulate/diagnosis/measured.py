@@ -16,8 +16,8 @@ from routing.routed import Routed
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import freeze_arrays
-from topo.formats.csv import plain_text
-from topo.formats.text import read_lines
+from topo.files.csv import plain_text
+from topo.files.text import read_lines
 from topo.table import Brief
 
 UNITS = {"Gb/s": 1.0, "GB/s": 8.0, "MB/s": 8e-3, "MiB/s": 8 * 2**20 / 1e9}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.fluid import Fluid
+from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural

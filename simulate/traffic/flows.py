@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from routing.kernels.paths import number_keys
 from routing.lanes.policy import ASK
-from simulate.traffic.kernels.order import find_cycle
+from simulate.traffic.dependencies import find_cycle
+from simulate.traffic.walks import number_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen, owned
 from topo.table import Brief

@@ -27,9 +27,9 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.nccl import CHUNK_BYTES
 from simulate.traffic.node import Servers
 from topo.budget import FLOWS
+from topo.catalog.models import NodeModel
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
-from topo.hardware.models import NodeModel
 
 
 class Stage(IntEnum):

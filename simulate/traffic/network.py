@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routing.kernels.paths import number_keys, walk
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
-from routing.paths import trace
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
+from routing.trace import trace
+from simulate.traffic.walks import number_keys, walk
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Brief
@@ -140,7 +140,7 @@ class Network(Brief):
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights : (L,), optional
             Arbitration weight of virtual lanes 0, 1, ..., by default those of `routed`. Lanes with something to send
-            share a link in proportion, and the flows of a lane share what it gets (`simulate.engines.kernels.lanes` has
+            share a link in proportion, and the flows of a lane share what it gets (`simulate.engines.fluid.lanes` has
             the formula). One weight stands for one lane: all flows share alike, whatever their service level.
         devices
             Places inside hosts where flows begin and end.

@@ -1,6 +1,6 @@
 """The inside of servers: PCIe, host memory and NVLink as resources of the same network as links.
 
-A server is what the catalog says of its model (`topo.hardware.models.NodeModel`), each figure with its source. Each GPU
+A server is what the catalog says of its model (`topo.catalog.models.NodeModel`), each figure with its source. Each GPU
 has PCIe lanes of its own. Below them come PCIe switches, each with an equal part of the GPUs and adapters, or root
 ports, of which some GPUs may share one. There is one pool of host memory. NVLink joins all GPUs by way of NVSwitches,
 or neighbours by bridges. Adapter r of every server is rail r.
@@ -33,9 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Devices
+from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
-from topo.hardware.models import NodeModel
 from topo.table import Brief
 
 GBYTE = 1e9

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.fluid import Fluid
+from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from simulate.workload.play import Simulation, Step
 from topo.errors import HeddleError, plural

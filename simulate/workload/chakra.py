@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import last_of_each_rank
+from simulate.traffic.dependencies import find_cycle
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
-from simulate.traffic.kernels.order import find_cycle
 from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural

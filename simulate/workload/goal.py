@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.traffic.dependencies import find_cycle
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
-from simulate.traffic.kernels.order import find_cycle
 from topo.errors import FormatError
 from topo.fabric import freeze_arrays
 

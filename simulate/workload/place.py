@@ -37,10 +37,10 @@ from simulate.workload.spec import (
 from simulate.workload.storage import storage_adapters
 from simulate.workload.training import flows_of_training
 from topo.budget import FLOWS, STORAGE_ACTS
+from topo.catalog.models import NodeModel
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role, frozen
-from topo.formats.yaml import Document, describe
-from topo.hardware.models import NodeModel
+from topo.files.yaml import Document, describe
 from topo.table import Brief
 
 

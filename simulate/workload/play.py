@@ -14,10 +14,10 @@ from routing.lanes.policy import ASK
 from routing.routed import Routed
 from simulate.engines.base import Engine
 from simulate.engines.charts import draw_timeline
-from simulate.engines.environment import NetworkEnvironment
-from simulate.engines.fluid import Fluid
+from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
-from simulate.engines.packets import PacketModel
+from simulate.engines.packets.engine import PacketModel
+from simulate.engines.simpy_bridge import NetworkEnvironment
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
@@ -27,9 +27,9 @@ from simulate.workload.rounds import prove_rounds
 from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, StorageJob
 from simulate.workload.storage import Client, File, Storage
 from topo.budget import FLOWS
+from topo.catalog.models import NodeModel
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
-from topo.hardware.models import NodeModel
 from topo.table import Column, Shown, Table, format_seconds
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from simulate.workload.goal import flows_of_goal
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
 from simulate.workload.simai import flows_of_simai
 from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, SimaiJob, WorkloadSpec
+from topo.catalog.load import Catalog, load_catalog
 from topo.errors import did_you_mean, refusal
 from topo.fabric import Fabric, frozen
-from topo.formats.yaml import Document, given_document, read_yaml
-from topo.hardware.catalog import Catalog, config_root, load_catalog
-from topo.schema.validation import validate
+from topo.files.text import config_root
+from topo.files.yaml import Document, given_document, read_yaml
+from topo.spec.validation import validate
 
 
 def read_workload(path: str | Path, fabric: Fabric, seed: int = 0, catalog: Catalog | None = None) -> Workload:

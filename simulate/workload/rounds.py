@@ -22,8 +22,8 @@ from routing.lanes.policy import ASK
 from simulate.engines.outcome import Rounds
 from simulate.traffic.collectives.algorithms import Collective
 from simulate.traffic.flows import Flows
-from simulate.traffic.kernels.shifts import bound_shifts
 from simulate.traffic.network import Network
+from simulate.workload.shifts import bound_shifts
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.table import format_seconds

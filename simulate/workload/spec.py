@@ -12,8 +12,8 @@ from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from topo.errors import did_you_mean
 from topo.fabric import Role
-from topo.schema.base import JobName, ServerRole, SpecModel, mismatch
-from topo.schema.units import Bytes, GigabitsPerSecond, Seconds
+from topo.spec.base import JobName, ServerRole, SpecModel, mismatch
+from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
 
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
 

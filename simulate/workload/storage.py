@@ -24,14 +24,14 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from routing.routed import Routed
-from simulate.engines.environment import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from simulate.workload.spec import StorageSpec
+from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role, frozen
-from topo.hardware.models import NodeModel
 from topo.table import Brief, format_seconds
 
 GBYTE = 1e9

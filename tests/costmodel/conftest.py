@@ -2,7 +2,7 @@ import pytest
 
 from costmodel.baselines import Published
 from costmodel.baselines import published as read_published
-from topo.hardware.catalog import Catalog, load_catalog
+from topo.catalog.load import Catalog, load_catalog
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,11 @@ import pytest
 
 from costmodel.baselines import alternatives_of
 from helpers.clusters import tree, zoned
+from topo.catalog.load import Catalog
 from topo.fabric import Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
+from topo.speeds import LinkSpeed
 
 
 def test_fire_flyer_2_beside_the_others(catalog: Catalog) -> None:

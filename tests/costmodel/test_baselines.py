@@ -7,8 +7,8 @@ from costmodel.baselines import (
     table_ii,
     table_iii,
 )
+from topo.catalog.load import Catalog
 from topo.errors import SpecError
-from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
 
 

@@ -17,13 +17,13 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import SPARE, Line
 from helpers.clusters import CATALOG, gpus, tree
 from topo.builder import FabricBuilder
-from topo.hardware.catalog import Catalog
-from topo.hardware.models import Source
-from topo.hardware.speeds import SPEEDS
-from topo.room.cables import CablePart, Cabling, choose_cables
-from topo.room.racks import FloorPlan, place_devices
-from topo.schema.cluster import Spares
+from topo.catalog.load import Catalog
+from topo.catalog.models import Source
+from topo.cluster_spec import Spares
+from topo.floor.cables import CablePart, Cabling, choose_cables
+from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.fat_tree import FatTree
+from topo.speeds import SPEEDS
 
 OPTIC_W = 5.25
 """Nobody prints what this transceiver draws, so the catalog has no figure; this is one for the laws below."""

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from costmodel.bills import make_bill
 from helpers.clusters import tree, zoned
 from helpers.strategies import fabrics
+from topo.catalog.load import Catalog
 from topo.counts import count
 from topo.fabric import Fabric, Kind
-from topo.hardware.catalog import Catalog
 from topo.shapes.fat_tree import FatTree
 
 

@@ -7,9 +7,9 @@ from costmodel.bills import Bill, make_bill
 from costmodel.owning import CostOfOwning, expected_failures
 from costmodel.parts import SPARE, Line
 from helpers.clusters import tree, zoned
+from topo.catalog.load import Catalog
+from topo.cluster_spec import Owning, Spares
 from topo.counts import count
-from topo.hardware.catalog import Catalog
-from topo.schema.cluster import Owning, Spares
 
 
 def test_energy_by_hand(catalog: Catalog, published: Published) -> None:

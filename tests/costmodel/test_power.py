@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from costmodel.bills import Bill, make_bill
 from costmodel.parts import Line
 from helpers.clusters import zoned
-from topo.hardware.catalog import Catalog
-from topo.sums import Verdict
+from topo.amounts import Verdict
+from topo.catalog.load import Catalog
 
 
 def test_fire_flyer_2(catalog: Catalog) -> None:

@@ -11,9 +11,9 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import Line, PartKind
 from costmodel.price import UNITS
 from helpers.clusters import tree, zoned
+from topo.amounts import Range
+from topo.catalog.load import Catalog
 from topo.errors import HeddleError
-from topo.hardware.catalog import Catalog
-from topo.sums import Range
 
 
 def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:

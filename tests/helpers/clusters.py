@@ -3,14 +3,14 @@
 from hypothesis import strategies as st
 
 import topo
+from topo.catalog.load import load_catalog
 from topo.cluster import Cluster
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import load_catalog
-from topo.hardware.speeds import parse_link_speed
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Joints, Zones
+from topo.speeds import parse_link_speed
 
 CATALOG = load_catalog()
 HDR = parse_link_speed("HDR")

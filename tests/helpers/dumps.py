@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from topo.dumps.ibnetdiscover import _Writer
 from topo.fabric import Fabric, Kind
-from topo.formats.ibnetdiscover import _Writer
-from topo.hardware.speeds import SPEEDS
+from topo.speeds import SPEEDS
 
 NODE_TYPE = {Kind.HCA: 1, Kind.AGGREGATION: 1, Kind.SWITCH: 2, Kind.ROUTER: 3}
 WIDTH_BITS = {1: 1, 2: 16, 4: 2, 8: 4, 12: 8}

@@ -8,7 +8,7 @@ import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid
-from simulate.engines.kernels.crowds import CROWDED
+from simulate.engines.fluid.aggregates import CROWDED
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from topo.fabric import Fabric

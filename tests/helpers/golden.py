@@ -13,7 +13,7 @@ if __name__ == "__main__":
 import openpyxl
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 FOLDER = Path(__file__).parents[1] / "golden" / "lab-20"
 ELSEWHERE = {"report.html", "cable-book.html", "plan.json", "SHA256SUMS", "fabric.json", "fabric.ibnetdiscover"}

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
+from topo.dumps.ibnetdiscover import clean_description
+from topo.dumps.subnet_lst import SPEED
 from topo.fabric import Fabric, Kind
-from topo.formats.ibnetdiscover import clean_description
-from topo.formats.subnet_lst import SPEED
-from topo.hardware.speeds import SPEEDS
+from topo.speeds import SPEEDS
 
 KIND = {Kind.SWITCH: "SW", Kind.HCA: "CA", Kind.AGGREGATION: "CA", Kind.ROUTER: "RT"}
 WORD = {generation: word for word, generation in SPEED.items()}

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from costmodel.needs import Needs
+from costmodel.optimise.needs import Needs
 from helpers.clusters import CATALOG
-from topo.hardware.catalog import Catalog
-from topo.hardware.models import Price, PricePoint, Source, SwitchModel
-from topo.hardware.speeds import LinkSpeed
+from topo.catalog.load import Catalog
+from topo.catalog.models import Price, PricePoint, Source, SwitchModel
+from topo.speeds import LinkSpeed
 
 OWNING = {"years": 4, "pue": 1.5, "price_per_kwh": 0.1, "currency": "USD"}
 

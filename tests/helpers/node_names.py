@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from topo.errors import FormatError
-from topo.formats.text import bounded_lines, read_lines
+from topo.files.text import bounded_lines, read_lines
 
 LINE = re.compile(r'\s*(0x[0-9a-f]{1,16})\s+"([^"#]*)"\s*(?:#.*)?', re.IGNORECASE | re.ASCII)
 MAX_LINE = 255

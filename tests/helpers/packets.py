@@ -10,7 +10,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 RATE = 25e9
 SLOT_S = 4096 / RATE

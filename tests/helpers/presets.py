@@ -6,9 +6,9 @@ import pytest
 
 from routing.engines.base import route
 from routing.routed import Routed
+from topo.catalog.load import config_root
 from topo.cluster import Cluster, preset
 from topo.fabric import Fabric
-from topo.hardware.catalog import config_root
 
 PRESETS = sorted(path.stem for path in config_root().glob("*.yaml"))
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from helpers.twins import twin
 from topo.builder import FabricBuilder
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Kind, Role
-from topo.hardware.speeds import SPEEDS, LinkSpeed, parse_link_speed
-from topo.levels import find_levels
+from topo.speeds import SPEEDS, LinkSpeed, parse_link_speed
 
 HDR, HDR100 = parse_link_speed("4xHDR"), parse_link_speed("2xHDR")
 Rng = np.random.Generator

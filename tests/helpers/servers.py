@@ -15,8 +15,8 @@ from simulate.engines.outcome import Outcome
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
+from topo.catalog.models import NodeModel
 from topo.fabric import Fabric, frozen
-from topo.hardware.models import NodeModel
 
 PCIE_A100 = CATALOG.node("pcie-a100")
 

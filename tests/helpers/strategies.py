@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from routing.tables import NO_PATH, RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 HOST_ROLES = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)

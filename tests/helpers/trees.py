@@ -11,7 +11,7 @@ from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.builder import FabricBuilder
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

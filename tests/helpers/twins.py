@@ -23,10 +23,10 @@ if __name__ == "__main__":
 import numpy as np
 
 from helpers.relabel import relabelled, with_guids
-from topo.discovery import MANAGED_SWITCH
+from topo.dumps.discovery import MANAGED_SWITCH
+from topo.dumps.fabric_file import read_dump, read_fabric
+from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.fabric import Fabric, Kind
-from topo.formats.fabric_file import read_dump, read_fabric
-from topo.formats.ibnetdiscover import format_ibnetdiscover
 
 FOLDER = Path(__file__).parents[1] / "fabrics"
 CHIP = re.compile(r"([^;]+;[^:]+):[^/]+/([LS])\d+/U\d+")

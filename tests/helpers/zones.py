@@ -3,9 +3,9 @@
 import numpy as np
 
 from topo.builder import FabricBuilder
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import parse_link_speed
-from topo.levels import find_levels
+from topo.speeds import parse_link_speed
 
 HDR, HDR100 = parse_link_speed("4xHDR"), parse_link_speed("2xHDR")
 

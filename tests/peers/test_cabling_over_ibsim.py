@@ -11,11 +11,11 @@ import pytest
 from helpers.twins import twin
 from plan.opensm_lab.ibsim import simulated
 from topo.builder import FabricBuilder
-from topo.discovery import Discovery
+from topo.dumps.discovery import Discovery
+from topo.dumps.fabric_file import read_dump
+from topo.dumps.ibnetdiscover import parse_ibnetdiscover
 from topo.fabric import Fabric, Role
-from topo.formats.fabric_file import read_dump
-from topo.formats.ibnetdiscover import parse_ibnetdiscover
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 pytestmark = pytest.mark.peer("ibsim", "ibnetdiscover", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -8,8 +8,8 @@ from routing.engines.balanced import route
 from routing.opensm.files import opensm_files
 from routing.proof import prove
 from routing.routed import Routed
+from topo.dumps.ibnetdiscover import parse_ibnetdiscover
 from topo.fabric import Kind, Role
-from topo.formats.ibnetdiscover import parse_ibnetdiscover
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -20,10 +20,10 @@ from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
 from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts
 from routing.proof import prove
 from routing.routed import Routed
+from topo.dumps.ibnetdiscover import parse_ibnetdiscover
 from topo.errors import ToolError
 from topo.fabric import Fabric, Role
-from topo.formats.ibnetdiscover import parse_ibnetdiscover
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -14,7 +14,7 @@ from routing.opensm.ibdmchk import IbdmchkReport, parse_report
 from routing.opensm.lfts import parse_lfts
 from routing.proof import prove
 from routing.routed import Routed
-from topo.formats.subnet_lst import parse_subnet_lst
+from topo.dumps.subnet_lst import parse_subnet_lst
 
 pytestmark = pytest.mark.peer("ibdmchk")
 

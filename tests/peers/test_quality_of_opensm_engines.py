@@ -12,8 +12,8 @@ from routing.proof import check_certificate, prove
 from routing.quality import measure
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
+from topo.dumps.ibnetdiscover import parse_ibnetdiscover
 from topo.fabric import Fabric, Kind
-from topo.formats.ibnetdiscover import parse_ibnetdiscover
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -10,8 +10,8 @@ from plan.opensm_lab.ibsim import as_simulated, simulated
 from routing.opensm.lfts import format_lfts
 from routing.proof import Proof, prove
 from routing.routed import Routed
+from topo.dumps.fabric_file import read_fabric
 from topo.fabric import Fabric
-from topo.formats.fabric_file import read_fabric
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibnetdiscover", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.clusters import CATALOG, gpus, storage
 from plan.opensm_lab.ibsim import SimulatedSubnet, simulated
-from routing.diversity import fail_links
+from routing.studies.failures import fail_links
 from topo.fabric import Fabric
 from topo.shapes.fat_tree import FatTree
 

@@ -16,7 +16,7 @@ from routing.lanes.fit import fit_lanes
 from routing.opensm.files import opensm_files
 from routing.proof import prove
 from routing.routed import Routed
-from topo.formats.ibnetdiscover import format_ibnetdiscover
+from topo.dumps.ibnetdiscover import format_ibnetdiscover
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -14,7 +14,7 @@ from routing.tables import select_endpoints
 from simulate import play
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.network import Network
-from topo.formats.fabric_file import read_dump
+from topo.dumps.fabric_file import read_dump
 
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 

@@ -10,8 +10,8 @@ import pytest
 import plan.cli
 from helpers.presets import EACH, PRESETS
 from plan.cli import COMMANDS, run
+from topo.catalog.load import config_root
 from topo.errors import DesignError
-from topo.hardware.catalog import config_root
 
 
 def plan_command(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

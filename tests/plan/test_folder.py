@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import plan.folder
-import plan.workshop
+import plan.staging
+from plan.checksums import MARK, WORKSHOP
 from plan.folder import check_replaceable, write_folder
-from plan.sums import MARK, WORKSHOP
 from topo.errors import HeddleError
 
 
@@ -148,7 +148,7 @@ def test_a_device_that_fails_is_one_message(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import plan.folder, plan.workshop
+import plan.folder, plan.staging
 
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -159,9 +159,9 @@ def dying():
 
 moment = sys.argv[2]
 if moment == "after":
-    plan.workshop._retire = die
+    plan.staging._retire = die
 if moment == "between":
-    plan.workshop._rename = lambda *arguments: False
+    plan.staging._rename = lambda *arguments: False
     rename = Path.rename
     Path.rename = lambda path, target: (rename(path, target), die() if path.name == "out" else None)
 if moment.startswith("mounted"):
@@ -204,7 +204,7 @@ def test_what_is_put_into_a_plan_meanwhile_is_kept(tmp_path, able, put, monkeypa
     out = tmp_path / "out"
     write_folder(out, {"plan.json": "old", "a/b": "old"})
     if not able:
-        monkeypatch.setattr(plan.workshop, "_rename", lambda *arguments: False)
+        monkeypatch.setattr(plan.staging, "_rename", lambda *arguments: False)
 
     def meanwhile():
         (out / put).write_text("precious")

@@ -8,9 +8,9 @@ import pytest
 import topo
 from plan.cli import run
 from plan.inputs import give_roles, read_fabric_argument, read_routed_argument
+from topo.catalog.load import config_root
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
 PLANES = """\

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 LAB = config_root() / "lab-20.yaml"
 GOLDEN = Path(__file__).with_name("plan_json_keys.txt")

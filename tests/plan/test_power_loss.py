@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import plan.folder
-import plan.workshop
+import plan.staging
+from plan.checksums import find_strangers, read_sums
 from plan.files import write_file
 from plan.folder import write_folder
-from plan.sums import find_strangers, read_sums
 
 SHUTDOWN, NO_FLUSH = 0x8004587D, 2
 """EXT4_IOC_SHUTDOWN (``fs/ext4/ext4.h``): from then on nothing reaches the device, the journal in memory neither."""
@@ -66,7 +66,7 @@ def write(out: Path, how: str, letter: str) -> None:
         write_file(out, letter * 50_000)
         return
     if how == "moved":
-        plan.workshop._rename = lambda *arguments: False
+        plan.staging._rename = lambda *arguments: False
     if how == "mounted":
         plan.folder._stays = lambda folder: folder.is_dir()
     large = {f"{n % 5}/{n}": iter([letter.encode() * 5000] * 3) for n in range(30)}

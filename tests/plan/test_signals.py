@@ -128,7 +128,7 @@ def test_the_first_moments_of_a_command() -> None:
 def test_a_signal_leaves_no_temporary_folder_and_no_program(tmp_path: Path) -> None:
     code = """
     from plan.opensm_lab.ibsim import _started
-    from plan.workshop import temporary_folder
+    from plan.staging import temporary_folder
     with temporary_folder() as folder, _started(["sleep", "1000"], folder, os.environ, None) as child:
         Path(sys.argv[2]).write_text(f"{folder} {child.pid}")
         interrupt()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, shortest_path_tables, spoil, tree
 from helpers.walks import plain_walk
-from routing.paths import Fault, trace
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
+from routing.trace import Fault, trace
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Kind, Role

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, ring, tree
-from routing.paths import trace
 from routing.quality import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
+from routing.trace import trace
 from topo.fabric import Role
 
 

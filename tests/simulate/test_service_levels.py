@@ -15,7 +15,7 @@ from simulate import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from topo.fabric import Role
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 
 FABRIC = tree(3, storage=1).fabric
 ENDS = np.arange(FABRIC.n_switches, FABRIC.n_end_ports, dtype=np.int32)

@@ -11,10 +11,10 @@ import pytest
 
 import topo
 from topo import budget
+from topo.dumps.fabric_file import read_dump
 from topo.errors import FormatError
-from topo.formats import text
-from topo.formats.fabric_file import read_dump
-from topo.formats.text import read_file, read_lines
+from topo.files import text
+from topo.files.text import read_file, read_lines
 
 DOCS = Path(__file__).parents[2] / "docs" / "budgets.md"
 

@@ -7,7 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import topo
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 PILOT: dict[str, Any] = {
     "name": "pilot",

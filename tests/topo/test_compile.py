@@ -13,7 +13,7 @@ from routing.engines.base import route
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, RoutingError
 from topo.fabric import Kind, Role
-from topo.formats.yaml import parse_yaml
+from topo.files.yaml import parse_yaml
 
 SWITCHES = st.sampled_from(["QM8700", "QM9700", "SB7800", "CS8500"])
 SMALL = st.integers(1, 12)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.components import components
 from topo.drawing.scene import (
     Area,
     Caption,
@@ -29,6 +28,7 @@ from topo.drawing.scene import (
 )
 from topo.drawing.wiring import LANE, Row, connect
 from topo.fabric import Fabric, Role
+from topo.graphs import components
 
 WIDE_PAGE = 1_800.0
 """Pixels that a level may take for its boxes to have labels across; above, they read upwards."""

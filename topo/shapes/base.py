@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import FabricBuilder
+from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed, slower
-from topo.schema.base import SpecModel
+from topo.spec.base import SpecModel
+from topo.speeds import LinkSpeed, slower
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.builder import FabricBuilder
+from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed, slower
-from topo.schema.base import SwitchName
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -47,6 +45,8 @@ from topo.shapes.base import (
     require_ports,
 )
 from topo.shapes.graft import FreePorts, Graft, Pods, SizedGraft, add_grafts, links_onto, size_grafts
+from topo.spec.base import SwitchName
+from topo.speeds import LinkSpeed, slower
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
 Ratio = Annotated[float, Field(ge=1.0, le=100.0)]
@@ -104,7 +104,7 @@ class FatTree(ShapeModel):
 
         Examples
         --------
-        >>> from topo.hardware.catalog import load_catalog
+        >>> from topo.catalog.load import load_catalog
         >>> [FatTree(switch="QM8700").for_ports(ports, load_catalog()).levels for ports in (40, 41)]
         [1, None]
         """
@@ -136,7 +136,7 @@ class FatTree(ShapeModel):
 
         Examples
         --------
-        >>> from topo.hardware.catalog import load_catalog
+        >>> from topo.catalog.load import load_catalog
         >>> size = FatTree(switch="QM8700", levels=3).size(1_600, load_catalog())
         >>> size.leaves, size.spines, size.cores
         (80, 80, 40)

@@ -28,11 +28,11 @@ import numpy as np
 from pydantic import Field
 
 from topo.builder import FabricBuilder
+from topo.catalog.load import Catalog
 from topo.errors import DesignError
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed, slower
-from topo.schema.base import GroupName, SpecModel, SwitchName
 from topo.shapes.base import HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
+from topo.spec.base import GroupName, SpecModel, SwitchName
+from topo.speeds import LinkSpeed, slower
 
 
 class Graft(SpecModel):

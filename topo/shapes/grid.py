@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from topo.catalog.load import Catalog
 from topo.fabric import Fabric
-from topo.hardware.catalog import Catalog
-from topo.schema.base import SwitchName
 from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order
+from topo.spec.base import SwitchName
 
 Sizes = Annotated[tuple[Annotated[int, Field(ge=2, le=100)], ...], Field(min_length=1, max_length=6, strict=False)]
 

@@ -17,10 +17,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from topo.builder import FabricBuilder
+from topo.catalog.load import Catalog
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed
-from topo.schema.base import SwitchName
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -30,6 +28,8 @@ from topo.shapes.base import (
     link_in_order,
     require_ports,
 )
+from topo.spec.base import SwitchName
+from topo.speeds import LinkSpeed
 
 Count = Annotated[int, Field(ge=1, le=1_000)]
 

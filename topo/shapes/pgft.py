@@ -15,11 +15,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.schema.base import SwitchName
 from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike
+from topo.spec.base import SwitchName
 
 Arity = Annotated[int, Field(ge=1, le=254)]
 Arities = Annotated[tuple[Arity, ...], Field(min_length=1, max_length=6, strict=False)]

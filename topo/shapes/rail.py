@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from topo.catalog.load import Catalog
 from topo.errors import DesignError, Faults
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,

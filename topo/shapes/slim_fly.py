@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
-from topo.hardware.catalog import Catalog
-from topo.schema.base import SwitchName
 from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order, numbers
+from topo.spec.base import SwitchName
 
 
 class SlimFly(ShapeModel):

@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from topo.builder import FabricBuilder
+from topo.catalog.load import Catalog
 from topo.errors import DesignError, Faults
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import Catalog
-from topo.hardware.speeds import LinkSpeed, slower
-from topo.schema.base import GroupName, SpecModel, SwitchName, mismatch
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -40,6 +38,8 @@ from topo.shapes.base import (
 )
 from topo.shapes.fat_tree import FatTree, TreeSize, add_tree, base_level
 from topo.shapes.graft import SizedGraft, links_onto, size_grafts
+from topo.spec.base import GroupName, SpecModel, SwitchName, mismatch
+from topo.speeds import LinkSpeed, slower
 
 Placement = Literal["border", "spread"]
 

@@ -26,7 +26,7 @@ from simulate.traffic.placement import leaf_of, zone_of
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
-from topo.schema.units import BYTES, parse_quantity
+from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
 ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {

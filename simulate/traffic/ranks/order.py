@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.network import Network, rows_of
-from simulate.traffic.ranks.kernels.search import improve
 from simulate.traffic.ranks.pattern import Pattern, pattern_of
+from simulate.traffic.ranks.search import improve
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from simulate.workload.calibration import Measurement
 from topo.errors import FormatError
-from topo.formats.text import read_lines
+from topo.files.text import read_lines
 
 SIZE, NUMBER = r"(\d{1,15})", r"(\d{1,12}(?:\.\d{1,9})?)"
 NCCL_TESTS = re.compile(

@@ -25,7 +25,7 @@ from simulate.workload.chakra import ATTRIBUTES, ChakraNode
 from simulate.workload.formats.chakra_json import parse_nodes
 from topo.budget import CHAKRA_BYTES, CHAKRA_DEPENDENCIES, CHAKRA_NODE_BYTES, CHAKRA_NODES
 from topo.errors import FormatError, HeddleError
-from topo.formats.text import read_file, unpacked
+from topo.files.text import read_file, unpacked
 
 MAX_RANKS = 49_151
 

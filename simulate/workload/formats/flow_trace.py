@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simulate.engines.outcome import Outcome
 from simulate.workload.place import Workload
 from topo.errors import HeddleError
-from topo.formats.csv import format_cell
+from topo.files.csv import format_cell
 
 COLUMNS = ("job", "step", "src", "dst", "bytes", "sl", "lane", "start_s", "finish_s", "bottleneck")
 """Job; step in a collective or tag in a trace; names of the end ports; size; service level; virtual lane; begin and

@@ -19,8 +19,8 @@ from simulate.traffic.placement import EndPortNames
 from topo.budget import FLOWS
 from topo.errors import Finding, SpecError, refusal
 from topo.fabric import Fabric
-from topo.formats.csv import format_csv, plain_text
-from topo.formats.text import read_lines
+from topo.files.csv import format_csv, plain_text
+from topo.files.text import read_lines
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")

@@ -28,7 +28,7 @@ from simulate.workload.place import Workload, ends_of
 from topo.budget import GOAL_BYTES, GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError, HeddleError, did_you_mean
 from topo.fabric import Fabric
-from topo.formats.text import read_file, read_lines
+from topo.files.text import read_file, read_lines
 
 MAX_SIZE = 2**53
 """Bytes or units of time of one operation: what a float64 holds exactly."""

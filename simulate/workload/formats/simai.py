@@ -15,7 +15,7 @@ from pathlib import Path
 
 from simulate.workload.simai import COLLECTIVES, Exchange, SimaiWorkload
 from topo.errors import FormatError, plural
-from topo.formats.text import read_lines
+from topo.files.text import read_lines
 
 KIND = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 LAYER_WORDS = 12

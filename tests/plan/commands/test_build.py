@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 FIRE_FLYER = config_root() / "fire-flyer-2.yaml"
 LAB = config_root() / "lab-20.yaml"

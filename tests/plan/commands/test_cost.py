@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 SPEC = str(config_root() / "fire-flyer-2.yaml")
 

@@ -7,8 +7,8 @@ import pytest
 
 import topo
 from plan.cli import run
+from topo.catalog.load import config_root
 from topo.fabric import Role
-from topo.hardware.catalog import config_root
 
 LAB = str(config_root() / "lab-20.yaml")
 Captured = pytest.CaptureFixture[str]

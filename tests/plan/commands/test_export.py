@@ -10,7 +10,7 @@ import pytest
 
 from plan.cli import run
 from plan.export.registry import EXPORTS, OF_ROUTE
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 LAB = config_root() / "lab-20.yaml"
 PLANES = """

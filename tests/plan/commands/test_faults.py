@@ -46,7 +46,7 @@ NEW = {COMMANDS["optimise"]}
 
 SERVER = """
 import os, signal, sys
-import plan.cli, plan.files, plan.folder, plan.workshop
+import plan.cli, plan.files, plan.folder, plan.staging
 from plan.signals import UNDIVIDED, watching
 
 answers = os.fdopen(os.dup(1), "w")
@@ -78,9 +78,9 @@ def waiting(parent):
     answer("ready")
     for line in sys.stdin:
         if copied(line):
-            plan.files.open_workshop = plan.folder.open_workshop = plan.workshop.open_workshop
+            plan.files.open_workshop = plan.folder.open_workshop = plan.staging.open_workshop
             watch.__enter__()
-            return plan.workshop.open_workshop(parent)
+            return plan.staging.open_workshop(parent)
     os._exit(0)
 
 say()

@@ -19,7 +19,7 @@ from plan.inputs import find_preset
 from plan.report.page import read_report
 from simulate.cluster.queue import read_queue
 from simulate.cluster.run import ClusterRun
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 LAB = config_root() / "lab-20.yaml"
 RATE = 25e9

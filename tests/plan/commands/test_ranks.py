@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 LAB = str(config_root() / "lab-20.yaml")
 Captured = pytest.CaptureFixture[str]

@@ -10,9 +10,9 @@ import pytest
 
 import topo
 from plan.cli import run
+from topo.catalog.load import config_root
+from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.fabric import frozen
-from topo.formats.ibnetdiscover import format_ibnetdiscover
-from topo.hardware.catalog import config_root
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from helpers.trees import grow_tree
 from plan.cli import run
 from routing.engines.base import ENGINES
 from routing.opensm.guid2lid import read_guid2lid
+from topo.catalog.load import config_root
+from topo.dumps.fabric_file import read_dump
+from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.fabric import Fabric
-from topo.formats.fabric_file import read_dump
-from topo.formats.ibnetdiscover import format_ibnetdiscover
-from topo.hardware.catalog import config_root
 
 BY_DAY = ("frame", "ndr-pod", "fdr10-mesh", "zone")
 """Real machines that are small; `test_real_fabrics` routes all of them."""

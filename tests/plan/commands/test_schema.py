@@ -17,9 +17,9 @@ from helpers.presets import PRESETS
 from plan.cli import run
 from plan.commands.spec import KINDS
 from plan.sweep.spec import SweepSpec
+from topo.catalog.load import config_root
 from topo.errors import HeddleError
-from topo.formats.yaml import mapping_document
-from topo.hardware.catalog import config_root
+from topo.files.yaml import mapping_document
 
 CONFIGS = config_root()
 MODELS: dict[str, Any] = {

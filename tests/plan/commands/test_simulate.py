@@ -21,7 +21,7 @@ from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
 from routing.opensm.lfts import format_lfts
 from simulate.traffic.collectives import algorithms
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
 RATE = 25e9

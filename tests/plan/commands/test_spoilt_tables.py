@@ -13,12 +13,12 @@ from plan.cli import run
 from routing.engines.balanced import route
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import format_lfts
-from routing.paths import end_label
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
+from routing.trace import end_label
+from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.fabric import Fabric, Role
-from topo.formats.ibnetdiscover import format_ibnetdiscover
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plan.cli import run
-from topo.hardware.catalog import config_root
+from topo.catalog.load import config_root
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import Line
 from helpers.clusters import CATALOG, tree, zoned
 from plan.export.bom import format_bom_xlsx
+from topo.cluster_spec import Spares
 from topo.fabric import Fabric
-from topo.room.cables import choose_cables
-from topo.room.racks import FloorPlan, place_devices
-from topo.schema.cluster import Spares
+from topo.floor.cables import choose_cables
+from topo.floor.racks import FloorPlan, place_devices
 
 
 def bill_of(fabric: Fabric) -> Bill:

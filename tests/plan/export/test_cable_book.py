@@ -13,8 +13,8 @@ from helpers.strategies import fabrics
 from plan.export.cable_book import format_cable_book
 from plan.export.cable_schedule import HEADER, cable_rows
 from topo.fabric import Fabric
-from topo.room.cables import choose_cables
-from topo.room.racks import FloorPlan, Layout, place_devices
+from topo.floor.cables import choose_cables
+from topo.floor.racks import FloorPlan, Layout, place_devices
 
 
 class Reader(HTMLParser):

@@ -11,8 +11,8 @@ from helpers.presets import subnets
 from helpers.strategies import fabrics
 from plan.export.cable_schedule import format_cable_schedule
 from topo.fabric import Fabric
-from topo.room.cables import choose_cables
-from topo.room.racks import FloorPlan, place_devices
+from topo.floor.cables import choose_cables
+from topo.floor.racks import FloorPlan, place_devices
 
 Rows = list[dict[str, str]]
 

@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 import topo
 from helpers.clusters import CATALOG, tree
 from plan.export.netbox import netbox_files
-from topo.room.cables import choose_cables
-from topo.room.racks import FloorPlan, place_devices
+from topo.floor.cables import choose_cables
+from topo.floor.racks import FloorPlan, place_devices
 
 ORDER = ("manufacturers/", "device-types/", "roles/", "sites.csv", "locations.csv", "racks.csv", "devices.csv",
          "cables.csv")  # fmt: skip

@@ -22,8 +22,8 @@ from plan.sweep.run import POINTS, point_file, read_point, run_sweep
 from plan.sweep.spec import read_sweep
 from plan.sweep.summary import side_by_side
 from topo import format_ibnetdiscover, preset
+from topo.catalog.load import config_root
 from topo.errors import ToolError
-from topo.hardware.catalog import config_root
 
 LAB = (config_root() / "lab-20.yaml").read_text()
 Captured = pytest.CaptureFixture[str]

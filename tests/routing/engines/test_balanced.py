@@ -19,11 +19,11 @@ from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.builder import FabricBuilder
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
-from topo.levels import find_levels
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Direct, Zones
+from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

@@ -8,7 +8,7 @@ import pytest
 import routing
 from helpers.benchmarks import load
 from helpers.strategies import nightly
-from topo.formats.fabric_file import read_fabric
+from topo.dumps.fabric_file import read_fabric
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "routing-compared.md").read_text(encoding="utf-8")

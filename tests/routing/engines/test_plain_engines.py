@@ -16,7 +16,7 @@ from routing.tables import RoutingTables, assign_lids
 from topo.builder import FabricBuilder
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 
 def ring(n: int, way: int = 0) -> tuple[Fabric, RoutingTables]:

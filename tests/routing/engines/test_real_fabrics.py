@@ -14,9 +14,9 @@ from routing.proof import check_certificate, prove
 from routing.quality import bisections, congestion, measure
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
+from topo.dumps.fabric_file import read_fabric
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
-from topo.formats.fabric_file import read_fabric
 
 # Effective bisection bandwidth and most loaded link of the best complete engine in each respect, whether its tables
 # have credit loops on one lane or not: OpenSM 3.3.23 over ibsim, HCAs as endpoints (docs/routing-compared.md).

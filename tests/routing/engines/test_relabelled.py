@@ -25,9 +25,9 @@ from routing.engines.base import ENGINES
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import tree_order
+from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric
-from topo.formats.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
-from topo.levels import find_levels
 
 FABRICS: dict[str, Callable[[], Fabric]] = {
     "ring": lambda: strategies.ring(6).fabric,

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from routing.lanes.classes import LanePlan, check_lanes, lanes_of_classes, lanes_of_levels
 from topo.errors import DesignError
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 
 
 def test_without_classes_everything_is_on_lane_0() -> None:

@@ -3,7 +3,7 @@ import pytest
 from routing.lanes.classes import LanePlan, lanes_of_classes, lanes_of_levels
 from routing.opensm.conf import format_opensm_conf, parse_lanes, qos_options
 from topo.errors import FormatError
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from routing.opensm.guid2lid import parse_guid2lid
 from routing.opensm.qos_policy import parse_qos_policy
 from routing.routed import Routed
 from topo.builder import FabricBuilder
+from topo.dumps.guid_list import parse_guid_list
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
-from topo.formats.guid_list import parse_guid_list
-from topo.hardware.speeds import LinkSpeed
-from topo.schema.base import TrafficClass
+from topo.spec.base import TrafficClass
+from topo.speeds import LinkSpeed
 
 NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",

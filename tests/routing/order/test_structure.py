@@ -9,8 +9,8 @@ from helpers.presets import subnets
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from routing.order.structure import structure_order, with_switches_in
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric
-from topo.levels import find_levels
 
 
 def matrix(fabric: Fabric) -> np.ndarray:

@@ -9,8 +9,8 @@ import topo
 from simulate.cluster.damage import Damages
 from simulate.cluster.failures import RATES, YEAR_S, FailureSpec
 from simulate.cluster.year import HOUR_S, Course, Outage, draw_course, play_year
-from topo.parts import list_parts
-from topo.reach import Reach
+from topo.failures.parts import list_parts
+from topo.failures.reach import Reach
 
 LAB = topo.preset("lab-20")
 ROUTED = (routing.route(LAB.fabric),)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from helpers.strategies import tree
-from routing.paths import trace
 from routing.routed import Routed
+from routing.trace import trace
 from simulate import play
 from simulate.engines.charts import draw_ports, draw_timeline
 from simulate.engines.outcome import Outcome

@@ -12,8 +12,8 @@ from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
 from simulate.traffic.hfreduce import HFReduce, Stage
 from simulate.traffic.nccl import nccl_ring
 from simulate.traffic.node import Servers
+from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
-from topo.hardware.models import NodeModel
 
 MIB = 2.0**20
 LONG = 512 * MIB

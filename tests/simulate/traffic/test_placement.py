@@ -6,7 +6,7 @@ from simulate.traffic.placement import MAPPINGS, leaf_of, zone_of
 from topo.builder import FabricBuilder
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 HDR = LinkSpeed(4, "HDR")
 

@@ -17,8 +17,8 @@ from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.placement import rails_of_hosts
+from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
-from topo.hardware.models import NodeModel
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Rail
 

@@ -16,8 +16,8 @@ from simulate.workload.play import play
 from simulate.workload.spec import WorkloadSpec
 from topo.cluster import parse
 from topo.errors import HeddleError, SpecError
-from topo.formats.yaml import parse_yaml
-from topo.schema.validation import validate
+from topo.files.yaml import parse_yaml
+from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
 NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))

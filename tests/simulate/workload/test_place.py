@@ -15,12 +15,12 @@ from simulate.workload.place import Workload, place_workload
 from simulate.workload.read import read_workload
 from simulate.workload.spec import WorkloadSpec
 from topo.builder import FabricBuilder
+from topo.catalog.load import load_catalog
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
-from topo.formats.yaml import parse_yaml
-from topo.hardware.catalog import load_catalog
-from topo.hardware.speeds import LinkSpeed
-from topo.schema.validation import validate
+from topo.files.yaml import parse_yaml
+from topo.spec.validation import validate
+from topo.speeds import LinkSpeed
 
 NODES = load_catalog().nodes
 

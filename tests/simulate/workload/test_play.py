@@ -17,8 +17,8 @@ from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import job_results, play_with_storage
 from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
-from topo.formats.yaml import parse_yaml
-from topo.schema.validation import validate
+from topo.files.yaml import parse_yaml
+from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
 NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))

@@ -21,10 +21,10 @@ from simulate import (
     play,
 )
 from simulate.traffic.collectives import algorithms
-from simulate.traffic.kernels.shifts import bound_shifts
 from simulate.traffic.network import Network
 from simulate.workload.place import Workload
 from simulate.workload.rounds import prove_rounds
+from simulate.workload.shifts import bound_shifts
 from topo.errors import FlowError, HeddleError
 from topo.table import format_seconds
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.routed import Routed
-from simulate.engines.environment import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment
 from simulate.traffic.network import Network
 from simulate.traffic.placement import zone_of
 from simulate.workload.spec import StorageSpec

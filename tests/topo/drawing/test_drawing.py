@@ -17,12 +17,12 @@ from routing.engines.balanced import route
 from routing.proof import prove
 from routing.routed import Routed
 from topo.builder import FabricBuilder
+from topo.catalog.load import config_root
 from topo.cluster import parse
 from topo.drawing import draw, lay_out
 from topo.drawing.scene import Scene, cable_pairs
+from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Role
-from topo.hardware.catalog import config_root
-from topo.levels import find_levels
 from topo.palette import LOADS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from helpers.clusters import CATALOG, HDR, gpus, storage
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import parse_link_speed
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.graft import Graft
 from topo.shapes.rail import Planes, Rail
 from topo.shapes.zones import Direct, Joints, Zones
+from topo.speeds import parse_link_speed
 
 EDR = parse_link_speed("EDR")
 NDR = parse_link_speed("NDR")

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.clusters import CATALOG
 from topo.cluster import Cluster, validate_spec
-from topo.formats.yaml import parse_yaml
+from topo.files.yaml import parse_yaml
 from topo.shapes import Shape
 
 TEXT = (Path(__file__).parents[3] / "docs" / "shapes.md").read_text(encoding="utf-8")

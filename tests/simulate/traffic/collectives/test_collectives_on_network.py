@@ -10,7 +10,7 @@ from simulate.traffic.collectives.algorithms import bus_gbytes_per_s, schedule
 from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 RATE = 25e9
 SIZE = 186 * 2**20

@@ -12,7 +12,7 @@ from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.strategies import nightly
 from helpers.twins import twin
-from simulate.engines.fluid import Fluid
+from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.ranks.order import JobPaths, nearest_first, order_ranks
 from simulate.traffic.ranks.pattern import PATTERNS, Pattern, pattern_of
 from topo.errors import HeddleError

@@ -12,7 +12,7 @@ from simulate.workload.formats.flows_csv import format_flows_csv, parse_flows_cs
 from topo.builder import FabricBuilder
 from topo.errors import FormatError, SpecError
 from topo.fabric import Fabric, Role
-from topo.hardware.speeds import LinkSpeed
+from topo.speeds import LinkSpeed
 
 
 def one_leaf() -> Fabric:

@@ -1,0 +1,282 @@
+"""What a network has to do, without saying how: the input of the search for the cheapest design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator
+
+from topo.catalog.load import Catalog, load_catalog
+from topo.catalog.models import Price, PricePoint, Source
+from topo.catalog.tables import DATE
+from topo.cluster import catalog_folders
+from topo.cluster_spec import Budget, NodeGroup, Owning
+from topo.errors import Finding, SpecError, did_you_mean, plural
+from topo.fabric import Role
+from topo.files.text import config_root
+from topo.files.yaml import Document, read_yaml
+from topo.floor.racks import FloorPlan
+from topo.spec.base import GroupKey, Name, SpecModel, SwitchName, mismatch, spelled
+from topo.spec.units import RATE, Metres, format_quantity, parse_quantity
+from topo.spec.validation import validate
+from topo.speeds import is_link_speed
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+FamilyName = Literal[
+    "fat-tree", "planes", "zones", "rail", "hyperx", "torus", "dragonfly", "dragonfly+", "slim-fly", "bigraph"
+]
+
+
+JobSize = Annotated[int, Field(ge=1, le=49_151)]
+
+
+class JobsOfASize(SpecModel):
+    """A part of a mix of jobs."""
+
+    size: JobSize
+    """Compute nodes of each."""
+    share: Annotated[float, Field(gt=0.0, le=1.0, strict=False)]
+    """Share of all compute nodes that run jobs of this size."""
+
+
+class Job(SpecModel):
+    """The jobs that must get their full share of the network: as many of this size as there is room for."""
+
+    nodes: JobSize | Annotated[tuple[JobsOfASize, ...], Field(min_length=1, max_length=20, strict=False)]
+    """Compute nodes of the job, placed side by side; or a mix of sizes, all at once."""
+    bisection: Share = 1.0
+    """Share of its full rate at which one half of the job must be able to send to the other; 1.0 is non-blocking."""
+    with_storage: bool = True
+    """Whether the storage nodes beside them must be able to do the same at the same time."""
+    alone: bool = False
+    """Whether a job gets its share while the others are silent; otherwise all get theirs at the same time."""
+
+    @property
+    def sizes(self) -> dict[int, float]:
+        """Share of the compute nodes by the size of the jobs that they run."""
+        return {self.nodes: 1.0} if isinstance(self.nodes, int) else {part.size: part.share for part in self.nodes}
+
+    def __str__(self) -> str:
+        if isinstance(self.nodes, int):
+            return f"a job of {plural(self.nodes, 'node')}"
+        return f"jobs of {', '.join(f'{size:,} nodes on {share:.0%}' for size, share in self.sizes.items())}"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A bandwidth: a share of a full rate, or a rate."""
+
+    share: float = 0.0
+    gbps: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.share or self.gbps)
+
+    def of(self, full: float) -> float:
+        """Gb/s of it, where `full` are the whole."""
+        return self.gbps or self.share * full
+
+    def share_of(self, full: float) -> float:
+        """Share of it of `full` Gb/s; infinite of nothing."""
+        return self.share if not self.gbps else self.gbps / full if full else inf
+
+    def __str__(self) -> str:
+        return f"{self.gbps / 8_000:.2f} TB/s" if self.gbps else f"{self.share:.1%}"
+
+
+def _amount(value: Any) -> Amount:
+    """Read a share or a rate."""
+    expected = f"a share from 0 to 1, or a rate with its unit, such as {RATE.example} or 9 TB/s"
+    if isinstance(value, Amount):
+        return value
+    if isinstance(value, str):
+        try:
+            return Amount(gbps=parse_quantity(value, RATE))
+        except ValueError:
+            raise mismatch(expected) from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise mismatch(expected)
+    return Amount(share=float(value))
+
+
+def _plain(amount: Amount) -> float | str:
+    return format_quantity(amount.gbps, RATE) if amount.gbps else amount.share
+
+
+AnyAmount = Annotated[Amount, PlainValidator(_amount), PlainSerializer(_plain, when_used="json")]
+
+
+class Bandwidth(SpecModel):
+    """What a network must carry for each role of servers, one role at a time."""
+
+    compute: AnyAmount = Amount()
+    """From one half of all that compute to the other, however they are halved: a share of their full rate, such as
+    ``0.03``, or a rate, such as ``1.5 TB/s``."""
+    storage: AnyAmount = Amount()
+    """From all storage together to all that compute: a rate, or a share of the full rate of the storage."""
+    management: AnyAmount = Amount()
+    """From all management servers together to all that compute, likewise."""
+
+    def of(self, role: Role) -> Amount:
+        """Return that of a role."""
+        found: Amount = getattr(self, role.name.lower())
+        return found
+
+    @property
+    def asked(self) -> dict[Role, Amount]:
+        """Those that ask for anything."""
+        roles = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
+        return {role: self.of(role) for role in roles if self.of(role)}
+
+
+class Needs(SpecModel):
+    """What a network has to do."""
+
+    name: Name
+    """Name of the cluster, and of the design that is found."""
+    catalog: str | None = None
+    """Folder with catalog tables of your own, or one table such as ``prices.csv``, relative to this file."""
+    nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
+    """Groups of servers, as in a cluster's spec."""
+    job: Job
+    """The largest job, or the mix of jobs."""
+    bandwidth: Bandwidth = Bandwidth()
+    """Bandwidth for each role, regardless of jobs."""
+    tables: Share | None = None
+    """Least effective bisection of the forwarding tables that Heddle would load. A design that may win is then routed,
+    proven and measured; when left out, it is judged by cuts alone."""
+    growth: Annotated[float, Field(ge=0.0, le=10.0, strict=False)] = 0.0
+    """Servers of each group that must find ports later, as a share of those of today: 0.1 is 10 %."""
+    stages: Annotated[tuple[Share, ...], Field(max_length=10, strict=False)] = ()
+    """Shares of the servers that stand at first, and later, before all do: at each of them the needs must be met."""
+    moving: Annotated[float, Field(ge=0, strict=False)] | None = None
+    """Price of moving a cable when the next stage is built; when left out, no cable is ever moved."""
+    survives_a_switch: bool = True
+    """Whether every server that is not on it must stay connected to all others when any one switch fails."""
+    switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]
+    """Models of switches to choose from."""
+    families: Annotated[tuple[FamilyName, ...], Field(max_length=12, strict=False)] = ()
+    """Families of designs to choose from, as ``network.shape`` of a spec names them; all that the search knows when
+    left out."""
+    currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
+    """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
+    quotes: Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)] = Field(
+        default_factory=dict
+    )
+    """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
+    catalog's."""
+    quoted: Annotated[str, *spelled(DATE.pattern, "a date, such as 2026-11-20")] | None = None
+    """Date of the quotes; by default that of the file."""
+    owning: Owning | None = None
+    """Years, power usage effectiveness and price of energy: what is least is then the price of the network and of the
+    energy that it draws over those years. There are no usual values."""
+    network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
+    """Maximum price of switches and cables, in that currency."""
+    budget: Budget = Budget()
+    """Limits of the plan."""
+    floor: FloorPlan | None = None
+    """The room, as in a cluster's spec: all must find a place there, within the power of racks and feeds."""
+    reach: Metres | None = None
+    """Maximum length of a cable in that room, such as ``3 m`` for passive copper."""
+
+
+def grown(group: NodeGroup, growth: float) -> NodeGroup:
+    """Return a group with the servers that growth brings."""
+    return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
+
+
+def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
+    """Read what a network has to do from a YAML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the name of one that ships: ``fire-flyer-2``.
+    catalog : topo.Catalog, optional
+        Hardware whose names the file may use; what ships when left out.
+
+    Raises
+    ------
+    topo.SpecError
+        With every finding, at its line and column.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.read_needs("fire-flyer-2")
+    >>> needs.job.nodes, needs.switches
+    (600, ('QM8700',))
+    """
+    shipped = isinstance(path, str) and Path(path).suffix == ""
+    document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path))
+    folders = catalog_folders(document, Path(path).parent)
+    needs = validate_needs(document, catalog or load_catalog(folders))
+    return needs.model_copy(update={"catalog": str(folders[0].resolve())}) if folders else needs
+
+
+def validate_needs(document: Document, catalog: Catalog) -> Needs:
+    """Return what a document says of needs whose hardware is in ``catalog``.
+
+    Raises
+    ------
+    SpecError
+        With every finding, at its line and column.
+    """
+    context: Mapping[str, list[str]] = {"switch": list(catalog.switches), "node model": list(catalog.nodes)}
+    needs = validate(Needs, document, context)
+    known = {*catalog.switches, *catalog.cables, *catalog.hcas, *catalog.nodes}
+    faults = [
+        Finding(
+            document.where("quotes", name),
+            f'"{name[:60]}"',
+            "a model of the catalog, or a cable by its speed, such as 4xHDR",
+            did_you_mean(name, known),
+        )
+        for name in needs.quotes
+        if name not in known and not is_link_speed(name)
+    ]
+    if needs.owning is not None and needs.owning.currency != needs.currency:
+        where, found = document.where("owning", "currency"), needs.owning.currency
+        faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
+    count = dict.fromkeys(Role, 0)
+    for group in needs.nodes.values():
+        count[group.role or catalog.node(group.model).role] += group.count
+    for role in needs.bandwidth.asked:
+        if not count[role]:
+            where, name = document.where("bandwidth", role.name.lower()), role.name.lower()
+            faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
+    total = count[Role.COMPUTE]
+    sizes = {} if isinstance(needs.job.nodes, int) else needs.job.sizes
+    if isinstance(needs.job.nodes, int) and total < needs.job.nodes:
+        where, found = document.where("job", "nodes"), f"a job of {needs.job.nodes:,} nodes"
+        faults.append(Finding(where, found, f"at most {total:,}, the compute nodes"))
+    for size, share in sizes.items():
+        if round(total * share) < size:
+            found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
+            faults.append(Finding(document.where("job", "nodes"), found, "room for a job", "Take a larger share."))
+    if sum(sizes.values()) > 1 + 1e-9:
+        faults.append(Finding(document.where("job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
+    if needs.reach is not None and needs.floor is None:
+        faults.append(Finding(document.where("reach"), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"))
+    if needs.moving is not None and not needs.stages:
+        faults.append(
+            Finding(document.where("moving"), f"{needs.moving:g}", "`stages`, between which cables are moved")
+        )
+    if faults:
+        raise SpecError(faults)
+    return needs
+
+
+def quoted(needs: Needs, catalog: Catalog) -> Catalog:
+    """Return the catalog with the prices that the needs quote."""
+    source = Source("quoted in the needs", needs.quoted or "", "own", needs.name)
+    prices = {
+        name: {**catalog.prices.get(name, {}), needs.currency: Price(needs.currency, (PricePoint(p, p, "", source),))}
+        for name, p in needs.quotes.items()
+    }
+    return replace(catalog, prices=MappingProxyType({**catalog.prices, **prices}))

@@ -1,0 +1,160 @@
+"""The choice among engines: each makes its tables, all are judged alike, and the best that are safe are handed out.
+
+Safe are tables that deliver every pair that any of them delivers, without a credit loop on the lanes that they may
+take. Plain shortest paths often are not; they are judged all the same, as a yardstick: where they do better than what
+is handed out, the reason says so, and on how many lanes they would be safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from routing.candidates import FIGURES, Candidate, telling_figures
+from routing.engines.judge import judge, mark
+from routing.lanes.classes import DATA_LANES
+from routing.lanes.fit import break_loops
+from routing.proof import prove
+from routing.routed import Routed
+from routing.tables import RoutingTables
+from topo.errors import RoutingError
+from topo.fabric import Fabric, frozen
+
+ENTRANTS = ("balanced", "fat-tree", "minhop", "dfsssp")
+"""Engines that are tried, in order of preference where they do equally well; the first takes any fabric."""
+
+PLAIN = ("minhop", "dfsssp")
+"""Engines that promise no safety: they get another's paths to switches, and are proven for those, too."""
+
+EQUAL, PREFERRED = 0.005, 0.01
+"""Parts by which another engine must be better: of a figure to be named, and of the mean of all to be taken instead of
+one that is preferred, since less is a matter of labels."""
+
+HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
+"""Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
+its figures is at most this share of theirs; and what bounds the search for lanes: two seconds."""
+
+
+def choose(
+    fabric: Fabric, tables_of: Callable[[str, int], RoutingTables], lanes: int | None = None
+) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
+    """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    tables_of : callable
+        Makes the tables of an engine by its name, and by the data lanes that there are.
+    lanes : int, optional
+        Most data lanes that tables may need; when left out they get one, and are told what more would gain.
+
+    Raises
+    ------
+    RoutingError
+        When the engine that takes any fabric has a reason not to take this one.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        entrants = (*ENTRANTS, "shortest") if (lanes or 1) > 1 else ENTRANTS
+        made = list(pool.map(lambda name: _try(name, lambda: tables_of(name, lanes or 1)), entrants))
+        tried = list(pool.map(lambda pair: _judged(fabric, pair[0], pair[1], made[0][0]), made))
+        tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
+    judged = [(tables, row) for tables, row in tried if tables is not None]
+    if not judged:
+        raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
+    least = min(row.missing for _, row in judged)
+    safe = [pair for pair in judged if pair[1].missing == least and not pair[1].credit_loops] or judged[:1]
+    marks = [mark(row, [other for _, other in safe]) for _, row in safe]
+    tables, best = next(pair for pair, share in zip(safe, marks, strict=True) if share >= (1 - PREFERRED) * max(marks))
+    rows = [row for _, row in tried]
+    why = _reason(best, [row for _, row in safe], [row for _, row in judged if row.missing == least])
+    plain = [row for _, row in judged if row.credit_loops and row.missing == least]
+    if lanes is None and (offer := _offer(fabric, lambda: tables_of("shortest", 1), best, plain)):
+        rows.append(offer)
+        differ = [
+            figure
+            for figure in telling_figures([offer, best])
+            if not 1 - EQUAL <= figure.share(offer, best) <= 1 / (1 - EQUAL)
+        ]
+        words = ", ".join(f"{figure.name} {figure.text(offer)} instead of {figure.text(best)}" for figure in differ)
+        why += f"; with --lanes {offer.lanes}, if every application asks OpenSM for its paths: {words}"
+    return tables, why, tuple(rows)
+
+
+def _offer(
+    fabric: Fabric, tables_of: Callable[[], RoutingTables], best: Candidate, plain: Sequence[Candidate]
+) -> Candidate | None:
+    """Return what shortest paths are worth on the lanes that they need; None where that is not worth an offer.
+
+    Where plain ones are nowhere better, whatever their loops, nothing is tried.
+    """
+    if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight > 0.1 for row in plain):
+        return None
+    tables = tables_of()
+    row = judge(fabric, tables)
+    if row.missing or mark(best, [best, row]) > WORTH * mark(row, [best, row]):
+        return None
+    try:
+        needed = max(break_loops(fabric, tables, DATA_LANES, OFFER_STEPS).sl2vl) + 1
+    except RoutingError:  # more lanes than switches have, or a longer search than an offer is worth
+        return None
+    return replace(row, credit_loops=0, lanes=needed)
+
+
+def _try(name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTables | None, Candidate]:
+    try:
+        return tables_of(), Candidate(name)
+    except RoutingError as error:
+        return None, Candidate(name, refusal=str(error))
+
+
+def _judged(
+    fabric: Fabric, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
+) -> tuple[RoutingTables | None, Candidate]:
+    """Return tables with what they are worth: as much as the first ones where they are the same."""
+    if tables is None:
+        return None, row
+    same = first is not None and tables.path_sl is None is first.path_sl and np.array_equal(tables.lft, first.lft)
+    asked = first if first is not None and same and row.engine not in PLAIN else tables
+    return tables, replace(judge(fabric, asked, switches=row.engine not in PLAIN), engine=row.engine)
+
+
+def _with_safe_switches(
+    fabric: Fabric, tables: RoutingTables | None, row: Candidate, safe: RoutingTables | None
+) -> tuple[RoutingTables | None, Candidate]:
+    """Return plain tables that are safe between hosts with the paths of others to switches, proven for all."""
+    if row.engine not in PLAIN or tables is None or row.missing or row.credit_loops:
+        return tables, row
+    if safe is not None and tables.path_sl is None:
+        lft, switches = tables.lft.copy(), tables.lid[: fabric.n_switches]
+        lft[:, switches] = safe.lft[:, switches]
+        tables = replace(tables, lft=frozen(lft))
+    proof = prove(Routed(fabric, tables), "all")
+    return tables, replace(row, missing=proof.missing - proof.disconnected, credit_loops=proof.credit_loops)
+
+
+def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candidate]) -> str:
+    """Say where the best is ahead of all others that are safe, and where any complete one is better."""
+    others = [row for row in safe if row is not best]
+    words = "alone delivers every pair without credit loops"
+    if others:
+        ahead = [
+            figure.name
+            for figure in telling_figures(safe)
+            if all(figure.share(row, best) < 1 - EQUAL for row in others)
+        ]
+        names = ", ".join(f"`{row.engine}`" for row in others)
+        words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
+    behind, unsafe = [], set()
+    for figure in telling_figures(complete):
+        leader = min(complete, key=lambda row: figure.share(best, row))
+        if figure.share(best, leader) < 1 - EQUAL:
+            behind.append(f"{figure.name} ({figure.text(best)}, `{leader.engine}` {figure.text(leader)})")
+            unsafe |= {leader.engine} if leader.credit_loops else set()
+    if behind:
+        words += f"; behind in {', '.join(behind)}"
+    if unsafe:
+        words += f"; credit loops in {', '.join(f'`{name}`' for name in sorted(unsafe))}"
+    return words

@@ -1,0 +1,277 @@
+"""Grows an order of channels turn by turn."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.machine_code import inner, kernel
+from routing.order.legal import ChannelOrder, breadth_first
+
+Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+UNKNOWN, ALLOWED, CLOSED = 0, 1, 2
+
+
+class Turns(NamedTuple):
+    """Ranks of channels, and the turns that they must allow."""
+
+    order: ChannelOrder
+    """The channels; its ranks do not count here."""
+    rank: Int32s
+    """(C,) a permutation, changed in place."""
+    state: NDArray[np.uint8]
+    """(C, W) of the turn from a channel to channel w of its receiver: `UNKNOWN`, `ALLOWED` (it must rise), or `CLOSED`
+    since it would close a loop, now and ever after. Changed in place."""
+    seen: Bools
+    """(C,) scratch, all False."""
+    queue: Int32s
+    """(C + 1,) scratch."""
+
+
+def fixed_turns(order: ChannelOrder) -> Turns:
+    """Return the ranks of an order, and no turns: none is added."""
+    return Turns(order, order.rank.copy(), np.zeros((0, 0), np.uint8), np.zeros(0, bool), np.zeros(0, np.int32))
+
+
+@inner
+def allow_turn(turns: Turns, x: int, y: int) -> bool:
+    """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed."""
+    index = y - turns.order.indptr[turns.order.sender[y]]
+    if turns.state[x, index] == UNKNOWN:
+        rises = turns.rank[x] < turns.rank[y] or _let_rise(turns, x, y)
+        turns.state[x, index] = ALLOWED if rises else CLOSED
+    return bool(turns.state[x, index] == ALLOWED)
+
+
+@kernel
+def _let_rise(turns: Turns, x: int, y: int) -> bool:
+    """Let channel y rank above channel x, unless the turns that are allowed lead from y to x; return whether it does.
+
+    The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
+    rank between the two are looked at.
+    """
+    after = _collect_after(turns, y, turns.rank[x])
+    total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
+    loop = turns.seen[x] and total == after
+    members = turns.queue[:total].copy()
+    turns.seen[members] = False
+    if loop:
+        return False
+    # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
+    slots = np.sort(turns.rank[members])
+    later, earlier = members[:after], members[after:]
+    earlier = earlier[np.argsort(turns.rank[earlier])]
+    later = later[np.argsort(turns.rank[later])]
+    turns.rank[earlier] = slots[: len(earlier)]
+    turns.rank[later] = slots[len(earlier) :]
+    return True
+
+
+@inner
+def _collect_after(turns: Turns, channel: int, highest: int) -> int:
+    """Queue and mark what follows a channel and ranks no higher; return how many."""
+    # No index is negative: as unsigned ones they need no test whether they count from the end.
+    indptr, receiver = turns.order.indptr.view(np.uint32), turns.order.receiver.view(np.uint32)
+    queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
+    queue[0] = channel
+    seen[channel] = True
+    i, total = 0, 1
+    while i < total:
+        here = queue[i]
+        i += 1
+        begin = indptr[receiver[here]]
+        for then in range(begin, indptr[receiver[here] + np.uint32(1)]):
+            if state[here, then - begin] == ALLOWED and not seen[then] and rank[then] <= highest:
+                seen[then] = True
+                queue[total] = then
+                total += 1
+    return total
+
+
+@inner
+def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
+    """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
+    indptr, sender = turns.order.indptr.view(np.uint32), turns.order.sender.view(np.uint32)
+    reverse = turns.order.reverse.view(np.uint32)
+    queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
+    queue[total] = channel
+    seen[channel] = True
+    i, total = total, total + 1
+    while i < total:
+        here = queue[i]
+        i += 1
+        begin = indptr[sender[here]]
+        for out in range(begin, indptr[sender[here] + np.uint32(1)]):
+            then = reverse[out]
+            if state[then, here - begin] == ALLOWED and not seen[then] and rank[then] >= lowest:
+                seen[then] = True
+                queue[total] = then
+                total += 1
+    return total
+
+
+@kernel
+def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop: Int32s, taken: Int32s) -> None:
+    """Give as many switches as can be a shortest path to a target, over channels that few others took.
+
+    Among the channels whose turn the order allows as it is, it takes the least used one; if there is none, the least
+    used one that can be allowed.
+    """
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    count = breadth_first(target, indptr, receiver, hops, nearest)
+    next_hop[target] = -1
+    tried = np.zeros(turns.state.shape[1], np.bool_)
+    for i in range(1, count):
+        here = nearest[i]
+        begin, end = indptr[here], indptr[here + 1]
+        tried[:] = False
+        next_hop[here] = -1
+        free = True
+        while next_hop[here] < 0:
+            best = -1
+            for channel in range(begin, end):
+                there = receiver[channel]
+                if tried[channel - begin] or hops[there] != hops[here] - 1:
+                    continue
+                if there != target and (
+                    next_hop[there] < 0 or (free and turns.rank[channel] > turns.rank[next_hop[there]])
+                ):
+                    continue
+                if best < 0 or taken[channel] < taken[best]:
+                    best = channel
+            if best < 0 and not free:
+                break
+            if best < 0:
+                free = False
+            elif receiver[best] == target or allow_turn(turns, best, next_hop[receiver[best]]):
+                next_hop[here] = best
+                taken[best] += 1
+            else:
+                tried[best - begin] = True
+
+
+@kernel
+def grow_order(turns: Turns, targets: Int32s) -> None:
+    """Make as many shortest paths legal as an order of channels can hold, greedily.
+
+    First every switch gets one path to each target, as far as that can be. Then all other turns on shortest paths are
+    offered, so that there is a choice.
+
+    Parameters
+    ----------
+    turns : Turns
+        Turns that are allowed at the start stay so: what they connect stays connected.
+    targets : (n,) int32
+        Switches to which paths are wanted, in the order in which they are served.
+    """
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    n = len(indptr) - 1
+    hops, nearest, next_hop = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    taken = np.zeros(len(receiver), np.int32)
+    for target in targets:
+        _connect(turns, target, hops, nearest, next_hop, taken)
+    for target in targets:
+        count = breadth_first(target, indptr, receiver, hops, nearest)
+        for i in range(1, count):
+            here = nearest[i]
+            for channel in range(indptr[here], indptr[here + 1]):
+                there = receiver[channel]
+                if hops[there] == hops[here] - 1:
+                    for then in range(indptr[there], indptr[there + 1]):
+                        if hops[receiver[then]] == hops[there] - 1:
+                            allow_turn(turns, channel, then)
+
+
+@kernel
+def offer_turns(turns: Turns, first: Int32s, then: Int32s) -> None:
+    """Allow as many of some turns as the order can hold, in the order in which they are given.
+
+    Parameters
+    ----------
+    turns : Turns
+        Turns that are allowed at the start stay so.
+    first, then : (n,) int32
+        The two channels of each turn.
+    """
+    for i in range(len(first)):
+        allow_turn(turns, first[i], then[i])
+
+
+@kernel
+def note_turns(turns: Turns, one: Int32s, other: Int32s) -> None:
+    """Mark the turns that packets take under any mixture of two tables, as far as the ranks rise.
+
+    Parameters
+    ----------
+    turns : Turns
+    one, other : (n, S) int32
+        The channel that each switch takes to each of some destinations; -1 where there is none.
+    """
+    for i in range(len(one)):
+        for here in range(one.shape[1]):
+            for channel in (one[i, here], other[i, here]):
+                if channel < 0:
+                    continue
+                there = turns.order.receiver[channel]
+                for then in (one[i, there], other[i, there]):
+                    if then >= 0 and turns.rank[channel] < turns.rank[then]:
+                        turns.state[channel, then - turns.order.indptr[there]] = ALLOWED
+
+
+@kernel
+def extend_order(turns: Turns, onward: Int32s, homes: Int32s, missing: Bools) -> int:
+    """Connect switches that no rising path leads from, over turns that are allowed for it; return how many remain.
+
+    Turns that are allowed already come first, then the channel that the switch has, then those into the switch where
+    most have been allowed: as long as all turns that no order foresees are at one switch, they close no loop.
+
+    Parameters
+    ----------
+    turns : Turns
+    onward : (n, S) int32, in and out
+        The channel that each switch takes to each of some destinations; of a missing one, that it took before, or -1.
+    homes : (n,) int32
+        The switch that each destination hangs on.
+    missing : (n, S) bool, in and out
+        The switches that are to be connected.
+    """
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    popular, left = np.diff(indptr), 0
+    tried = np.zeros(turns.state.shape[1], np.bool_)
+    for i in range(len(onward)):
+        found = True
+        while found:
+            found = False
+            before = missing[i].copy()  # nearest first
+            for here in np.flatnonzero(before):
+                tried[:] = False
+                while missing[i, here]:
+                    best, liking = -1, -1
+                    for channel in range(indptr[here], indptr[here + 1]):
+                        there = receiver[channel]
+                        then = onward[i, there]
+                        if tried[channel - indptr[here]] or before[there] or (then < 0 and there != homes[i]):
+                            continue
+                        like = popular[there]
+                        if channel == onward[i, here]:
+                            like += 1 << 28
+                        if there == homes[i] or turns.state[channel, then - indptr[there]] == ALLOWED:
+                            like += 1 << 29
+                        if like > liking:
+                            best, liking = channel, like
+                    if best < 0:
+                        break
+                    tried[best - indptr[here]] = True
+                    there = receiver[best]
+                    if there == homes[i] or allow_turn(turns, best, onward[i, there]):
+                        onward[i, here] = best
+                        missing[i, here] = False
+                        popular[there] += len(receiver)
+                        found = True
+        left += missing[i].sum()
+    return left

@@ -1,0 +1,306 @@
+"""What no routing can beat on given cables: how full the fullest link must be, and how much random halves can get.
+
+Both follow from what is true of any paths. Pairs of hosts must cross each cut, and a leaf sends all that its hosts send
+to one destination over one of its links. Beyond cuts, any lengths of the channels give a bound: paths are at least as
+long as shortest ones, so the mean channel, weighted by length, carries at least the length of all shortest paths by the
+length of all channels (the dual of maximum concurrent flow: Shahrokhi and Matula, Journal of the ACM 37(2), 1990).
+Good lengths are found by rounds in which a channel grows the longer, the more traffic shortest paths put on it (Garg
+and Koenemann, FOCS 1998), and where the fabric is small by a linear program. Whatever lengths those find, the bound is
+computed anew from them, so that it holds even where they are not the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
+from scipy.sparse.csgraph import dijkstra
+from scipy.special import gammaln
+
+from routing.studies.spread import spread_traffic
+from topo.fabric import Fabric, Role
+from topo.graphs import components
+from topo.table import Column, Shown, Table
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDS = 400
+"""Most rounds in the search for good lengths."""
+WORK = 10_000_000
+"""Targets times arcs over all rounds: half a second."""
+SMALL, LARGE = 6_000, 150_000
+"""Targets times arcs up to which the linear program is solved: always, and when it is asked for (a minute)."""
+SLACK = 0.03
+"""Part of a distance by which paths may be longer in the first round."""
+LEAST = -14.0
+"""Logarithm of the shortest length, by the longest."""
+
+
+@dataclass(frozen=True)
+class Bounds(Shown):
+    """What no routing by destination can beat on a fabric's cables."""
+
+    max_load: int
+    """Ordered pairs of hosts that the fullest channel between switches carries at the least."""
+    why: str
+    """What makes it so full, and which bound, perhaps a higher one, takes more than its time and was not computed."""
+    ebb: float
+    """Effective bisection bandwidth at the most, in the mean over all halves."""
+
+    @property
+    def table(self) -> Table:
+        """The bounds, and what they follow from."""
+        names = ["pairs over the fullest link, at least", "because of", "effective bisection, at most"]
+        values = [f"{self.max_load:,}", self.why, f"{self.ebb:.3f}"]
+        return Table("what no routing can beat", (Column("of", names), Column("value", values)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bounds as plain values, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Net:
+    """Switches, the arcs between them by sender, and how many cables and hosts there are."""
+
+    indptr: Ints
+    sender: Ints
+    receiver: Ints
+    cables: Floats
+    hosts: Ints
+    part: Ints
+    """Connected part of each switch."""
+
+    @property
+    def targets(self) -> Ints:
+        """Switches with hosts."""
+        return np.flatnonzero(self.hosts)
+
+    @property
+    def work(self) -> int:
+        """Targets times arcs."""
+        return len(self.targets) * len(self.sender)
+
+
+def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int = 0, exact: bool = False) -> Bounds:
+    """Bound the fullest link and the effective bisection of any tables on a fabric.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    ends : (n,) int32, optional
+        End ports that talk; all host ports when left out.
+    reached : int
+        Fullest link of tables that there are: once the bound is as high, nothing is left to search for.
+    exact : bool
+        Whether to solve a linear program up to about 100 switches, which takes a minute; without it up to about 30.
+
+    Returns
+    -------
+    Bounds
+        Valid for any routing by destination, on any number of lanes.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("fire-flyer-2").fabric
+    >>> routing.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
+    (30420, 30420)
+    """
+    ends = Fabric.given(fabric).ends() if ends is None else ends
+    net = _net(fabric, ends)
+    groupings = list(_groupings(fabric, net))
+    load, why, cut = _fullest_cut(fabric, net, groupings)
+    lengths: list[Floats] = []
+    ceiling, most = reached or np.inf, LARGE if exact else SMALL
+    if 0 < 2 * net.work <= WORK:
+        lengths = [np.ones(len(net.sender))]
+        if load < ceiling:
+            lengths.append(_lengths(net, cut, ceiling))
+        found = max(_by_lengths(net, length)[0] for length in lengths)
+        if max(found, load) < ceiling and net.work <= most:
+            lengths.append(_program(net))
+            found = max(found, _by_lengths(net, lengths[-1])[0])
+        if found * (1 - 1e-9) > load:
+            load, why = int(np.ceil(found * (1 - 1e-9))), "of the lengths of paths"
+    if load < ceiling and net.work > (most if lengths else WORK // 2):
+        missing, most = ("the linear program", most) if lengths else ("the lengths of paths", WORK // 2)
+        why += f"; bound not computed: {missing}, {net.work:,} targets times links of at most {most:,}"
+    return Bounds(load, why, _bisection(net, groupings, lengths, len(ends)))
+
+
+def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
+    n, inner = fabric.n_switches, fabric.inner
+    arcs, cables = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_counts=True)
+    sender, receiver = np.divmod(arcs, n)
+    home = fabric.end_switch[ends]
+    hosts = np.bincount(home[home >= 0], minlength=n)
+    part = components(n, sender, receiver).astype(np.int64)
+    return Net(np.searchsorted(sender, np.arange(n + 1)), sender, receiver, cables.astype(float), hosts, part)
+
+
+def _groupings(fabric: Fabric, net: Net) -> Iterator[tuple[str, Ints]]:
+    """Yield ways to cut the switches into groups: each alone, zones, and what stays together below each level."""
+    n, parts = len(net.hosts), int(net.part.max(initial=0)) + 1
+    level, role = fabric.level[:n], fabric.role[:n]
+    yield "", np.arange(n)
+    yield "all that {} reaches", net.part
+    zone = fabric.zone[:n].astype(np.int64)
+    apart = np.where(zone >= 0, zone, zone.max(initial=0) + 1 + np.arange(n)) * parts + net.part
+    yield "the zone of {}", np.unique(apart, return_inverse=True)[1]
+    removed = [role == Role.JOINT]
+    removed += [level >= height for height in range(2, int(level.max(initial=0)) + 1)]
+    for gone in removed:
+        kept = ~(gone[net.sender] | gone[net.receiver])
+        yield "the subtree of {}", components(n, net.sender[kept], net.receiver[kept]).astype(np.int64)
+
+
+def _crossing(net: Net, group: Ints) -> tuple[Ints, Floats, Ints]:
+    """Return of each group its hosts, its cables to others, and the ordered pairs from it to others."""
+    hosts = np.bincount(group, net.hosts).astype(np.int64)
+    whole = np.bincount(net.part, net.hosts).astype(np.int64)
+    within = whole[net.part[np.unique(group, return_index=True)[1]]]
+    out = group[net.sender] != group[net.receiver]
+    cables = np.bincount(group[net.sender[out]], net.cables[out], len(hosts)).astype(float)
+    return hosts, cables, hosts * (within - hosts)
+
+
+def _fullest_cut(fabric: Fabric, net: Net, groupings: list[tuple[str, Ints]]) -> tuple[int, str, Ints]:
+    """Return the most pairs that a cable must carry because of a cut, what is cut off, and its switches as 0 and 1."""
+    best, why, cut = 0, "no pair needs a link between switches", np.zeros(len(net.hosts), np.int64)
+    for place, (words, group) in enumerate(groupings):
+        hosts, cables, pairs = _crossing(net, group)
+        least = np.ceil(np.divide(pairs, cables, out=np.zeros(len(hosts)), where=cables > 0))
+        if place == 0:  # each switch alone: what its hosts send to a destination leaves it over one link
+            far = np.divide(pairs, hosts, out=np.zeros(len(hosts)), where=hosts > 0)
+            whole = hosts * np.ceil(np.divide(far, cables, out=np.zeros(len(hosts)), where=cables > 0))
+            least = np.maximum(least, whole)
+        fullest = int(least.argmax())
+        if least[fullest] > best:
+            best, cut = int(least[fullest]), (group == fullest).astype(np.int64)
+            name = words.format(fabric.label(int(cut.argmax()))) if words else fabric.label(int(cut.argmax()))
+            why = f"{cables[fullest]:,.0f} links lead out of {name}, with {hosts[fullest]:,} hosts"
+    return best, why, cut
+
+
+def _distances(net: Net, length: Floats) -> Floats:
+    """Return (D, S) float64: from each switch to each target."""
+    graph = csr_array((length, (net.receiver, net.sender)), shape=(len(net.hosts),) * 2)
+    distance: Floats = dijkstra(graph, indices=net.targets)
+    return distance
+
+
+def _by_lengths(net: Net, length: Floats) -> tuple[float, Floats]:
+    """Return the bound that lengths give, and the distances under them."""
+    distance = _distances(net, length)
+    reached = np.where(np.isfinite(distance), distance, 0.0)
+    return float(net.hosts[net.targets] @ reached @ net.hosts / (net.cables @ length)), distance
+
+
+def _lengths(net: Net, cut: Ints, ceiling: float) -> Floats:
+    """Search for lengths that give a high bound."""
+    hosts, targets = net.hosts.astype(float), net.targets
+    exponent = np.where(cut[net.sender] != cut[net.receiver], 0.0, -3.0)
+    best, best_length = 0.0, np.ones(len(net.sender))
+    for turn in range(min(ROUNDS, WORK // net.work)):
+        length = np.exp(exponent)
+        found, distance = _by_lengths(net, length)
+        if found > best:
+            best, best_length = found, length
+        if np.ceil(best * (1 - 1e-9)) >= ceiling:
+            break
+        order, slack = np.argsort(distance, axis=1, kind="stable"), 1e-9 + SLACK / np.sqrt(turn + 1)
+        load = spread_traffic(net.indptr, net.receiver, length, hosts, targets, distance, order, slack) / net.cables
+        exponent += load / (max(load.max(), 1e-300) * np.sqrt(turn + 1))
+        exponent = np.maximum(exponent - exponent.max(), LEAST)
+    return best_length
+
+
+def _program(net: Net) -> Floats:
+    """Return the best lengths: the dual values of the channels in the least fullest channel of flows by target."""
+    from scipy.optimize import linprog  # it takes a tenth of a second, and few ask
+
+    n, arcs, targets = len(net.hosts), len(net.sender), net.targets
+    ones = np.ones(arcs)
+    leaves = csr_array((ones, (net.sender, np.arange(arcs))), shape=(n, arcs))
+    enters = csr_array((ones, (net.receiver, np.arange(arcs))), shape=(n, arcs))
+    kept = [np.flatnonzero((np.arange(n) != target) & (net.part == net.part[target])) for target in targets]
+    flow = block_diag([(leaves - enters)[rows] for rows in kept], format="csr")
+    sent = np.concatenate([net.hosts[rows] * net.hosts[target] for rows, target in zip(kept, targets, strict=True)])
+    load = kron(np.ones((1, len(targets))), eye_array(arcs), format="csr")
+    solved = linprog(
+        np.append(np.zeros(flow.shape[1]), 1.0),
+        A_ub=hstack([load, -csr_array(net.cables[:, None])], format="csr"),
+        b_ub=np.zeros(arcs),
+        A_eq=hstack([flow, csr_array((flow.shape[0], 1))], format="csr"),
+        b_eq=sent.astype(float),
+        method="highs-ipm",
+    )
+    return ones if solved.status else np.maximum(-solved.ineqlin.marginals, 0.0) + 1e-12
+
+
+def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int) -> float:
+    """Return the most that flows between random halves get in the mean, as a part of full bandwidth.
+
+    Bandwidths of flows never sum to more than 1 on a channel. So flows that cross a cut sum to no more than its cables,
+    those from a leaf to no more than its links that any flow takes (since a destination has one link at each leaf, that
+    is chance, and likeliest when destinations are dealt evenly), and bandwidth times length to the sum of all lengths.
+    """
+    half = n // 2
+    if not half or not net.hosts.any():
+        return 0.0
+    chance = half / (n * (n - 1))  # of an ordered pair to be matched
+    hosts = net.hosts
+    links = np.bincount(net.sender, net.cables, len(hosts)).astype(np.int64)
+    inside = chance * float(hosts @ np.maximum(hosts - 1, 0))
+    best = float(half)
+    for _, group in groupings[1:]:
+        size, cables, pairs = _crossing(net, group)
+        kinds, times = np.unique(
+            np.stack([hosts, links, size[group] - hosts])[:, hosts > 0], axis=1, return_counts=True
+        )
+        busy = sum(
+            count * _busy_links(own, up, far, n) for (own, up, far), count in zip(kinds.T.tolist(), times, strict=True)
+        )
+        best = min(best, inside + float(np.minimum(chance * pairs, cables).sum()) + busy)
+    for length in lengths:
+        distance = _distances(net, length)
+        pairs = np.outer(hosts[net.targets], hosts) * np.isfinite(distance)
+        between = distance[(pairs > 0) & (distance > 0)]
+        distance = np.where(np.isfinite(distance), distance, 0.0)
+        for unit in np.unique(np.quantile(between, np.linspace(0, 1, 33))) if len(between) else ():
+            short = chance * float((pairs * np.maximum(0.0, 1 - distance / unit)).sum())
+            same = chance * float(hosts.sum())  # nobody sends to itself
+            best = min(best, float(net.cables @ length) / unit + short - same)
+    return best / half
+
+
+def _busy_links(hosts: int, links: int, far: int, n: int) -> float:
+    """Return how many links of a leaf carry a flow of its hosts in the mean, destinations dealt to them evenly."""
+    if not links or not far:
+        return 0.0
+    each, more = divmod(far, links)
+    return sum(count * (1 - _idle(hosts, m, n)) for count, m in ((links - more, each), (more, each + 1)) if count and m)
+
+
+def _idle(hosts: int, others: int, n: int) -> float:
+    """Return the chance that no flow of random halves of n ranks goes from some of them to some others."""
+
+    def log_ways(of: NDArray[np.floating], chosen: NDArray[np.floating]) -> Floats:
+        valid = (chosen >= 0) & (chosen <= of)
+        of, chosen = np.where(valid, of, 0), np.where(valid, chosen, 0)
+        return np.where(valid, gammaln(of + 1) - gammaln(chosen + 1) - gammaln(of - chosen + 1), -np.inf)
+
+    half, rest = n // 2, n - n // 2
+    senders, sending = np.arange(hosts + 1.0)[:, None], np.arange(others + 1.0)[None, :]
+    ways = log_ways(np.array(float(hosts)), senders) + log_ways(np.array(float(others)), sending)
+    ways = ways + log_ways(np.array(float(n - hosts - others)), half - senders - sending)
+    chance = np.exp(ways - log_ways(np.array(float(n)), np.array(float(half))))
+    free, every = log_ways(rest - (others - sending), senders), log_ways(np.array(float(rest)), senders)
+    possible = np.isfinite(ways) & np.isfinite(free)  # more senders than that have no such halves, or meet the others
+    return float((chance * np.exp(np.where(possible, free, 0.0) - np.where(possible, every, 0.0)))[possible].sum())

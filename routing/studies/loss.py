@@ -1,0 +1,360 @@
+"""What an operator asks of tables: who uses a link, and what is lost without a switch or a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.engines.base import route
+from routing.names import find_link, find_part
+from routing.proof import Proof, prove, role_name
+from routing.quality import Quality, measure
+from routing.routed import Routed
+from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
+from routing.trace import end_label, walk
+from topo.errors import HeddleError, RoutingError, plural
+from topo.fabric import Fabric, Role, freeze_arrays
+from topo.table import Column, Shown, Table
+
+BLOCK = 1 << 20
+"""Packets that are walked at a time."""
+
+MOST_PAIRS = 100_000_000
+"""Pairs that are listed; 8 bytes each."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkUse(Shown):
+    """Who uses a link: the pairs whose path goes over it."""
+
+    fabric: Fabric = field(repr=False)
+    port: int
+    """The link, by one of its ports."""
+    forth: NDArray[np.int32]
+    """(n, 2) source and destination of the pairs over the channel that this port sends on."""
+    back: NDArray[np.int32]
+    """(m, 2) the same of the other direction."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _directions(self) -> list[tuple[str, NDArray[np.int32]]]:
+        ports = self.port, int(self.fabric.peer[self.port])
+        return list(zip(map(self.fabric.channel_label, ports), (self.forth, self.back), strict=True))
+
+    @property
+    def table(self) -> Table:
+        """Pairs over each direction, by role of source and destination."""
+        rows = [
+            (channel, *row)
+            for channel, pairs in self._directions()
+            for row in (("all", "all", len(pairs)), *_by_role(self.fabric, pairs))
+        ]
+        names = ("channel", "from", "to", "pairs")
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        return Table("pairs over the link", tuple(Column(name, list(values)) for name, values in columns))
+
+    @property
+    def pair_table(self) -> Table:
+        """Every pair."""
+        channels = [channel for channel, pairs in self._directions() for _ in range(len(pairs))]
+        return Table(
+            "who uses the link", (Column("channel", channels), *_columns(self.fabric, [self.forth, self.back]))
+        )
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.pair_table
+
+    def _brief(self) -> str:
+        (there, forth), (_, back) = self._directions()
+        return f"{there}: {plural(len(forth), 'pair')}, {len(back):,} the other way"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all pairs as plain values, ready for JSON."""
+        return {
+            "link": self.fabric.channel_label(self.port),
+            "directions": [
+                {
+                    "channel": channel,
+                    "count": len(pairs),
+                    "by_role": [dict(zip(("from", "to", "pairs"), row, strict=True)) for row in rows],
+                    "pairs": _labels(self.fabric, pairs),
+                }
+                for channel, pairs in self._directions()
+                for rows in [_by_role(self.fabric, pairs)]
+            ],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LossStudy(Shown):
+    """A fabric without one switch or link: with the tables that it has, and routed anew."""
+
+    fabric: Fabric = field(repr=False)
+    """Still whole."""
+    part: str
+    """Name of what goes."""
+    lost: NDArray[np.int32]
+    """(n, 2) source and destination of the pairs that the tables deliver, and no longer without it."""
+    whole: tuple[Proof, Quality] = field(repr=False)
+    """Of the tables on the whole fabric."""
+    static: tuple[Proof, Quality] = field(repr=False)
+    """Of the same tables on what is left."""
+    rerouted: tuple[Proof, Quality] = field(repr=False)
+    """Of new tables for what is left."""
+    engine: str
+    """Engine of the new tables."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def lost_for_good(self) -> int:
+        """Pairs that no tables deliver any longer, since no cables connect them."""
+        return self.rerouted[0].disconnected - self.whole[0].disconnected
+
+    @property
+    def table(self) -> Table:
+        """What becomes of pairs, of the fullest link and of the effective bisection."""
+        rows = self._rows()
+        digits = {"mean load": ",.0f", "bisection": ".3f"}
+        names = [name for name in rows[0] if name != "tables"]
+        return Table(
+            f"without {self.part}",
+            (
+                Column("tables", [row["tables"] for row in rows]),
+                *(
+                    Column(name.replace("_", " "), [row[name] for row in rows], digits=digits.get(name, ""))
+                    for name in names
+                ),
+            ),
+        )
+
+    @property
+    def lost_table(self) -> Table:
+        """Pairs that are lost, by role."""
+        rows = [("all", "all", len(self.lost)), *_by_role(self.fabric, self.lost)]
+        columns = zip(("from", "to", "pairs"), zip(*rows, strict=True), strict=True)
+        return Table("pairs lost until it is rerouted", tuple(Column(name, list(part)) for name, part in columns))
+
+    @property
+    def pair_table(self) -> Table:
+        """Every pair that is lost."""
+        return Table("pairs lost until it is rerouted", tuple(_columns(self.fabric, [self.lost])))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        names = ("as it is", "without it", f"without it, routed anew by {self.engine}")
+        return [
+            {
+                "tables": name,
+                "missing": proof.missing,
+                "no_cables": proof.disconnected,
+                "credit_loops": proof.credit_loops,
+                "fullest_link": int(proof.load[self.fabric.is_inner].max(initial=0)),
+                "bisection": quality.ebb,
+            }
+            for name, (proof, quality) in zip(names, (self.whole, self.static, self.rerouted), strict=True)
+        ]
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.lost_table, self.pair_table
+
+    def _brief(self) -> str:
+        return f"without {self.part}: {plural(len(self.lost), 'pair')} lost until it is rerouted"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures and all lost pairs as plain values, ready for JSON."""
+        return {
+            "without": self.part,
+            "states": self._rows(),
+            "lost": len(self.lost),
+            "lost_for_good": self.lost_for_good,
+            "by_role": [
+                dict(zip(("from", "to", "pairs"), row, strict=True)) for row in _by_role(self.fabric, self.lost)
+            ],
+            "pairs": _labels(self.fabric, self.lost),
+        }
+
+
+def link_use(routed: Routed, link: int | str, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> LinkUse:
+    """Say who uses a link.
+
+    Parameters
+    ----------
+    routed : Routed
+    link : int or str
+        One of its ports, or its name as `find_link` takes it.
+    endpoints : str or (n,) int32
+        Whose pairs are looked at, as `routing.prove` takes it.
+
+    Returns
+    -------
+    LinkUse
+        Of pairs that arrive.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such link.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> use = routing.link_use(routing.route(topo.preset("lab-20").fabric), "leaf0:21")
+    >>> len(use.forth), len(use.back)
+    (11, 0)
+    """
+    port = find_link(Routed.given(routed).fabric, link) if isinstance(link, str) else link
+    far = int(routed.fabric.peer[port])
+    if far < 0:
+        raise HeddleError(f"no cable is plugged into {routed.fabric.port_label(port)}")
+    forth, back = (pairs_over(routed, np.array([channel], np.int32), endpoints) for channel in (port, far))
+    return LinkUse(routed.fabric, port, forth, back)
+
+
+def study_loss(
+    routed: Routed,
+    part: str,
+    *,
+    engine: str = "auto",
+    endpoints: EndpointSet = "hca",
+    seed: int = 0,
+) -> LossStudy:
+    """Take one switch or link away: which pairs are lost, and what becomes of the others.
+
+    Parameters
+    ----------
+    routed : Routed
+    part : str
+        Name of a switch, a link or a host, as `find_part` takes it.
+    engine : str
+        What routes the rest anew, as `routing.route` takes it.
+    endpoints : str
+        Whose pairs count, as `routing.prove` takes it.
+    seed
+        As `routing.measure` takes them.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such part, or the engine does not route the rest.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> study = routing.study_loss(routing.route(topo.preset("lab-20").fabric), "spine0")
+    >>> len(study.lost), study.rerouted[0].missing
+    (143, 0)
+    """
+    fabric = Routed.given(routed).fabric
+    ports, name = find_part(fabric, part)
+    left = fabric.without(ports)
+    again = route(left, engine, lmc=0)  # to be judged, not to be loaded
+    ends = select_endpoints(fabric, routed.tables, endpoints)
+    pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
+
+    def judged(one: Routed) -> tuple[Proof, Quality]:
+        return prove(one, ends), measure(one, ends, seed=seed)
+
+    static = Routed(left, routed.tables)
+    return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine)
+
+
+def pairs_over(
+    routed: Routed, channels: NDArray[np.integer], endpoints: EndpointSet | NDArray[np.int32] = "hca"
+) -> NDArray[np.int32]:
+    """Return the pairs that arrive and whose path, to any LID of the destination, goes over any of some channels.
+
+    Parameters
+    ----------
+    routed : Routed
+    channels : (k,) int
+        By sending port.
+    endpoints : str or (n,) int32
+        As `routing.prove` takes it.
+
+    Returns
+    -------
+    (n, 2) int32
+        Source and destination, ordered by destination.
+
+    Raises
+    ------
+    RoutingError
+        When they are too many to list.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> len(routing.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
+    (242, [0, 220, 0, 242])
+    """
+    fabric, tables = Routed.given(routed).fabric, routed.tables
+    ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else endpoints
+    if tables.lmc:
+        each = (replace(routed, tables=tables.only(number)) for number in range(1 << tables.lmc))
+        return np.unique(np.concatenate([pairs_over(one, channels, ends)[:, ::-1] for one in each]), axis=0)[:, ::-1]
+    over = np.zeros(fabric.n_ports, bool)
+    over[channels] = True
+    senders = ends[fabric.end_switch[ends] >= 0]
+    senders = senders[np.argsort(fabric.end_switch[senders], kind="stable")]
+    switches, first, attached = np.unique(fabric.end_switch[senders], return_index=True, return_counts=True)
+    dests = senders[tables.lid[senders] < tables.lft.shape[1]]
+    own = fabric.port_of(senders)
+    injects = (own >= 0) & over[own]
+    if not injects.any():  # then only destinations count that an entry of the channels' switches sends there
+        at = np.flatnonzero(over[: fabric.first_adapter_port])
+        entries = tables.lft[fabric.port_node[at][:, None], tables.lid[dests][None, :].astype(np.int64)]
+        dests = dests[(entries == fabric.port_number[at][:, None]).any(axis=0)]
+    lanes = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
+    found = [np.zeros((0, 2), np.int32)]
+    total = 0
+    size = max(1, BLOCK // max(len(switches), 1))
+    for start in range(0, len(dests), size):
+        block = dests[start : start + size]
+        to, group = (axis.ravel() for axis in np.meshgrid(block, np.arange(len(switches)), indexing="ij"))
+        level = np.int64(0) if tables.path_sl is None else tables.path_sl[switches[group], tables.lid[to]]
+        passes = np.zeros(len(to), bool)
+
+        def visit(packet: NDArray[np.intp], port: NDArray[np.integer], passes: NDArray[np.bool_] = passes) -> None:
+            passes[packet[over[port]]] = True
+
+        arrives = walk(routed, switches[group], to, tables.lid[to], visit) & (lanes[level] < MAX_DATA_VLS)
+        # All senders of a switch whose paths pass; of the others those whose own channel is looked at.
+        kept = arrives & (passes | np.logical_or.reduceat(injects, first)[group])
+        to, group, passes = to[kept], group[kept], passes[kept]
+        total += int(attached[group].sum())
+        if total > MOST_PAIRS:
+            raise RoutingError(f"more than {MOST_PAIRS:,} pairs go over it, too many to list")
+        row = np.repeat(np.arange(len(to)), attached[group])
+        number = np.arange(len(row)) - np.repeat(np.cumsum(attached[group]) - attached[group], attached[group])
+        member = first[group[row]] + number
+        wanted = (passes[row] | injects[member]) & (senders[member] != to[row])
+        found.append(np.stack([senders[member[wanted]], to[row[wanted]]], axis=1).astype(np.int32))
+    return np.concatenate(found)
+
+
+def _by_role(fabric: Fabric, pairs: NDArray[np.int32]) -> list[tuple[str, str, int]]:
+    """Return how many pairs there are from each role to each."""
+    roles = fabric.role[fabric.end_node[pairs]].astype(np.int64)
+    kinds, counts = np.unique(roles[:, 0] * 256 + roles[:, 1], return_counts=True)
+    return [
+        (role_name(Role(kind // 256)), role_name(Role(kind % 256)), count)
+        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _columns(fabric: Fabric, parts: list[NDArray[np.int32]]) -> list[Column]:
+    pairs = np.concatenate(parts)
+    return [
+        Column(name, [end_label(fabric, end) for end in pairs[:, side].tolist()])
+        for side, name in enumerate(("source", "destination"))
+    ]
+
+
+def _labels(fabric: Fabric, pairs: NDArray[np.int32]) -> list[list[str]]:
+    return [[end_label(fabric, end) for end in pair] for pair in pairs.tolist()]

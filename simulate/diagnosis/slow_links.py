@@ -1,0 +1,398 @@
+"""Which link or collision explains measured bandwidths, how sure that is, and what to measure next.
+
+Every pair has a bandwidth that it should have: that of the slowest link of its path, or, where pairs were measured at
+once, what the fluid gives each. What was measured over that is 1 on average and scatters; both are estimated from the
+median, so that a few slow pairs do not matter. Each link may run at some part of its rate, which is not known; the
+likelihood of what was measured is averaged over the parts, against that without any fault (a Bayes factor). A pair
+that fits nothing counts no more than `OUTLIER`. A link is accused when it, or another that the same pairs cross, is
+more likely slow than not, given that a fault somewhere is a matter of 1 in 1 / `PRIOR` at first: then a fault is seen
+where there is none once in 1 / `PRIOR` times at most (Markov's inequality), if the scatter is as assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.routed import Routed
+from routing.studies.loss import pairs_over
+from routing.trace import end_label
+from simulate.diagnosis.measured import Measured
+from simulate.engines.fluid.engine import Fluid
+from simulate.traffic.flows import Flows
+from simulate.traffic.network import GBPS, Network, rows_of
+from topo.errors import plural
+from topo.fabric import Fabric, freeze_arrays
+from topo.table import Column, Shown, Table
+
+PARTS = np.geomspace(0.02, 0.95, 60)
+"""Parts of its rate at which a link may run."""
+PRIOR = 0.01
+"""Probability, before anything was measured, that any link is slow."""
+OUTLIER = 9.0
+"""Most that one pair can count, in natural units of likelihood."""
+SCATTER = 0.005
+"""Least relative scatter of measurements."""
+DOUBT = 0.02
+"""Probability from which on a link is named that is not accused."""
+FAR = 5.5
+"""Scatters below what it should be from which on a pair is slow: one of 50 million is by chance."""
+MOST_CULPRITS = 16
+"""Faults after which no more are looked for."""
+LANES = {0.25: "one lane of four", 0.5: "half of its lanes, or half of its speed", 0.75: "three lanes of four"}
+"""What a part of the rate is like."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Links, or a collision, that explain slow pairs."""
+
+    kind: str
+    """``link``, ``channel`` (a link in one direction alone) or ``collision``."""
+    ports: tuple[int, ...]
+    """A port of each link, or the sending ports of channels, that explain the same pairs equally well."""
+    part: float
+    """Part of its rate that a link seems to give; of a collision, that each pair should get by the tables."""
+    sure: float
+    """Probability that one of the links, or the collision, is to blame."""
+    slowed: tuple[int, ...]
+    """Measured pairs that are slower for it, by number; of counters, the channels that waited for it."""
+
+    def describe(self, fabric: Fabric) -> str:
+        """Name it in one line."""
+        name = fabric.channel_label(self.ports[0])
+        others = f" (or one of {len(self.ports) - 1:,} more that the same pairs cross)" if len(self.ports) > 1 else ""
+        if self.kind == "collision":
+            return f"collision on {name}{others}"
+        like = next((words for part, words in LANES.items() if abs(self.part / part - 1) < 0.07), "")
+        return f"{self.kind} {name}{others} at {self.part:.2f} of its rate{f', as with {like}' if like else ''}"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Shown):
+    """What explains measured bandwidths."""
+
+    fabric: Fabric
+    measured: Measured
+    should_gbps: NDArray[np.float64]
+    """(N,) what each pair should have."""
+    scatter: float
+    """Relative, of pairs that nothing slows down."""
+    culprits: tuple[Suspect, ...]
+    """Accused, the surest first."""
+    others: tuple[Suspect, ...]
+    """Not accused, but not cleared: the likeliest first."""
+    unclear: int
+    """Pairs that are slow and that no culprit explains."""
+    following: tuple[tuple[int, int], ...]
+    """End ports of pairs that would tell the most if they were measured next."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _brief(self) -> str:
+        if not self.culprits:
+            return f"nothing explains more than scatter of {self.scatter:.1%}"
+        return "; ".join(one.describe(self.fabric) for one in self.culprits[:3])
+
+    @property
+    def table(self) -> Table:
+        """Suspects, those that are accused first."""
+        title = f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
+        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="slow pairs")
+
+    @property
+    def next_table(self) -> Table:
+        """Pairs to measure next, alone."""
+        return table_of_next(self.fabric, self.following)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What nobody can tell."""
+        return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.next_table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+
+        def plain(one: Suspect) -> dict[str, Any]:
+            channels = [self.fabric.channel_label(port) for port in one.ports]
+            pairs = [[end_label(self.fabric, int(end[at])) for end in (self.measured.src, self.measured.dst)]
+                     for at in one.slowed]  # fmt: skip
+            return {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure, "pairs": pairs}
+
+        return {
+            "pairs": len(self.measured.src),
+            "scatter": self.scatter,
+            "culprits": [plain(one) for one in self.culprits],
+            "others": [plain(one) for one in self.others],
+            "unclear": self.unclear,
+            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
+        }
+
+
+def table_of_suspects(
+    title: str, fabric: Fabric, culprits: tuple[Suspect, ...], others: tuple[Suspect, ...], *, slowed: str
+) -> Table:
+    """Return the suspects, those that are accused first; `slowed` heads the count of what each slows down."""
+    rows = [*culprits, *others]
+    return Table(
+        title,
+        (
+            Column("suspect", [one.describe(fabric) for one in rows]),
+            Column("verdict", ["accused" if at < len(culprits) else "cannot tell" for at in range(len(rows))]),
+            Column("sure", [one.sure for one in rows], digits=".3f"),
+            Column(slowed, [len(one.slowed) for one in rows]),
+        ),
+    )
+
+
+def table_of_next(fabric: Fabric, pairs: tuple[tuple[int, int], ...]) -> Table:
+    """Return pairs to measure next, alone, as a table."""
+    ends = zip(*pairs, strict=True) if pairs else ((), ())
+    columns = (Column(name, [end_label(fabric, end) for end in part])
+               for name, part in zip(("source", "destination"), ends, strict=True))  # fmt: skip
+    return Table("to measure next, one at a time", tuple(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """Which measured pair crosses which channel: one entry for each of both, a pair's in the order of its path."""
+
+    pair: NDArray[np.int64]
+    channel: NDArray[np.int64]
+    link: NDArray[np.int64]
+    """Lower port of the channel's link."""
+    shared_gbps: NDArray[np.float64]
+    """Rate of the channel over the pairs of the round that cross it."""
+
+
+def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explanation:
+    """Find the links or collisions that explain measured bandwidths of pairs.
+
+    Parameters
+    ----------
+    routed : Routed
+        A fabric with the tables with which they were measured.
+    measured : Measured
+    following : int
+        Pairs to propose for the next measurement.
+
+    Raises
+    ------
+    FlowError
+        When the tables do not connect a pair.
+
+    Examples
+    --------
+    >>> import numpy as np, topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> src, dst = (part.ravel() for part in np.meshgrid(hosts, hosts))
+    >>> src, dst = src[src != dst], dst[src != dst]
+    >>> gbps = np.where(dst == hosts[3], 97.0, 193.0)
+    >>> found = simulate.explain(routed, simulate.Measured(src, dst, gbps, np.full(len(src), -1)))
+    >>> [one.describe(routed.fabric) for one in found.culprits]
+    ['channel leaf0:4 -> gpu03 mlx5_0:1 at 0.50 of its rate, as with half of its lanes, or half of its speed']
+    """
+    network = Network.of(routed, lane_weights=1)
+    fabric = routed.fabric
+    crossings, alone = walk_pairs(network, measured)
+    together, limit = _play_rounds(network, measured, alone)
+    log_found = np.log(measured.gbps)
+    log_scale = _scale(log_found - np.log(together), alone)
+    residual = log_found - np.log(together) - log_scale
+    scatter = max(SCATTER, 1.4826 * float(np.median(np.abs(residual))))
+    should = together.copy()
+    found: list[Suspect] = _collisions(crossings, measured, log_found - log_scale, (alone, together), limit, scatter)
+    culprits = [one for one in found if one.sure > 0.5]
+    others: list[Suspect] = []
+    while True:
+        suspects = _slow_links(fabric, crossings, log_found - log_scale, should, scatter)
+        if not suspects or suspects[0].sure <= 0.5 or len(culprits) >= MOST_CULPRITS:
+            others = suspects[:10]
+            break
+        culprits.append(suspects[0])
+        crossed = crossings.link if suspects[0].kind == "link" else crossings.channel
+        on = crossed == suspects[0].ports[0]
+        slowed = suspects[0].part * crossings.shared_gbps[on]
+        np.minimum.at(should, crossings.pair[on], slowed)
+    left = log_found - log_scale - np.log(should)
+    unclear = int(np.count_nonzero(left < -FAR * scatter))
+    pairs = pairs_between(routed, [*culprits, *others], following, measured)
+    culprits.sort(key=lambda one: -len(one.slowed) * one.sure)
+    return Explanation(fabric, measured, together, scatter, tuple(culprits), tuple(others), unclear, pairs)
+
+
+def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
+    """Return what each pair crosses, and the Gb/s of the slowest link of its path."""
+    routes = network.routes(measured.src, measured.dst, np.zeros(len(measured.src), np.int8))
+    hops, places = rows_of(routes.offset, routes.route)
+    channel = routes.resource[places].astype(np.int64)
+    pair = np.repeat(np.arange(len(hops)), hops)
+    rate = network.capacity_bytes_s[channel] / GBPS
+    alone = np.minimum.reduceat(rate, np.cumsum(hops) - hops)
+    sharing = np.ones(len(pair))
+    round_of = measured.round[pair]
+    at_once = round_of >= 0
+    key = round_of[at_once] * np.int64(network.fabric.n_ports) + channel[at_once]
+    _, number, count = np.unique(key, return_inverse=True, return_counts=True)
+    sharing[at_once] = count[number.ravel()]
+    link = np.minimum(channel, network.fabric.peer[channel])
+    return Crossings(pair, channel, link, rate / sharing), alone
+
+
+def _play_rounds(
+    network: Network, measured: Measured, alone: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the Gb/s that each pair gets beside those of its round, and the channel that limits it; -1 if alone."""
+    together, limit = alone.copy(), np.full(len(alone), -1, np.int64)
+    order = np.argsort(measured.round, kind="stable")
+    order = order[measured.round[order] >= 0]
+    for members in np.split(order, np.flatnonzero(np.diff(measured.round[order])) + 1):
+        if len(members) < 2:
+            continue
+        outcome = Fluid(network).play(Flows.of(measured.src[members], measured.dst[members], 1e9))
+        together[members] = 1e9 / outcome.finish_s / GBPS
+        limit[members] = outcome.bottleneck
+    return together, limit
+
+
+def _scale(log_ratio: NDArray[np.float64], alone: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm of what pairs of each rate usually get of it: their median."""
+    rates, kind = np.unique(alone, return_inverse=True)
+    every = float(np.median(log_ratio))
+    usual = np.array([np.median(log_ratio[kind.ravel() == at]) for at in range(len(rates))])
+    few = np.bincount(kind.ravel()) < 20
+    return np.where(few, every, usual)[kind.ravel()]
+
+
+def _misfit(difference: NDArray[np.float64], scatter: float) -> NDArray[np.float64]:
+    """Return how unlikely differences of logarithms are."""
+    return np.minimum(0.5 * (difference / scatter) ** 2, OUTLIER)
+
+
+def _collisions(
+    crossings: Crossings,
+    measured: Measured,
+    log_found: NDArray[np.float64],
+    gbps: tuple[NDArray[np.float64], NDArray[np.float64]],
+    limit: NDArray[np.int64],
+    scatter: float,
+) -> list[Suspect]:
+    """Return a suspect for each channel on which pairs of one round are slower than alone."""
+    alone, together = gbps
+    slower = np.flatnonzero((limit >= 0) & (together < 0.97 * alone))
+    gain = _misfit(log_found - np.log(alone), scatter) - _misfit(log_found - np.log(together), scatter)
+    found = []
+    keys = np.stack([measured.round[slower], limit[slower]], axis=1)
+    for played, channel in np.unique(keys, axis=0).tolist():
+        members = slower[(keys == (played, channel)).all(axis=1)]
+        evidence = float(gain[members].sum())
+        in_round = measured.round[crossings.pair] == played
+        used = {int(one): frozenset(crossings.pair[in_round & (crossings.channel == one)].tolist())
+                for one in np.unique(crossings.channel[in_round & np.isin(crossings.pair, members)])}  # fmt: skip
+        alike = [one for one, pairs in used.items() if pairs == used[channel] and one != channel]
+        part = float(np.median(together[members] / alone[members]))
+        sure = float(1 / (1 + np.exp(-min(evidence, 700.0))))
+        found.append(Suspect("collision", (channel, *alike), part, sure, tuple(members.tolist())))
+    return sorted(found, key=lambda one: -one.sure)
+
+
+def _slow_links(
+    fabric: Fabric,
+    crossings: Crossings,
+    log_found: NDArray[np.float64],
+    should: NDArray[np.float64],
+    scatter: float,
+) -> list[Suspect]:
+    """Return links that may be slow, the likeliest first; links that the same pairs cross are one suspect."""
+    lower, both = np.unique(crossings.link, return_inverse=True)
+    sender, one = np.unique(crossings.channel, return_inverse=True)
+    # A link whose pairs all cross it one way is not told from that channel of it, and named as a link.
+    ways = np.bincount(np.searchsorted(lower, np.minimum(sender, fabric.peer[sender])), minlength=len(lower))
+    split = (ways > 1)[both.ravel()]
+    ports = np.concatenate([lower, sender])
+    entry = np.concatenate([np.arange(len(split)), np.flatnonzero(split)])
+    number = np.concatenate([both.ravel(), one.ravel()[split] + len(lower)])
+    pair, shared = crossings.pair[entry], crossings.shared_gbps[entry]
+    found, now = log_found[pair], should[pair]
+    before = _misfit(log_found - np.log(should), scatter)[pair]
+    evidence = np.empty((len(PARTS), len(ports)))
+    for at, part in enumerate(PARTS):
+        gain = before - _misfit(found - np.log(np.minimum(now, part * shared)), scatter)
+        evidence[at] = np.bincount(number, gain, minlength=len(ports))
+    evidence[:, np.bincount(number, minlength=len(ports)) == 0] = -np.inf
+    top = np.maximum(evidence.max(axis=0), -700.0)
+    log_factor = top + np.log(np.mean(np.exp(evidence - top), axis=0) + 1e-300)
+    log_odds = log_factor + np.log(PRIOR / (3 * max(1, len(fabric.links))))  # a link, or either of its channels
+    rest = max(0.0, float(log_odds.max(initial=0.0)))
+    weight = np.exp(log_odds - rest)
+    sure = weight / (weight.sum() + np.exp(-rest))
+    suspects: list[Suspect] = []
+    taken = np.zeros(len(ports), bool)
+    for at in np.argsort(-sure, kind="stable")[:50].tolist():
+        if taken[at] or sure[at] < DOUBT:
+            continue
+        on = number == at
+        pairs = np.unique(pair[on])
+        alike = [other for other in np.flatnonzero(np.isclose(sure, sure[at], rtol=1e-6)).tolist()
+                 if np.array_equal(np.unique(pair[number == other]), pairs)]  # fmt: skip
+        taken[alike] = True
+        part = float(PARTS[evidence[:, at].argmax()])
+        slowed = np.unique(pair[on][part * shared[on] < now[on]])
+        named = dict.fromkeys(int(ports[other]) for other in (at, *alike))
+        got = np.exp(found[on]) / shared[on]
+        near = got[(got > part / 1.2) & (got < part * 1.2)]
+        part = float(np.median(near)) if len(near) else part
+        kind = "link" if at < len(lower) else "channel"
+        suspects.append(Suspect(kind, tuple(named), part, float(sure[alike].sum()), tuple(slowed.tolist())))
+    return sorted(suspects, key=lambda one: -one.sure)
+
+
+def pairs_between(
+    routed: Routed, suspects: list[Suspect], count: int, measured: Measured | None = None
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs that tell suspects apart best: over about half of what is likely, and half of each half after.
+
+    Of end ports that were measured, other pairs; else of all adapters.
+    """
+    fabric = routed.fabric
+    blame: dict[int, float] = {}
+    for one in suspects:
+        for port in one.ports[:8] if one.kind != "collision" else ():
+            blame[port] = max(blame.get(port, 0.0), one.sure / len(one.ports))
+    ports = np.array(sorted(blame, key=lambda port: -blame[port])[:16], np.int64)
+    if not len(ports) or not count:
+        return ()
+    ends = fabric.ends() if measured is None else np.unique(np.concatenate([measured.src, measured.dst]))
+    over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
+    over = over[over[:, 0] != over[:, 1]]
+    if not len(over):
+        return ()
+    known = set() if measured is None else set(zip(measured.src.tolist(), measured.dst.tolist(), strict=True))
+    chosen = over[np.unique(np.linspace(0, len(over) - 1, min(len(over), 4000)).astype(np.int64))]
+    chosen = np.array([pair for pair in chosen.tolist() if tuple(pair) not in known], np.int32).reshape(-1, 2)
+    if not len(chosen):
+        return ()
+    empty = Measured(chosen[:, 0], chosen[:, 1], np.ones(len(chosen)), np.full(len(chosen), -1, np.int32))
+    crossings, _ = walk_pairs(Network.of(routed, lane_weights=1), empty)
+    crosses = np.zeros((len(chosen), len(ports)), bool)
+    for at, port in enumerate(np.minimum(ports, fabric.peer[ports]).tolist()):
+        crosses[crossings.pair[crossings.link == port], at] = True
+    weight = np.array([blame[port] for port in ports.tolist()])
+    cells = [np.ones(len(ports), bool)]
+    picked: list[tuple[int, int]] = []
+    for _ in range(count):
+        split = sum(np.minimum(crosses @ (weight * cell), (~crosses) @ (weight * cell)) for cell in cells)
+        best = int(np.argmax(split + 1e-9 * (crosses @ weight)))
+        if picked and np.max(split) <= 1e-6:
+            break
+        picked.append((int(chosen[best, 0]), int(chosen[best, 1])))
+        cells = [part for cell in cells for part in (cell & crosses[best], cell & ~crosses[best]) if part.any()]
+    return tuple(picked)

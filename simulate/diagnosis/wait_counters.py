@@ -1,0 +1,281 @@
+"""Which link or collision made ports wait, from their counters and the tables.
+
+A port waits when the buffer behind its link is full: packets there wait for the ports by which they leave. So the cause
+stands behind a port that waits: a *root*, for which others wait and which does not itself wait. Who sent what to whom
+is not counted. Of each port the bytes are divided among those by which the tables lead on, in proportion to pairs, such
+that the sums are what was counted (iterative proportional fitting; Deming and Stephan, Annals of Mathematical
+Statistics 11, 1940). Then each channel is given the waiting per byte that explains best how long the ports before it
+waited (the maximum of the Poisson likelihood with a weak prior, by the EM algorithm; Shepp and Vardi, IEEE Transactions
+on Medical Imaging 1, 1982), beginning with what it would cause if it were sound.
+
+A sound channel makes others wait no longer than it sends or waits itself. Where they waited longer, it is slow; where
+not, and it was busy, packets collided there. The same is computed with weights of ports drawn at random (the Bayesian
+bootstrap; Rubin, Annals of Statistics 9, 1981): the share of draws with the same verdict says how sure it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from routing.routed import Routed
+from routing.trace import end_label
+from simulate.diagnosis.counters import Counters
+from simulate.diagnosis.measured import Measured
+from simulate.diagnosis.slow_links import Suspect, pairs_between, table_of_next, table_of_suspects, walk_pairs
+from simulate.traffic.network import Network
+from topo.errors import HeddleError, plural
+from topo.fabric import Fabric, freeze_arrays
+from topo.table import Shown, Table
+
+PAIRS = 300_000
+"""Pairs whose paths are counted; of more, so many are drawn."""
+FITS, STEPS, STEPS_AGAIN, DRAWS = 50, 200, 60, 19
+"""Rounds of proportional fitting, steps of EM, steps with drawn weights, and draws."""
+RARE = 0.02
+"""Traffic that nobody waited for which a channel is given beside its own, as a part of the time that it has left: it
+makes channels with time left, of which only slow ones make others wait, the less likely explanation."""
+WAITED = 0.1
+"""Part of the time that a port must have waited for a channel that is named."""
+SLOW = 0.75
+"""Part of its rate below which a channel is called slow; the estimate errs by up to a quarter."""
+HARDLY = 0.1
+"""Part below which it is not accused: what it sent is so little that another channel beside it may be to blame."""
+ALIKE = 4
+"""How many times longer others may have waited for the worst than for one that is accused beside it."""
+NAMED = 10
+"""Suspects that are named, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Waits(Shown):
+    """What explains the waiting of ports."""
+
+    fabric: Fabric
+    counters: Counters
+    time_s: float
+    """Time that the counters are compared with: the busiest port sent or waited for so long."""
+    waited: float
+    """Part of the time that the port that waited most has waited."""
+    culprits: tuple[Suspect, ...]
+    """Accused, those for which others waited longest first."""
+    others: tuple[Suspect, ...]
+    """Not accused, but not cleared."""
+    following: tuple[tuple[int, int], ...]
+    """End ports of pairs that would tell the most if they were measured."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _brief(self) -> str:
+        if not self.culprits:
+            return f"nobody is accused; no port waited longer than {self.waited:.0%} of the time"
+        return "; ".join(one.describe(self.fabric) for one in self.culprits[:3])
+
+    @property
+    def table(self) -> Table:
+        """Suspects, those that are accused first."""
+        title = f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
+        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="ports that waited")
+
+    @property
+    def next_table(self) -> Table:
+        """Pairs to measure next, alone."""
+        return table_of_next(self.fabric, self.following)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What nobody can tell."""
+        plugged, known = self.fabric.peer >= 0, self.counters.known
+        lacking = int((plugged & ~known).sum())
+        found = [f"{plural(lacking, 'port')} of {int(plugged.sum()):,} have no counters: what they did is not known"]
+        if self.counters.full:
+            found.append(f"{plural(self.counters.full, 'counter')} at the ceiling: clear them (`perfquery -R`) or give "
+                         "an earlier reading (--before), and read those of 64 bits")  # fmt: skip
+        if self.waited > WAITED and not self.culprits:
+            found.append(f"a port waited {self.waited:.0%} of the time, and nobody can tell for what")
+        return tuple(found[0 if lacking else 1 :])
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.next_table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+
+        def plain(one: Suspect) -> dict[str, Any]:
+            channels, waited = ([self.fabric.channel_label(port) for port in part] for part in (one.ports, one.slowed))
+            return {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure, "waited": waited}
+
+        return {
+            "ports": int(self.counters.known.sum()),
+            "full": self.counters.full,
+            "waited": self.waited,
+            "culprits": [plain(one) for one in self.culprits],
+            "others": [plain(one) for one in self.others],
+            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Cause:
+    """What each of P channels did to those before it; times as parts of the whole."""
+
+    caused: NDArray[np.float64]
+    """Waiting of all ports before it for which it is to blame."""
+    per_byte: NDArray[np.float64]
+    """Waiting that each unit of traffic meets before it."""
+    part: NDArray[np.float64]
+    """Part of its rate, at most 1."""
+    longest: NDArray[np.float64]
+    """What the port that waited longest for it waited."""
+    waits: sparse.csr_array
+    """(P, P) how long each port waited for each channel."""
+
+
+def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> Waits:
+    """Find the links or collisions that made ports wait.
+
+    Parameters
+    ----------
+    routed : Routed
+        A fabric with the tables with which it ran.
+    counters : Counters
+    following : int
+        Pairs to propose for a measurement.
+
+    Raises
+    ------
+    HeddleError
+        When nothing was sent.
+
+    Examples
+    --------
+    One lane of four works between a leaf and a host, to which all others send:
+
+    >>> import numpy as np, topo, routing, simulate
+    >>> from dataclasses import replace
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> fabric, sound = routed.fabric, simulate.Network.of(routed, lane_weights=1)
+    >>> hosts, rate = fabric.ends(role="compute"), sound.capacity_bytes_s.copy()
+    >>> last = fabric.peer[fabric.port_of(hosts[3:4])]
+    >>> rate[last] /= 4
+    >>> flows = simulate.Flows.of(np.delete(hosts, 3), hosts[3], 2.0**20)
+    >>> played = simulate.Packets(replace(sound, capacity_bytes_s=rate)).play(flows).congestion
+    >>> lost = played.stalled_s.sum(axis=0) * sound.capacity_bytes_s
+    >>> found = simulate.explain_waits(routed, simulate.Counters(played.sent_bytes.sum(axis=0).astype(float), lost))
+    >>> found.culprits[0].ports == tuple(last.tolist())
+    True
+    """
+    fabric = routed.fabric
+    network = Network.of(routed, lane_weights=1)
+    rate = np.where(fabric.peer >= 0, network.capacity_bytes_s[: fabric.n_ports], np.inf)
+    known = counters.known
+    busy = np.where(known, counters.sent_bytes, 0.0) / rate
+    held = np.where(known, counters.lost_bytes, 0.0) / rate
+    time_s = float((busy + held).max(initial=0.0))
+    if time_s <= 0:
+        raise HeddleError("found counters of ports that have sent nothing; expected some that have")
+    busy, held = busy / time_s, held / time_s
+    sent = _flows(_dependencies(routed, network), busy)
+    start = busy + held + 0.05
+    cause = _blame(sent, busy, held, start, STEPS)
+    rng = np.random.default_rng(0)
+    middle = (cause.per_byte + start) / 2
+    draws = [_blame(sent, busy, held, middle, STEPS_AGAIN, rng.exponential(size=len(busy))) for _ in range(DRAWS)]
+    suspects = _suspects(fabric, cause, draws)
+    culprits = tuple(one for one in suspects if one.sure > 0.5)
+    others = tuple(one for one in suspects if one.sure <= 0.5)[:NAMED]
+    pairs = pairs_between(routed, [*culprits, *others], following)
+    return Waits(fabric, counters, time_s, float(held.max()), culprits, others, pairs)
+
+
+def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:
+    """Return (P, P) how many pairs cross one channel and then the other."""
+    ends, n = routed.fabric.ends(), routed.fabric.n_ports
+    count = len(ends)
+    number = (
+        np.arange(count * count) if count * count <= PAIRS else np.random.default_rng(0).integers(count**2, size=PAIRS)
+    )
+    src, dst = (ends[part] for part in np.divmod(number, count))
+    apart = src != dst
+    src, dst = src[apart], dst[apart]
+    alone = np.full(len(src), -1, np.int32)
+    crossings, _ = walk_pairs(network, Measured(src, dst, np.ones(len(src)), alone))
+    follows = crossings.pair[1:] == crossings.pair[:-1]
+    before, after = crossings.channel[:-1][follows], crossings.channel[1:][follows]
+    return sparse.coo_array((np.ones(len(before)), (before, after)), shape=(n, n)).tocsr()
+
+
+def _flows(pairs: sparse.csr_array, busy: NDArray[np.float64]) -> sparse.csr_array:
+    """Return (P, P) what went from one channel to the other: as pairs do, with the sums that were counted."""
+    sent = pairs
+    for _ in range(FITS):
+        for axis in (0, 1):
+            total = sent.sum(axis=axis)
+            scale = sparse.diags_array(np.divide(busy, total, out=np.zeros_like(busy), where=total > 0))
+            sent = sent @ scale if axis == 0 else scale @ sent
+    return sparse.csr_array(sent)
+
+
+def _blame(
+    sent: sparse.csr_array,
+    busy: NDArray[np.float64],
+    held: NDArray[np.float64],
+    start: NDArray[np.float64],
+    steps: int,
+    weight: NDArray[np.float64] | None = None,
+) -> _Cause:
+    """Return what each channel caused, beginning with `start` per byte; ports count by `weight`."""
+    weight = np.ones(len(busy)) if weight is None else weight
+    back = sent.T.tocsr()
+    whole = np.asarray(back @ weight)
+    whole = np.where(whole > 0, whole + RARE * np.maximum(0.0, 1.0 - busy - held), 0.0)
+    per_byte = start
+
+    def share() -> NDArray[np.float64]:
+        expected = np.asarray(sent @ per_byte)
+        return np.asarray(np.divide(held, expected, out=np.zeros_like(held), where=expected > 0))
+
+    for _ in range(steps):
+        per_byte = per_byte * np.divide(back @ (weight * share()), whole, out=np.zeros_like(whole), where=whole > 0)
+    waits = sparse.csr_array(sparse.diags_array(share()) @ sent @ sparse.diags_array(per_byte))
+    longest = (sent + waits).max(axis=0).toarray().ravel()
+    able = busy + held
+    part = np.minimum(1.0, np.divide(able, longest, out=np.ones_like(able), where=longest > 0))
+    root = np.divide(busy, able, out=np.zeros_like(busy), where=able > 0)
+    return _Cause(waits.sum(axis=0) * root, per_byte, part, waits.max(axis=0).toarray().ravel(), waits)
+
+
+def _suspects(fabric: Fabric, cause: _Cause, draws: list[_Cause]) -> list[Suspect]:
+    """Return links and channels that made others wait, the worst first."""
+    peer = np.where(fabric.peer >= 0, fabric.peer, np.arange(fabric.n_ports))
+
+    def slow(one: _Cause) -> NDArray[np.bool_]:
+        return (one.part < SLOW) & (one.longest > WAITED)
+
+    is_slow = slow(cause)
+    weight = cause.caused + np.where(is_slow | is_slow[peer], cause.caused[peer], 0.0)
+    named = np.flatnonzero((cause.longest > WAITED) & (is_slow | ~is_slow[peer]))
+    suspects = []
+    for port in named[np.argsort(-weight[named], kind="stable")].tolist():
+        ports, kind = [port], "channel" if is_slow[port] else "collision"
+        if is_slow[port] and is_slow[peer[port]]:
+            if (cause.caused[peer[port]], port) > (cause.caused[port], peer[port]):
+                continue
+            ports, kind = [port, int(peer[port])], "link"
+        part = float(cause.part[ports].min())
+        same = sum(
+            bool((slow(one)[ports] == is_slow[port]).any())
+            and one.longest[ports].max() > WAITED
+            and ALIKE * one.caused[ports].sum() > weight[named].max()
+            for one in draws
+        )
+        sure = float(same / (len(draws) + 1) * (part >= HARDLY))
+        column = cause.waits[:, ports].sum(axis=1)
+        waited = np.flatnonzero(column > WAITED / 2)
+        suspects.append(Suspect(kind, (port,), part, sure, tuple(waited[np.argsort(-column[waited])].tolist())))
+    return suspects

@@ -1,0 +1,1 @@
+"""Flows at max-min fair rates, and the kernels that find them."""

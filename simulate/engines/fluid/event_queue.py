@@ -1,0 +1,168 @@
+"""What happens next: ends of classes in a tree of minima, begins of flows in a queue and a heap."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.compile import inlined, kernel, scanning
+from simulate.engines.fluid.state import BLOCK, Records
+
+
+@kernel
+def set_end(
+    now: Records,
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    stale: NDArray[np.int32],
+    is_stale: NDArray[np.bool_],
+    slot: int,
+    time: float,
+) -> None:
+    """Say when the first flow of a class ends."""
+    before = ends[slot]
+    ends[slot] = time
+    block = slot // BLOCK
+    if time < blocks[block]:
+        blocks[block] = time
+        top = block // BLOCK
+        tops[top] = min(tops[top], time)
+        roots[top // BLOCK] = min(roots[top // BLOCK], time)
+    elif before == blocks[block] and time > before and not is_stale[block]:
+        is_stale[block] = True
+        stale[now[0].stale] = block
+        now[0].stale += 1
+
+
+@inlined
+def _renew(
+    minima: NDArray[np.float64], parts: NDArray[np.float64], stale: NDArray[np.int32], n_stale: int, width: int
+) -> None:
+    """Compute again the minima of parts over stale blocks, of which each spans so many."""
+    for at in range(n_stale):
+        whole = stale[at] // width
+        if at > 0 and whole == stale[at - 1] // width:
+            continue
+        least = np.inf
+        for part in range(whole * BLOCK, min((whole + 1) * BLOCK, len(parts))):
+            least = min(least, parts[part])
+        minima[whole] = least
+
+
+@scanning
+def next_end(
+    now: Records,
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    stale: NDArray[np.int32],
+    is_stale: NDArray[np.bool_],
+) -> float:
+    """Return the time at which the first flow of all ends, infinite when none moves."""
+    for at in range(now[0].stale):
+        block = stale[at]
+        is_stale[block] = False
+        least = np.inf
+        for slot in range(block * BLOCK, (block + 1) * BLOCK):
+            least = min(least, ends[slot])
+        blocks[block] = least
+    _renew(tops, blocks, stale, now[0].stale, BLOCK)
+    _renew(roots, tops, stale, now[0].stale, BLOCK * BLOCK)
+    now[0].stale = 0
+    least = np.inf
+    for root in range(len(roots)):
+        least = min(least, roots[root])
+    return least
+
+
+@kernel
+def ends_until(
+    ends: NDArray[np.float64],
+    blocks: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    found: NDArray[np.int32],
+    time: float,
+) -> int:
+    """Write the slots of classes with an end until a time into `found`, in order; return how many there are."""
+    n = 0
+    for root in range(len(roots)):
+        if roots[root] > time:
+            continue
+        for top in range(root * BLOCK, min((root + 1) * BLOCK, len(tops))):
+            if tops[top] > time:
+                continue
+            for block in range(top * BLOCK, (top + 1) * BLOCK):
+                if blocks[block] > time:
+                    continue
+                for slot in range(block * BLOCK, (block + 1) * BLOCK):
+                    if ends[slot] <= time:
+                        found[n] = slot
+                        n += 1
+    return n
+
+
+@kernel
+def schedule(
+    now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], flow: int, time: float
+) -> None:
+    """Put a flow down to begin to move at a time."""
+    moves[flow].due = time
+    head, tail = now[0].queue_head, now[0].queue_tail
+    if head == tail or moves[queue[(tail - 1) % len(queue)]].due <= time:
+        queue[tail % len(queue)] = flow
+        now[0].queue_tail += 1
+        return
+    at = now[0].timers
+    now[0].timers += 1
+    while at > 0 and moves[timer[(at - 1) >> 1]].due > time:
+        timer[at] = timer[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    timer[at] = flow
+
+
+@kernel
+def next_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32]) -> float:
+    """Return the time at which the next scheduled flow begins to move, infinite when none is."""
+    time = np.inf
+    if now[0].queue_head < now[0].queue_tail:
+        time = moves[queue[now[0].queue_head % len(queue)]].due
+    if now[0].timers > 0:
+        time = min(time, moves[timer[0]].due)
+    return time
+
+
+@kernel
+def take_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], time: float) -> int:
+    """Remove the next flow that is scheduled until a time; return it, or -1 when there is none."""
+    queued = np.inf
+    if now[0].queue_head < now[0].queue_tail:
+        queued = moves[queue[now[0].queue_head % len(queue)]].due
+    if now[0].timers == 0 or queued <= moves[timer[0]].due:
+        if queued > time:
+            return -1
+        now[0].queue_head += 1
+        return queue[(now[0].queue_head - 1) % len(queue)]  # type: ignore[no-any-return]
+    first = timer[0]
+    if moves[first].due > time:
+        return -1
+    now[0].timers -= 1
+    size = now[0].timers
+    flow = timer[size]
+    due = moves[flow].due
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and moves[timer[child + 1]].due < moves[timer[child]].due:
+            child += 1
+        if moves[timer[child]].due >= due:
+            break
+        timer[at] = timer[child]
+        at = child
+    timer[at] = flow
+    return first  # type: ignore[no-any-return]

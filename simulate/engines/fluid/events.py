@@ -1,0 +1,463 @@
+"""Plays flows: what ends and begins at one instant is handled at once, then the rates are solved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.compile import inlined, inner, kernel
+from simulate.engines.fluid.aggregates import (
+    CROWDED,
+    draw_crowds,
+    enter_alone,
+    find_crowd,
+    gather,
+    join_crowd,
+    leave_alone,
+    leave_crowd,
+    queue_class,
+    relax,
+    unqueue_class,
+    weigh_share,
+)
+from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule, set_end, take_begin
+from simulate.engines.fluid.flow_classes import accumulate, first_hop, merge_heaps, open_class, settle, touch
+from simulate.engines.fluid.lanes import share_lanes
+from simulate.engines.fluid.maxmin import FREE, SETTLED, TIE, solve
+from simulate.engines.fluid.state import Records, State
+
+CLOCK_TIE = 1e-13
+"""Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
+
+
+@inlined
+def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -> int:
+    """End the flows of a class until its account comes to a goal; return how many flows are ready to begin."""
+    now, moves, classes = state.now, state.moves, state.classes
+    flow = classes[slot].first
+    while flow >= 0 and moves[flow].due <= goal:
+        classes[slot].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
+        classes[slot].flows -= 1
+        state.limit[flow] = limit // len(state.lane_weight)
+        n_ready = _finish(now, state.waits, state.next_flow, state.end, state.ready, state.done, flow, n_ready)
+        if state.connection[flow] >= 0:
+            state.connections[state.connection[flow]].moving = -1
+            _list_turn(now, state.connections, state.turns, state.connection[flow])
+        flow = classes[slot].first
+    touch(now, classes, state.touched, slot)
+    return n_ready
+
+
+@inner
+def _end_crowd(state: State, crowd: int, until: float, n_ready: int) -> int:
+    """End the flows of a crowd that end at this instant; return how many flows are ready to begin."""
+    classes, herd = state.classes, state.herd
+    slot = classes[crowd].first
+    classes[crowd].served = herd[slot].key
+    classes[crowd].since = state.now[0].time
+    goal = herd[slot].key + state.rates[crowd].rate * (until - state.now[0].time)
+    touch(state.now, classes, state.touched, crowd)
+    while slot >= 0 and herd[slot].key <= goal:
+        unqueue_class(classes, herd, crowd, slot)
+        n_ready = _end_flows(state, slot, crowd, goal + classes[slot].served, n_ready)
+        slot = classes[crowd].first
+    return n_ready
+
+
+@inner
+def _finish(
+    now: Records,
+    waits: Records,
+    next_flow: NDArray[np.int32],
+    end: NDArray[np.float64],
+    ready: NDArray[np.int32],
+    done: NDArray[np.int32],
+    flow: int,
+    n_ready: int,
+) -> int:
+    """Record the end of a flow, and make those ready that waited only for it; return how many are ready."""
+    end[flow] = now[0].time
+    done[now[0].done] = flow
+    now[0].done += 1
+    for at in range(waits[flow].first, waits[flow].first + waits[flow].count):
+        follower = next_flow[at]
+        waits[follower].waits -= 1
+        if waits[follower].waits == 0:
+            ready[n_ready] = follower
+            n_ready += 1
+    return n_ready
+
+
+@inner
+def _list_turn(now: Records, connections: Records, turns: NDArray[np.int32], number: int) -> None:
+    """Look at a connection when all that could move on it at this instant is known."""
+    if not connections[number].listed:
+        connections[number].listed = True
+        turns[now[0].turns] = number
+        now[0].turns += 1
+
+
+@inner
+def _take_turn(now: Records, moves: Records, connections: Records, turns: NDArray[np.int32]) -> int:
+    """Remove the next flow that may move on a listed connection; return it, or -1 when there is none."""
+    while now[0].turns > 0:
+        now[0].turns -= 1
+        number = turns[now[0].turns]
+        connections[number].listed = False
+        flow = connections[number].first
+        if connections[number].moving < 0 and flow >= 0:
+            connections[number].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
+            connections[number].moving = flow
+            return flow  # type: ignore[no-any-return]
+    return -1
+
+
+@inlined
+def _free(state: State, unit: int, n_freed: int) -> int:
+    """Free a unit before a solve, if it is not yet; return the length of `freed`."""
+    if state.rates[unit].free == SETTLED:
+        settle(state.classes, unit, state.rates[unit].rate, state.now[0].time)
+        state.classes[unit].before = state.rates[unit].rate
+        state.classes[unit].alone = np.inf
+        state.rates[unit].free = FREE
+        state.freed[n_freed] = unit
+        n_freed += 1
+    return n_freed
+
+
+@inlined
+def _see(state: State, slot: int) -> None:
+    """Add the links of a class or crowd to the seeds."""
+    if slot < state.now[0].crowds:
+        share = state.crowds[slot].near
+        while share >= 0:
+            state.seeds[state.now[0].seeds] = state.shares[share].link
+            state.now[0].seeds += 1
+            share = state.shares[share].next
+        return
+    first = first_hop(state.now, slot)
+    for hop in range(first, first + state.classes[slot].hops):
+        if not state.links[state.hops[hop].link].roomy:
+            state.seeds[state.now[0].seeds] = state.hops[hop].link
+            state.now[0].seeds += 1
+
+
+@inlined
+def _close(state: State, slot: int) -> None:
+    """Give back the slot of a class whose last flow has ended."""
+    state.routes[state.classes[slot].route].slot = -1
+    state.spare[state.now[0].spare] = slot
+    state.now[0].spare += 1
+
+
+@inner
+def _weigh_crowded(state: State, slot: int, n_freed: int) -> int:
+    """Give a class in a crowd, or one that opens on the way of one, its new weight; return the length of `freed`."""
+    now, rates, classes, hops, herd = state.now, state.rates, state.classes, state.hops, state.herd
+    more = classes[slot].flows - classes[slot].solved
+    crowd = find_crowd(state, slot) if classes[slot].solved == 0 else rates[slot].limit
+    if more != 0:
+        n_freed = _free(state, crowd, n_freed)
+        if classes[slot].flows == 0:
+            leave_crowd(state, slot)
+            _see(state, slot)
+            _close(state, slot)
+            return n_freed
+        was_new = classes[slot].solved == 0
+        classes[slot].solved = classes[slot].flows
+        if was_new:
+            join_crowd(state, slot, crowd)
+        else:
+            first = first_hop(now, slot)
+            for hop in range(first, first + classes[slot].hops):
+                weigh_share(state, hops[hop].place, hops[hop].use * more)
+        _see(state, slot)
+    if not herd[slot].queued or herd[slot].key != state.moves[classes[slot].first].due - classes[slot].served:
+        if herd[slot].queued:
+            unqueue_class(classes, herd, crowd, slot)
+        queue_class(classes, herd, state.moves, crowd, slot)
+        touch(now, classes, state.touched, crowd)
+    return n_freed
+
+
+@inlined
+def _weigh_touched(state: State) -> int:
+    """Give the touched classes their new weights, and free them; return the length of `freed`."""
+    now, links, members, hops = state.now, state.links, state.members, state.hops
+    rates, classes, freed, seeds, bins = state.rates, state.classes, state.freed, state.seeds, state.bins
+    # A plain 0 is a type of its own to Numba: what is called with it would be compiled twice.
+    n_freed: Any = np.int64(0)
+    for at in range(now[0].touched):
+        slot = np.int64(state.touched[at])  # another type would compile twice what is called
+        if slot < now[0].crowds:
+            continue
+        is_new = classes[slot].solved == 0
+        if now[0].crowded > 0 and (rates[slot].free == CROWDED or (is_new and find_crowd(state, slot) >= 0)):
+            n_freed = _weigh_crowded(state, slot, n_freed)
+            continue
+        if classes[slot].flows == classes[slot].solved:
+            continue
+        if bins.shape[1] > 0:
+            accumulate(now, classes, hops, bins, slot, rates[slot].rate)
+        classes[slot].solved = classes[slot].flows
+        if is_new:
+            enter_alone(state, slot)
+        first = first_hop(now, slot)
+        for hop in range(first, first + classes[slot].hops):
+            seeds[now[0].seeds] = hops[hop].link
+            now[0].seeds += 1
+            if not is_new and classes[slot].flows > 0:
+                at_link = links[hops[hop].link].first + hops[hop].place
+                members[at_link].weight = hops[hop].use * classes[slot].flows
+        if classes[slot].flows == 0:
+            leave_alone(state, slot)
+            _close(state, slot)
+        else:
+            classes[slot].before = rates[slot].rate
+            classes[slot].alone = np.inf
+            rates[slot].free = FREE
+            freed[n_freed] = slot
+            n_freed += 1
+    return n_freed  # type: ignore[no-any-return]
+
+
+@inlined
+def _solve(state: State) -> None:
+    """Solve what the touched classes have changed, and say when the first flow of each unit ends now."""
+    now, links, members, hops = state.now, state.links, state.members, state.hops
+    rates, classes, touched = state.rates, state.classes, state.touched
+    freed, seeds, bins, lane_weight = state.freed, state.seeds, state.bins, state.lane_weight
+    time = now[0].time
+    now[0].seeds = 0
+    now[0].gathering = 0
+    n_freed = _weigh_touched(state)
+    if now[0].seeds > 0:
+        now[0].solves += 1
+    n_rounds: Any = np.int64(0)
+    first_seed: Any = np.int64(0)
+    while first_seed < now[0].seeds or n_freed > 0:
+        n_looked_at = now[0].seeds
+        if len(lane_weight) > 1:
+            now[0].stamp += 1
+            stamp = now[0].stamp
+            now[0].seeds = share_lanes(
+                links, members, rates, state.capacity, lane_weight, state.wants, seeds, n_looked_at, stamp, n_rounds
+            )
+            if n_rounds > 0:
+                first_seed = n_looked_at  # those before have other rates now, but fair ones
+            if first_seed == now[0].seeds and n_freed == 0:
+                break
+        now[0].stamp += 1
+        n_freed = solve(state, n_freed, first_seed, now[0].stamp)
+        if now[0].crowded > 0:
+            for at in range(now[0].seeds):
+                relax(state, seeds[at])
+        n_changed = now[0].seeds - n_looked_at if len(lane_weight) > 1 else 0
+        for at in range(n_changed):  # lanes whose parts are perhaps not there yet, and what wants something else now
+            seeds[at] = seeds[n_looked_at + at]
+        now[0].seeds = n_changed
+        first_seed = 0
+        for at in range(n_freed):
+            slot = freed[at]
+            rates[slot].free = SETTLED
+            before = classes[slot].before
+            if len(lane_weight) > 1:
+                _see(state, slot)
+            if abs(rates[slot].rate - before) <= TIE * before:
+                rates[slot].rate = before
+                continue
+            if slot >= now[0].crowds and bins.shape[1] > 0:
+                accumulate(now, classes, hops, bins, slot, before)
+            settle(classes, slot, before, time)
+            touch(now, classes, touched, slot)
+        n_freed = 0
+        n_rounds += 1
+    for at in range(now[0].gathering):
+        gather(state, np.int64(state.gathering[at]), SETTLED)
+        share = state.crowds[state.gathering[at]].near
+        while share >= 0:
+            following = state.shares[share].next
+            relax(state, state.shares[share].link)
+            share = following
+    for at in range(now[0].touched):
+        slot = touched[at]
+        classes[slot].touched = False
+        ending = np.inf
+        if classes[slot].flows > 0 and rates[slot].free != CROWDED:
+            first = classes[slot].first
+            due = state.moves[first].due if slot >= now[0].crowds else state.herd[first].key
+            ending = classes[slot].since + max(0.0, due - classes[slot].served) / rates[slot].rate
+        set_end(now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale, slot, ending)
+    now[0].touched = 0
+
+
+@kernel
+def pass_time(state: State, time: float) -> None:
+    """Go on to a time before which nothing happens."""
+    now = state.now
+    if state.bins.shape[1] > 0 and int(time / now[0].bin_s) != int(now[0].time / now[0].bin_s):
+        draw_crowds(state, time)
+    now[0].time = time
+
+
+@kernel
+def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
+    """Schedule flows that wait for no other; best in the order in which they begin."""
+    now, moves = state.now, state.moves
+    for flow in flows:
+        state.begin[flow] = max(now[0].time, state.earliest[flow]) + state.delay[flow]
+        due = state.begin[flow] + state.routes[state.flow_route[flow]].latency
+        schedule(now, moves, state.queue, state.timer, flow, due)
+
+
+@kernel
+def link_followers(
+    state: State, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: NDArray[np.int32], first: int
+) -> None:
+    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
+    waits = state.waits
+    for flow in range(len(places)):
+        waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            waits[places[dep[edge]]].count += 1
+    for flow in range(len(places)):
+        first += waits[places[flow]].count
+        waits[places[flow]].first = first  # behind the last, from which it comes down to the first
+    for flow in range(len(places) - 1, -1, -1):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            awaited = places[dep[edge]]
+            waits[awaited].first -= 1
+            state.next_flow[waits[awaited].first] = places[flow]
+
+
+@kernel
+def next_time(state: State) -> float:
+    """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
+    ending = next_end(state.now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale)
+    return min(ending, next_begin(state.now, state.moves, state.queue, state.timer))  # type: ignore[no-any-return]
+
+
+@kernel
+def accumulate_all(state: State) -> None:
+    """Bring the timeline up to now."""
+    draw_crowds(state, state.now[0].time)
+    for route in range(len(state.routes)):
+        slot = state.routes[route].slot
+        if slot >= 0 and state.routes[route].hops > 0 and state.rates[slot].free != CROWDED:
+            accumulate(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
+
+
+@kernel
+def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> bool:
+    """Play events in order.
+
+    Parameters
+    ----------
+    until
+        Seconds; later events are left for the next call.
+    max_events
+        Instants to play at most.
+    stop_at_end
+        Whether to return after the first instant at which a flow ends.
+
+    Returns
+    -------
+    bool
+        Whether events until `until` may be left.
+    """
+    now, links, rates, classes, hops, spare = (
+        state.now,
+        state.links,
+        state.rates,
+        state.classes,
+        state.hops,
+        state.spare,
+    )
+    routes, route_link, route_use = state.routes, state.route_link, state.route_use
+    flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
+    waits, next_flow = state.waits, state.next_flow
+    begin, end, moves = state.begin, state.end, state.moves
+    ends, blocks, tops, roots = state.ends, state.blocks, state.tops, state.roots
+    stale, is_stale = state.stale, state.is_stale
+    queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
+    connection, connections, turns = state.connection, state.connections, state.turns
+    n_lanes = len(state.lane_weight)
+    for _ in range(max_events):
+        time = min(next_end(now, ends, blocks, tops, roots, stale, is_stale), next_begin(now, moves, queue, timer))
+        if time > until or time == np.inf:
+            return False
+        time = max(time, now[0].time)
+        if now[0].crowded > 0 and state.bins.shape[1] > 0:
+            pass_time(state, time)
+        now[0].time = time
+        now[0].events += 1
+        n_done = now[0].done
+        tie = time + CLOCK_TIE * time
+
+        n_ready = np.int64(0)
+        n_ending = ends_until(ends, blocks, tops, roots, state.freed, tie)
+        for at in range(n_ending):
+            slot = state.freed[at]
+            if slot < now[0].crowds:
+                n_ready = _end_crowd(state, slot, tie, n_ready)
+                continue
+            account = moves[classes[slot].first].due
+            classes[slot].served = account
+            classes[slot].since = time
+            goal = account + rates[slot].rate * (tie - time)
+            n_ready = _end_flows(state, slot, rates[slot].limit, goal, n_ready)
+        while True:
+            if n_ready > 0:
+                n_ready -= 1
+                flow = ready[n_ready]
+                begin[flow] = max(time, earliest[flow]) + delay[flow]
+                due = begin[flow] + routes[flow_route[flow]].latency
+                if due > time:
+                    schedule(now, moves, queue, timer, flow, due)
+                    continue
+            else:
+                flow = take_begin(now, moves, queue, timer, tie)
+                if flow < 0:
+                    flow = _take_turn(now, moves, connections, turns)
+                if flow < 0:
+                    break
+            number = connection[flow]
+            if number >= 0 and connections[number].moving != flow:
+                moves[flow].due = now[0].events
+                moves[flow].left = -1
+                moves[flow].right = -1
+                connections[number].first = merge_heaps(moves, connections[number].first, flow)
+                _list_turn(now, connections, turns, number)
+                continue
+            route = flow_route[flow]
+            if size[flow] == 0.0 or routes[route].hops == 0:
+                n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
+                if number >= 0:
+                    connections[number].moving = -1
+                    _list_turn(now, connections, turns, number)
+                continue
+            slot = routes[route].slot
+            if slot < 0:
+                slot = open_class(
+                    now, links, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
+                )
+            served = 0.0
+            if rates[slot].free == CROWDED:
+                crowd = rates[slot].limit
+                settle(classes, crowd, rates[crowd].rate, time)
+                served = classes[crowd].served
+            else:
+                settle(classes, slot, rates[slot].rate, time)
+            moves[flow].due = served + classes[slot].served + size[flow]
+            moves[flow].left = -1
+            moves[flow].right = -1
+            classes[slot].first = merge_heaps(moves, classes[slot].first, flow)
+            classes[slot].flows += 1
+            touch(now, classes, touched, slot)
+
+        _solve(state)
+        if stop_at_end and now[0].done > n_done:
+            return True
+    return True

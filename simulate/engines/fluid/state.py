@@ -1,0 +1,430 @@
+"""The state of a fluid network: arrays of records that the kernels of the simulation read and write.
+
+A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
+A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
+the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
+*slot* from its first flow to its last. A *hop* is one resource of a class. Many classes behind one resource are one
+*crowd* (`simulate.engines.fluid.aggregates`), which is to the solver as a class is: the first slots are for crowds,
+by the number of the resource.
+
+Kernels of the inner loops take arrays of records one by one: Numba passes an array as seven words, and a tuple of many
+arrays is copied at each call. What is called once an event takes the state whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records = NDArray[Any]
+"""An array of records; its type is named where it is described."""
+
+BLOCK = 32
+"""Ends of classes are kept as a tree of minima with this many children a node."""
+
+NOW = np.dtype(
+    [
+        ("time", "f8"),  # seconds
+        ("bin_s", "f8"),  # width of a bin of the timeline
+        ("shift", "i8"),  # a class has room for ``1 << shift`` hops
+        ("stamp", "i8"),  # counts calls of the solvers
+        ("events", "i8"),  # instants played
+        ("solves", "i8"),  # instants at which rates were solved
+        ("done", "i8"),  # flows in ``done``
+        ("spare", "i8"),  # slots in ``spare``
+        ("stale", "i8"),  # blocks in ``stale``
+        ("queue_head", "i8"),  # flows that have left ``queue``
+        ("queue_tail", "i8"),  # flows that have entered it
+        ("timers", "i8"),  # flows in ``timer``
+        ("turns", "i8"),  # connections in ``turns``
+        ("members", "i8"),  # places of ``members`` that are part of a room, or were
+        ("touched", "i8"),  # units in ``touched``
+        ("seeds", "i8"),  # links in ``seeds``
+        ("crowds", "i8"),  # slots of crowds: one a link, or none
+        ("crowd", "i8"),  # classes that one link must hold back to be a crowd
+        ("crowded", "i8"),  # classes in crowds
+        ("shares", "i8"),  # shares that have been used
+        ("spare_share", "i8"),  # the first of those that are unused again, -1 for none
+        ("gathering", "i8"),  # links in ``gathering``
+    ]
+)
+"""One record of single values."""
+
+LINK = np.dtype(
+    [
+        ("capacity", "f8"),  # bytes a second; with several lanes those that the lane could have
+        ("first", "i4"),  # room of the resource in ``members``
+        ("room", "i4"),  # places in it
+        ("count", "i4"),  # classes that cross the resource now: the first so many places
+        ("watched", "i4"),  # in a solve: whether settled classes name it as their bottleneck, or are too much for it
+        ("stamp", "i8"),  # the last solve that looked at it
+        ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
+        ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
+        ("laned", "i4"),  # whether lanes share it by weight: channels are, what hosts have inside is not
+        ("roomy", "i4"),  # whether it cannot be full until it is looked at again (`simulate.engines.fluid.aggregates`)
+        ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
+    ]
+)
+"""A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
+
+MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
+"""A class or crowd on a resource; the weight is its number of flows times their use. In place of a hop a crowd has a
+share."""
+
+ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "i4"), ("lane", "i8")])
+"""A route: seconds of latency, where it begins in ``route_link``, the slot of the class on it or -1, its lane."""
+
+RATE = np.dtype([("rate", "f8"), ("limit", "i4"), ("free", "i4")])
+"""What a solve reads of a class: bytes a second of each of its flows; its bottleneck, the full resource on which no
+flow is faster; and whether it is being solved (`maxmin.SETTLED`, `FREE` or `FROZEN`)."""
+
+CLASS = np.dtype(
+    [
+        ("flows", "i4"),  # flows moving now
+        ("solved", "i4"),  # flows that moved when the rate was solved
+        ("before", "f8"),  # rate before the solve that goes on
+        ("alone", "f8"),  # in a solve: least level of the resources that no other class crosses
+        ("served", "f8"),  # bytes that a flow present since the class began has moved until ``since``
+        ("since", "f8"),  # seconds
+        ("drawn", "f8"),  # seconds until which the timeline has the load
+        ("route", "i4"),
+        ("first", "i4"),  # the flow that ends first, root of a heap in ``moves``
+        ("hops", "i4"),
+        ("touched", "i4"),  # whether it is in ``touched``
+    ]
+)
+"""The rest of a class. A crowd has as `flows` its number of classes, as `served` its clock, and as `first` the class
+that ends first, root of a heap in ``herd``."""
+
+HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
+"""A resource of a class, and the place of the class among its members; of a class in a crowd the share."""
+
+CROWD = np.dtype(
+    [
+        ("ceiling", "f8"),  # no far share of the crowd has a lower guard
+        ("reserved", "f8"),  # where the link of the crowd is roomy: the weights of its members times their guards
+        ("near", "i4"),  # the first share of the crowd on a link that is not roomy
+        ("far", "i4"),  # the first on one that is
+        ("own", "i4"),  # the share on its own link
+        ("shares", "i4"),  # how many there are
+    ]
+)
+"""What a crowd has beyond a class."""
+
+SHARE = np.dtype(
+    [
+        ("guard", "f8"),  # while no crowd is above its guards, a roomy link cannot be full
+        ("drawn", "f8"),  # clock of the crowd until which the timeline has the load
+        ("link", "i4"),
+        ("place", "i4"),  # among the members of the link
+        ("crowd", "i4"),
+        ("count", "i4"),  # hops of its classes
+        ("first", "i4"),  # the first of them, in a list in ``kin``
+        ("next", "i4"),  # in the near or far list of the crowd, or that of the unused
+        ("prev", "i4"),
+    ],
+    align=True,
+)
+"""What a crowd takes of a link."""
+
+KIN = np.dtype([("next", "i4"), ("prev", "i4")])
+"""Neighbours of a hop in its share."""
+
+HERD = np.dtype([("key", "f8"), ("child", "i4"), ("next", "i4"), ("prev", "i4"), ("queued", "i4")])
+"""A class in the heap of its crowd: the clock at which its first flow ends; its sibling to the right, and that to the
+left or its parent."""
+
+MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
+"""A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
+of the class)."""
+
+WAIT = np.dtype([("first", "i8"), ("count", "i4"), ("waits", "i4")])
+"""Who waits for a flow: ``next_flow[first : first + count]``; and how many flows it still waits for itself."""
+
+CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("left", "i4"), ("listed", "i4")])
+"""The flow that moves, -1 for none; the first of those that could move by now, root of a heap in ``moves`` (due at the
+number of the instant since which); how many have not ended; whether it is in ``turns``."""
+
+ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
+"""An entry of the heap of a solve: a link, or -1 less a crowd for its ceiling."""
+
+
+class State(NamedTuple):
+    """Everything. R resources, L lanes, Q routes, G crowds, K slots with those of crowds, F flows."""
+
+    now: Records
+    """(1,) `NOW`."""
+    capacity: NDArray[np.float64]
+    """(R,) bytes a second of each resource."""
+    links: Records
+    """(R * L,) `LINK`."""
+    members: Records
+    """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
+    routes: Records
+    """(Q,) `ROUTE`."""
+    route_link: NDArray[np.int32]
+    """Resources of the routes."""
+    route_use: NDArray[np.float64]
+    """Beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
+    rates: Records
+    """(K,) `RATE`."""
+    classes: Records
+    """(K,) `CLASS`."""
+    hops: Records
+    """(K - G << shift,) `HOP`."""
+    crowds: Records
+    """(G,) `CROWD`."""
+    shares: Records
+    """(K - G << shift,) `SHARE`."""
+    kin: Records
+    """(K - G << shift,) `KIN`."""
+    herd: Records
+    """(K,) `HERD`."""
+
+    flow_route: NDArray[np.int32]
+    """(F,) route of each flow."""
+    size: NDArray[np.float64]
+    """(F,) bytes."""
+    earliest: NDArray[np.float64]
+    """(F,) seconds before which a flow cannot begin."""
+    delay: NDArray[np.float64]
+    """(F,) seconds between being ready and beginning."""
+    waits: Records
+    """(F,) `WAIT`."""
+    next_flow: NDArray[np.int32]
+    """Flows that wait, in the runs that `waits` names."""
+    begin: NDArray[np.float64]
+    """(F,) seconds at which it began, NaN before."""
+    end: NDArray[np.float64]
+    """(F,) seconds at which it ended, NaN before."""
+    limit: NDArray[np.int32]
+    """(F,) bottleneck when it ended, -1 for flows that cross nothing."""
+    moves: Records
+    """(F,) `MOVE`."""
+    connection: NDArray[np.int32]
+    """(F,) connection of each flow, -1 for none."""
+    connections: Records
+    """(C,) `CONNECTION`."""
+
+    ends: NDArray[np.float64]
+    """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
+    blocks: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `ends`."""
+    tops: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `blocks`."""
+    roots: NDArray[np.float64]
+    """Minimum of each `BLOCK` of `tops`: few, whatever the number of slots, so that an event looks at all of them."""
+    stale: NDArray[np.int32]
+    """Blocks to compute again."""
+    is_stale: NDArray[np.bool_]
+    """Beside `blocks`: whether it is in `stale`."""
+    queue: NDArray[np.int32]
+    """(F,) flows that were scheduled in the order of their times, as a ring."""
+    timer: NDArray[np.int32]
+    """(F,) heap of flows that were scheduled out of order."""
+
+    heap: Records
+    """`ENTRY`: heap of a solve."""
+    freed: NDArray[np.int32]
+    """(K,) classes in a solve."""
+    seeds: NDArray[np.int32]
+    """(2 * R * L + (K << shift),) links whose flows or capacity have changed."""
+    gathering: NDArray[np.int32]
+    """(G,) links that hold enough classes back, after a solve."""
+    touched: NDArray[np.int32]
+    """(K,) classes that won or lost flows, or changed their rate, at this instant; crowds too."""
+    spare: NDArray[np.int32]
+    """(K,) stack of unused slots."""
+    ready: NDArray[np.int32]
+    """(F,) stack of flows to begin at this instant."""
+    turns: NDArray[np.int32]
+    """(C,) stack of connections that may let their next flow move."""
+    done: NDArray[np.int32]
+    """(F,) flows in the order in which they ended."""
+    wants: NDArray[np.float64]
+    """(L,) bytes a second that each lane wants of a resource."""
+    lane_weight: NDArray[np.float64]
+    """(L,) arbitration weight of each lane."""
+    bins: NDArray[np.float64]
+    """(R * L, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
+    neighbours are joined, when time goes beyond the last."""
+
+
+class Room(NamedTuple):
+    """How much a state has room for."""
+
+    flows: int
+    routes: int
+    links: int
+    """Resources on all routes together."""
+    hops: int
+    """Resources on the longest route."""
+    followers: int
+    """Dependencies."""
+    connections: int
+
+
+FIRST_ROOM = 4
+"""Places in the first room of a resource."""
+
+KEPT = (
+    *("links", "routes", "route_link", "route_use", "rates", "classes", "crowds", "herd"),
+    *("shares", "flow_route", "size", "earliest"),
+    *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
+    *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins"),
+)
+"""Arrays that are the beginning of those of a larger state."""
+
+
+def aligned(n: int, record: np.dtype[np.void]) -> Records:
+    """Return `n` records of zeros that begin at a line of the cache, so that one of 64 bytes lies in one line."""
+    memory = np.zeros(n * record.itemsize + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + n * record.itemsize].view(record)
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy; one of records begins at a line of the cache."""
+    if array.dtype.names is None:
+        return array.copy()
+    result = aligned(len(array), array.dtype)
+    result[:] = array
+    return result
+
+
+def allocate(
+    capacity: NDArray[np.float64],
+    lane_weight: NDArray[np.float64],
+    room: Room,
+    *,
+    n_channels: int,
+    crowd: int,
+    n_bins: int,
+    bin_s: float,
+) -> State:
+    """Return the state of a network on which nothing moves yet.
+
+    Parameters
+    ----------
+    capacity
+        (R,) bytes a second of each resource.
+    lane_weight
+        (L,) arbitration weight of each lane.
+    n_channels
+        The first so many resources are channels, which lanes share by weight; flows use those behind them by a factor.
+    crowd
+        Classes that one link must hold back to be a crowd, 0 for no crowds.
+    """
+    n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
+    n_links = len(capacity) * n_lanes
+    shift = max(0, int(room.hops - 1).bit_length())
+    n_crowds = n_links if crowd else 0
+    n_slots = max(min(n_flows, room.routes), 1)
+    k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    n_hops = (k - n_crowds) << shift
+    now = np.zeros(1, NOW)
+    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_crowds
+    now["crowds"], now["crowd"], now["spare_share"] = n_crowds, crowd, -1
+    crowds = np.zeros(n_crowds, CROWD)
+    for name in ("near", "far", "own"):
+        crowds[name] = -1
+    now["members"] = FIRST_ROOM * n_links
+    links = aligned(n_links, LINK)
+    links["capacity"] = np.repeat(capacity, n_lanes)
+    links["first"] = FIRST_ROOM * np.arange(n_links)
+    links["room"] = FIRST_ROOM
+    links["laned"][: n_channels * n_lanes] = True
+    return State(
+        now=now,
+        capacity=capacity,
+        links=links,
+        # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
+        members=aligned(FIRST_ROOM * n_links + 4 * room.links, MEMBER),
+        routes=np.zeros(room.routes, ROUTE),
+        route_link=np.zeros(room.links, np.int32),
+        route_use=np.zeros(room.links if n_channels < len(capacity) else 0),
+        rates=aligned(k, RATE),
+        classes=aligned(k, CLASS),
+        hops=aligned(n_hops, HOP),
+        crowds=crowds,
+        shares=np.zeros(n_hops if n_crowds else 0, SHARE),
+        kin=np.zeros(n_hops if n_crowds else 0, KIN),
+        herd=np.zeros(k if n_crowds else 0, HERD),
+        flow_route=np.zeros(n_flows, np.int32),
+        size=np.zeros(n_flows),
+        earliest=np.zeros(n_flows),
+        delay=np.zeros(n_flows),
+        waits=np.zeros(n_flows, WAIT),
+        next_flow=np.zeros(room.followers, np.int32),
+        begin=np.full(n_flows, np.nan),
+        end=np.full(n_flows, np.nan),
+        limit=np.full(n_flows, -1, np.int32),
+        moves=np.zeros(n_flows, MOVE),
+        connection=np.full(n_flows, -1, np.int32),
+        connections=np.array([(-1, -1, 0, 0)], CONNECTION).repeat(room.connections),
+        ends=np.full(k, np.inf),
+        blocks=np.full(k // BLOCK, np.inf),
+        tops=np.full(k // BLOCK**2, np.inf),
+        roots=np.full(-(-k // BLOCK**3), np.inf),
+        stale=np.zeros(k // BLOCK, np.int32),
+        is_stale=np.zeros(k // BLOCK, np.bool_),
+        queue=np.zeros(n_flows, np.int32),
+        timer=np.zeros(n_flows, np.int32),
+        heap=np.zeros(n_links + 2 * n_crowds + (3 if n_crowds else 1) * n_hops, ENTRY),
+        freed=np.zeros(k, np.int32),
+        seeds=np.zeros(2 * n_links + 2 * n_hops, np.int32),
+        gathering=np.zeros(n_crowds, np.int32),
+        touched=np.zeros(k, np.int32),
+        spare=np.arange(k - 1, n_crowds - 1, -1, dtype=np.int32),
+        ready=np.zeros(n_flows, np.int32),
+        turns=np.zeros(room.connections, np.int32),
+        done=np.zeros(n_flows, np.int32),
+        wants=np.zeros(n_lanes),
+        lane_weight=lane_weight,
+        bins=np.zeros((n_links if n_bins else 0, n_bins)),
+    )
+
+
+def enlarge(state: State, room: Room) -> State:
+    """Return the same state between two events, with at least as much room everywhere."""
+    old_now = state.now[0]
+    shift, k = int(old_now["shift"]), len(state.classes)
+    new = allocate(
+        state.capacity,
+        state.lane_weight,
+        room,
+        n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
+        crowd=int(old_now["crowd"]),
+        n_bins=state.bins.shape[1],
+        bin_s=float(old_now["bin_s"]),
+    )
+    wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
+    for name in KEPT:
+        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+    members = new.members[: old_now["members"]]
+    members[:] = state.members[: len(members)]
+    n_crowds, of_class = len(state.crowds), members["slot"] >= len(state.crowds)
+    members["hop"][of_class] = _moved(members["hop"][of_class], shift, wider)
+    new.shares["first"][: len(state.shares)] = _moved(state.shares["first"], shift, wider)
+    for place in range(1 << shift):
+        new.hops[place :: 1 << wider][: k - n_crowds] = state.hops[place :: 1 << shift]
+        if n_crowds:
+            for name in KIN.names or ():
+                new.kin[name][place :: 1 << wider][: k - n_crowds] = _moved(
+                    state.kin[name][place :: 1 << shift], shift, wider
+                )
+    n_slots = len(new.spare)
+    new.spare[n_slots - (k - n_crowds) :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+    queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
+    new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
+    new.now[0] = old_now
+    new.now["shift"], new.now["spare"] = wider, n_slots - (k - n_crowds) + spare
+    new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
+    return new
+
+
+def _moved(hop: NDArray[np.int32], shift: int, wider: int) -> NDArray[np.int32]:
+    """Return the numbers of hops, -1 for none, where a class has more room for them."""
+    return np.where(hop < 0, hop, hop >> shift << wider | hop & (1 << shift) - 1)

@@ -1,1 +1,0 @@
-"""Numba kernels of the simulators, on flat read-only arrays."""

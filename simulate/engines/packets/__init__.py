@@ -1,0 +1,1 @@
+"""Packets with credits, buffers and lanes, and the kernels that move them."""

@@ -1,0 +1,800 @@
+"""Plays packets over a lossless network: buffers with credits, virtual lanes, and whoever stands behind a full buffer.
+
+A message leaves its source packet by packet. A packet crosses a channel when the buffer at the far end has room for it
+on its lane; it goes on as soon as its header is there (virtual cut-through), and its place is free again when its tail
+has left. Nothing is added by formula: head-of-line blocking, trees of saturation and deadlocks follow from that.
+`docs/packets.md` says what is known of hardware and what is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, isfinite
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.lanes.policy import ASK
+from routing.routed import Routed
+from routing.studies.adaptive import legal_ports
+from simulate.engines.base import Finished, Progress
+from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
+from simulate.engines.outcome import Outcome, Timeline
+from simulate.engines.packets import steps as kernel
+from simulate.engines.packets.state import (
+    ASKER,
+    CHANNEL,
+    CONNECTION,
+    ENTRY,
+    FLOW,
+    FLOW_STEP,
+    FOREVER,
+    HISTOGRAM,
+    LINK,
+    LINK_STEP,
+    NOW,
+    PACKET,
+    RESOLUTION,
+    UNLIMITED,
+    PacketState,
+    Rules,
+)  # fmt: skip
+from simulate.traffic.flows import Flows
+from simulate.traffic.network import Network, RouteTable
+from topo.errors import HeddleError
+from topo.table import Brief
+
+ROW = 1 << 18
+"""Numbers of a row that tells what stands where (`simulate.engines.packets.fast_forward`): 2 MB, some 10,000 flows."""
+
+FLOWLETS = 1 << 16
+"""Flows at switches whose last port is remembered; of two that fall together, the later one is."""
+
+INSTANTS_A_CALL = 50_000
+"""Ticks between two reports of progress: tens of milliseconds."""
+
+UNIT_BYTES = 64
+"""Unit of the weights of arbitration tables (InfiniBand Architecture Specification, volume 1, 7.6.9)."""
+
+MTU = 4096
+"""Bytes of the largest packet (likewise, 5.2); headers are not counted, as in the fluid engine."""
+
+FIRST_BIN_S = 1e-6
+"""Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
+
+Inputs = Literal["fifo", "voq"]
+
+
+@dataclass(frozen=True)
+class CongestionControl(Brief):
+    """Congestion control of InfiniBand (volume 1, annex A10): marks on packets make their sources wait.
+
+    A switch marks a packet that leaves by a port for which so many inputs still wait (FECN). The mark comes back with
+    an acknowledgement (BECN) and moves the flow on in a table of waiting times (CCT); with time it moves back.
+    """
+
+    mark_at: int = 4
+    """Inputs that wait when a packet is marked."""
+    step: int = 1
+    """Entries of the table for a mark (CCTI_Increase)."""
+    ease_s: float = 10e-6
+    """Seconds until a flow moves back by one (CCTI_Timer)."""
+    table: tuple[float, ...] = tuple(entry / 4 for entry in range(128))
+    """Waiting time before the next packet by entry, in packets."""
+
+
+@dataclass(frozen=True)
+class PacketModel(Brief):
+    """What packets meet. The defaults are those of a plain InfiniBand switch as its specification describes it.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.PacketModel(inputs="voq").label.split(", ")[1:3]
+    ['inputs voq', '8 packets of buffer a port and lane']
+    """
+
+    packet_bytes: int = MTU
+    """The MTU, or a multiple of it: trains of packets are fewer events, and each hop takes longer."""
+    inputs: Inputs = "fifo"
+    """Whether the packets of an input and lane leave in order (``fifo``), or wait for each output by themselves
+    (``voq``). What switches do inside is not published; uniform traffic saturates at 59 % with one and 100 % with the
+    other."""
+    buffer_packets: int = 8
+    """Packets that fit into the buffer of a port on each lane: the credits of its sender."""
+    credit_s: float = 0.0
+    """Seconds until a free place becomes a credit; on its way back a credit takes as long as a header did."""
+    window_packets: int = 0
+    """Packets of a message that may be on their way; 0 for any number. A packet is acknowledged when its tail is
+    there."""
+    high: tuple[tuple[int, float], ...] = ()
+    """Lane and weight of each entry of the high-priority table; the low-priority table has the lanes of the network."""
+    high_limit: int = 255
+    """How many 4 KiB of high priority go before one packet of low priority: 0 is one packet, 255 any number."""
+    adaptive: bool = False
+    """Whether switches send packets to the least loaded of the ports that are legal
+    (`routing.studies.adaptive.legal_ports`), the least loaded in random order, in place of the port of the tables."""
+    flowlet_s: float = 0.0
+    """With adaptive routing, how long a flow must pause at a switch until it may take another port; 0 for each
+    packet."""
+    control: CongestionControl | None = None
+    """Congestion control; off by default, as on Fire-Flyer 2."""
+    seed: int = 0
+    """Of the choice among ports of equal load."""
+
+    def __post_init__(self) -> None:
+        found = [
+            (
+                "packet_bytes",
+                self.packet_bytes,
+                "a multiple of 64",
+                self.packet_bytes > 0 and self.packet_bytes % 64 == 0,
+            ),
+            ("inputs", self.inputs, "fifo or voq", self.inputs in ("fifo", "voq")),
+            ("buffer_packets", self.buffer_packets, "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
+            ("credit_s", self.credit_s, "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
+            ("window_packets", self.window_packets, "0 or more", self.window_packets >= 0),
+            ("flowlet_s", self.flowlet_s, "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
+            ("high_limit", self.high_limit, "0 to 255", 0 <= self.high_limit <= 255),
+        ]
+        for name, value, expected, good in found:
+            if not good:
+                raise HeddleError(f"found {name} {value!r}; expected {expected}")
+
+    @property
+    def label(self) -> str:
+        """What every result says of it."""
+        parts = [
+            f"packets of {self.packet_bytes} bytes",
+            f"inputs {self.inputs}",
+            f"{self.buffer_packets} packets of buffer a port and lane",
+        ]
+        parts += [f"window of {self.window_packets}"] if self.window_packets else []
+        if self.adaptive:
+            parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
+        parts += ["congestion control"] if self.control else []
+        return ", ".join(parts)
+
+    def _brief(self) -> str:
+        return self.label
+
+    def __call__(self, network: Network, *, n_bins: int = 0) -> Packets:
+        """Return the engine of a network."""
+        return Packets(network, self, n_bins=n_bins)
+
+
+class Packets:
+    """The engine of packets (`simulate.engines.base.Engine`), in a batch or step by step.
+
+    Messages of a connection are sent one behind another, each when the last packet of the one before has left; others
+    of a port take turns packet by packet. The question and answer of a rendezvous take the latencies of the route, as
+    they do with fluid flows, and never wait.
+
+    Parameters
+    ----------
+    n_bins
+        Bins of the timeline of loads and of what is in buffers, an even number; 0 for none.
+
+    Examples
+    --------
+    A message of two packets crosses two links of 200 Gb/s: the first packet goes on when its header is there.
+
+    >>> import topo, routing, simulate
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> engine = simulate.Packets(simulate.Network.of(routed, hop_latency_s=100e-9))
+    >>> engine.begin(hosts[0], hosts[1], 8192)
+    0
+    >>> [f"{ended.finish_s * 1e9:.1f} ns" for ended in engine.advance()]
+    ['527.7 ns']
+    """
+
+    def __init__(self, network: Network, model: PacketModel | None = None, *, n_bins: int = 0) -> None:
+        self.network, self.model = network, model or PacketModel()
+        self._now_s = 0.0
+        self._known: dict[tuple[int, int, int], int] = {}
+        self._route_first: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._route_back: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._route_slowest: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._route_exit: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._route_home: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._queues: dict[tuple[int, int], int] = {}
+        """Queues inside servers, by the resources before and behind them."""
+        self._n_route_links = self._n_followers = self._n_begun = 0
+        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Connections whose flows have all ended."""
+        self._resting: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Places of flows that have ended while acknowledgements are under way."""
+        self._number: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._size: NDArray[np.float64] = np.zeros(0)
+        self._route: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._unused: list[int] = []
+        self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
+        self._n_bins, self._bin_ticks, self._bin = n_bins, 0, 0
+        n_links = len(network.capacity_bytes_s) * len(network.lane_weight)
+        self._bins: NDArray[np.float64] = np.zeros((n_links, n_bins))
+        self._filled: NDArray[np.float64] = np.zeros((n_links, n_bins))
+        self._sent_before: NDArray[np.float64] = np.zeros(n_links)
+        self._start()
+        if n_bins:
+            self._bin_ticks = max(1, round(FIRST_BIN_S / self.tick_s))
+
+    def _start(self) -> None:
+        """Make the state of a network without flows."""
+        network, model, fabric = self.network, self.model, self.network.fabric
+        n, n_ports, n_lanes = len(network.capacity_bytes_s), fabric.n_ports, len(network.lane_weight)
+        n_links = n * n_lanes
+        plugged = fabric.peer >= 0
+        full_s = model.packet_bytes / network.capacity_bytes_s
+        self.tick_s = float(full_s[:n_ports][plugged].min(initial=1.0)) / RESOLUTION
+        full = np.rint(np.minimum(full_s / self.tick_s, 2**30)).astype(np.int64)
+        latency = np.ones(n, np.int64)
+        latency[:n_ports] = np.maximum(1, np.rint(network.hop_latency_s / self.tick_s))
+        channels = np.zeros(n, CHANNEL)
+        channels["full"], channels["latency"], channels["packet"] = np.maximum(full, 1), latency, -1
+        channels["node"], channels["limit_left"] = -1, self._limit_bytes
+        channels["node"][:n_ports] = np.where(fabric.peer_node < fabric.n_switches, fabric.peer_node, -1)
+        low = [(lane, weight) for lane, weight in enumerate(network.lane_weight) if lane not in dict(model.high)]
+        tables = [self._arbitration(entries) for entries in (low, model.high)]
+        channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in tables)
+        links = np.zeros(n_links, LINK)
+        links["credits"], links["last"] = model.buffer_packets, -1
+        links["credits"][n_ports * n_lanes :] = UNLIMITED
+        links["channel"] = np.repeat(np.arange(n), n_lanes)
+
+        # Which queue of a buffer a packet stands in: the buffer's own, or one for each port of the switch.
+        radix = np.diff(fabric.port_offset)
+        outputs = np.ones(n_ports, np.int64)
+        if model.inputs == "voq":
+            outputs = np.where(channels["node"][:n_ports] >= 0, radix[channels["node"][:n_ports]], 1)
+        queue_of = np.append(0, np.cumsum(np.repeat(outputs, n_lanes)))
+        self._n_fabric_queues = int(queue_of[-1])
+        port_number = np.zeros(n, np.int32)
+        port_number[:n_ports] = fabric.port_number - 1
+
+        ring = 1 << (model.buffer_packets - 1).bit_length()
+        longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
+        wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
+        now = np.zeros(1, NOW)
+        now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
+        legal = None
+        if model.adaptive:
+            legal = legal_ports(Routed(fabric, network.tables))
+        control = model.control
+        self._rules = Rules(
+            packet_bytes=model.packet_bytes,
+            n_lanes=n_lanes,
+            n_switches=fabric.n_switches,
+            ring=ring,
+            n_limited=n_ports,
+            n_queues=self._n_fabric_queues,
+            credit_ticks=round(model.credit_s / self.tick_s),
+            window=model.window_packets,
+            voq=model.inputs == "voq",
+            adaptive=model.adaptive,
+            flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
+            mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
+            mark_at=control.mark_at if control else 0,
+            slow_step=control.step if control else 0,
+            ease_ticks=max(1, round(control.ease_s / self.tick_s)) if control else 1,
+            repeats=not model.adaptive and control is None,
+            limit_bytes=self._limit_bytes,
+        )
+        self._state = PacketState(
+            now=now,
+            channels=channels,
+            links=links,
+            askers=_askers(self._n_fabric_queues),
+            packets=np.zeros(0, PACKET),
+            flows=np.zeros(0, FLOW),
+            connections=np.zeros(0, CONNECTION),
+            wheel=np.full(wheel, -1, np.int32),
+            after=np.zeros(n + n_links, np.int32),
+            heap=np.zeros(n + n_links, ENTRY),
+            returns=np.zeros(n_ports * n_lanes * ring, np.int64),
+            called=np.zeros(n, np.int32),
+            done=np.zeros(0, np.int32),
+            next_flow=np.zeros(0, np.int32),
+            link_steps=np.zeros(n_links, LINK_STEP),
+            flow_steps=np.zeros(0, FLOW_STEP),
+            queue_seen=np.zeros(self._n_fabric_queues, np.int64),
+            active=np.zeros(0, np.int32),
+            row=np.zeros(ROW, np.int64),
+            kept=np.zeros(ROW, np.int64),
+            kept_histogram=np.zeros(HISTOGRAM, np.int64),
+            histogram=np.zeros(HISTOGRAM, np.int64),
+            route_link=np.zeros(0, np.int32),
+            route_queue=np.zeros(0, np.int32),
+            route_use=np.zeros(0),
+            low=tables[0],
+            high=tables[1],
+            row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
+            group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
+            group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
+            queue_of=queue_of[:-1].astype(np.int32),
+            port_number=port_number,
+            flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
+            delays=np.array(control.table if control else [0.0], np.float64),
+        )
+        self._add_packets(4 * n)
+
+    @property
+    def _limit_bytes(self) -> int:
+        """Bytes of high priority before a packet of low priority; negative for any number."""
+        return -1 if self.model.high_limit == 255 else max(1, self.model.high_limit * MTU * self._trains)
+
+    @property
+    def _trains(self) -> int:
+        """Packets of the MTU that travel as one: weights count for as many."""
+        return max(1, self.model.packet_bytes // MTU)
+
+    def _arbitration(self, entries: Any) -> NDArray[np.int32]:
+        """Return a table of lanes and bytes."""
+        table = [(lane, max(1, round(weight * UNIT_BYTES * self._trains))) for lane, weight in entries]
+        if any(not 0 <= lane < len(self.network.lane_weight) for lane, _ in table):
+            raise HeddleError(
+                f"found lanes {[lane for lane, _ in table]} in the high-priority table; there are not so many"
+            )
+        return np.array(table, np.int32).reshape(-1, 2)
+
+    @property
+    def now_s(self) -> float:
+        """Time of the last event, or until which `advance` was asked to play."""
+        now = self._state.now[0]
+        return max(self._now_s, float(now["tick"] + now["repeated"]) * self.tick_s)
+
+    @property
+    def next_event_s(self) -> float:
+        """Time of the next event, infinite when nothing is under way."""
+        tick = kernel.next_tick(self._state)
+        repeated = int(self._state.now["repeated"][0])
+        return np.inf if tick == FOREVER else max(self.now_s, (tick + repeated) * self.tick_s)
+
+    @property
+    def n_events(self) -> int:
+        """Ticks at which something happened."""
+        return int(self._state.now["instants"][0])
+
+    @property
+    def n_hops(self) -> int:
+        """Packets that have crossed a channel, each as often as it did."""
+        return int(self._state.now["hops"][0])
+
+    @property
+    def n_repeated_hops(self) -> int:
+        """Those of them that were not played, since a steady state repeated itself."""
+        return int(self._state.now["repeated_hops"][0])
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Load of each resource over time, until now; None without bins."""
+        if not self._n_bins:
+            return None
+        bins = self._bins.copy()
+        if self._bin < self._n_bins:
+            bins[:, self._bin] += self._sent_in_bin()
+        return Timeline.of_bins(bins, self._bin_ticks * self.tick_s, len(self.network.lane_weight))
+
+    def loads(self) -> NDArray[np.float64]:
+        """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it.
+
+        With adaptive routing, what all flows sent over each channel until now.
+        """
+        if not self.model.adaptive:
+            return self._sent.copy()
+        n, sent = self.network.fabric.n_ports, self._state.links["sent"].reshape(len(self._sent), -1).sum(axis=1)
+        return np.concatenate([sent[:n], self._sent[n:]])
+
+    def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
+        """Begin a flow now, or at a later time; return its number.
+
+        Raises
+        ------
+        HeddleError
+            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
+        """
+        if not (isfinite(size_bytes) and size_bytes >= 0):
+            raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
+        if not ASK <= sl <= 15:
+            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
+        time, key = self._checked(at_s), (src, dst, sl)
+        if key not in self._known:
+            self._find_routes([key])
+        route = np.array([self._known[key]])
+        places = self._enter(route, np.array([size_bytes]), np.array([time]), np.zeros(1))
+        kernel.schedule_roots(self._state, places)
+        return self._n_begun - 1
+
+    def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
+        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
+
+        Raises
+        ------
+        HeddleError
+            As `begin`.
+        """
+        time = self._checked(at_s)
+        keys = list(zip(flows.src.tolist(), flows.dst.tolist(), flows.sl.tolist(), strict=True))
+        self._find_routes(list(dict.fromkeys(key for key in keys if key not in self._known)))
+        self._enter_all(flows, np.array([self._known[key] for key in keys], np.int32), time)
+        return range(self._n_begun - len(flows), self._n_begun)
+
+    def advance(self, until_s: float = np.inf) -> list[Finished]:
+        """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
+        until = FOREVER - 1 if not isfinite(until_s) else floor(until_s / self.tick_s * (1 + 1e-15))
+        state = self._state
+        while self._run(until, True) == kernel.MORE:
+            state = self._state
+        state = self._state
+        n = int(state.now["n_done"][0])
+        if n == 0 and isfinite(until_s):
+            self._now_s = max(self._now_s, until_s)
+        places = state.done[:n].copy()
+        state.now["n_done"] = 0
+        rows = state.flows[places]
+        ended = [
+            Finished(int(number), float(begin) * self.tick_s, float(end) * self.tick_s, int(limit))
+            for number, begin, end, limit in zip(
+                self._number[places], rows["begin"], rows["end"], self._limits(places), strict=True
+            )
+        ]
+        for place in places.tolist():
+            self._count(place)
+        self._leave(places)
+        return ended
+
+    def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
+        """Play a set of flows from time 0 until the last has ended, where nothing was begun before.
+
+        Raises
+        ------
+        HeddleError
+            When a flow names an end port that does not exist, or the tables do not connect it.
+        DeadlockError
+            When packets wait for each other in a circle.
+        """
+        routes = self.network.routes(flows.src, flows.dst, flows.sl)
+        if self._n_bins:
+            quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
+            self._bin_ticks = max(1, round(quick / self._n_bins / self.tick_s))
+        self._enter_all(flows, self._add_routes(routes), 0.0)
+        while self._run(FOREVER - 1, False) == kernel.MORE:
+            if progress is not None:
+                progress(int(self._state.now["n_done"][0]), self.now_s)
+        rows = self._state.flows[: len(flows)]
+        begin, end = rows["begin"] * self.tick_s, rows["end"] * self.tick_s
+        limit = self._limits(np.arange(len(flows)))
+        return Outcome(self.network, flows, routes, begin, end, limit, self.n_events, self.timeline, self.congestion())
+
+    def congestion(self) -> Congestion:
+        """Return what packets met until now."""
+        links, n_lanes = self._state.links, len(self.network.lane_weight)
+        by_lane = {name: links[name].reshape(-1, n_lanes).T for name in ("stalled", "waited")}
+        filled = self._filled.reshape(len(links) // n_lanes, n_lanes, self._n_bins).transpose(1, 0, 2)
+        return Congestion(
+            network=self.network,
+            model=self.model.label,
+            buffer_packets=self.model.buffer_packets,
+            hops=self.n_hops,
+            sent_bytes=links["sent"].reshape(-1, n_lanes).T,
+            stalled_s=by_lane["stalled"] * self.tick_s,
+            waited_s=by_lane["waited"] * self.tick_s,
+            latency_packets=self._state.histogram.copy(),
+            tick_s=self.tick_s,
+            bin_s=self._bin_ticks * self.tick_s,
+            filled=filled[:, :, : self._bin],
+        )
+
+    def _run(self, until: int, stop_at_end: bool) -> int:
+        """Play on, at most until the end of a bin; return why it stopped."""
+        edge = min(until, (self._bin + 1) * self._bin_ticks) if self._n_bins else until
+        why = int(kernel.run(self._rules, self._state, edge, INSTANTS_A_CALL, stop_at_end))
+        if why == kernel.ROOM:
+            self._add_packets(2 * len(self._state.packets))
+        elif why == kernel.STUCK:
+            raise DeadlockError(self._deadlock())
+        elif why == kernel.IDLE and edge < until:
+            if kernel.next_tick(self._state) == FOREVER:
+                return kernel.IDLE
+            self._end_bin()
+        else:
+            return why
+        return kernel.MORE
+
+    def _end_bin(self) -> None:
+        """Write down a bin of the timeline; when all are full, each two become one."""
+        links, at = self._state.links, self._bin
+        sent = self._sent_in_bin()
+        self._bins[:, at] = sent
+        self._filled[:, at] = np.where(links["credits"] < UNLIMITED // 2, self._out(), 0)
+        self._sent_before += sent
+        self._bin += 1
+        if self._bin == self._n_bins:
+            half = self._n_bins // 2
+            for bins, share in ((self._bins, 1.0), (self._filled, 0.5)):
+                bins[:, :half] = (bins[:, ::2] + bins[:, 1::2]) * share
+                bins[:, half:] = 0.0
+            self._bin, self._bin_ticks = half, 2 * self._bin_ticks
+
+    def _sent_in_bin(self) -> NDArray[np.float64]:
+        """Return (C * L,) bytes sent since the last bin; what is still to go of a packet that began counts later."""
+        by_lane = (self._state.links["sent"] - self._sent_before).reshape(len(self._sent), -1)
+        most = self.network.capacity_bytes_s * self._bin_ticks * self.tick_s
+        share = np.minimum(1.0, most / np.maximum(by_lane.sum(axis=1), 1e-9))
+        sent: NDArray[np.float64] = (by_lane * share[:, None]).ravel()
+        return sent
+
+    def _out(self) -> NDArray[np.int64]:
+        """Return (C * L,) how many packets are behind each link at the end of the bin, there or on their way."""
+        links, ring = self._state.links, self._rules.ring
+        tick = (self._bin + 1) * self._bin_ticks - int(self._state.now["repeated"][0])
+        back = np.zeros(len(links), np.int64)
+        returns = self._state.returns.reshape(-1, ring)
+        place = np.arange(ring)
+        limited = links[: len(returns)]
+        pending = ((place - limited["first"][:, None]) % ring) < limited["returning"][:, None]
+        back[: len(returns)] = np.count_nonzero(pending & (returns <= tick + self._rules.credit_ticks), axis=1)
+        out: NDArray[np.int64] = self.model.buffer_packets - links["credits"].astype(np.int64) - back
+        return np.maximum(out, 0)
+
+    def _deadlock(self) -> Deadlock:
+        """Return the circle of full buffers that the packets wait in: each for room in the next."""
+        state, then = self._state, {}
+        first_of = state.askers["head"]
+        for queue in np.flatnonzero((first_of >= 0)[: self._rules.n_queues]).tolist():
+            packet = state.packets[first_of[queue]]
+            then[int(packet["link"])] = int(packet["out"])
+        circle: list[int] = []
+        for link in then:
+            seen: list[int] = []
+            while link in then and link not in seen:
+                seen.append(link)
+                link = then[link]
+            if link in seen:
+                circle = seen[seen.index(link) :]
+                break
+        lanes = len(self.network.lane_weight)
+        return Deadlock(
+            network=self.network,
+            model=self.model.label,
+            time_s=self.now_s,
+            held=int(state.now["held"][0]),
+            channel=tuple(link // lanes for link in circle),
+            lane=tuple(link % lanes for link in circle),
+        )
+
+    def _limits(self, places: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return what held flows back: where their last packets waited longest, else the slowest of their route."""
+        rows = self._state.flows[places]
+        slowest = self._route_slowest[self._route[places]]
+        limits: NDArray[np.int32] = np.where(rows["waited"] > 0, rows["limit"], slowest)
+        return limits
+
+    def _count(self, place: int) -> None:
+        """Count the bytes of a flow that has ended on all that its route crosses."""
+        links, first = self._state.route_link, self._route_first[self._route[place]]
+        last = first
+        while links[last] >= 0:
+            last += 1
+        use = self._state.route_use[first:last] if len(self._state.route_use) else 1.0
+        self._sent[links[first:last] // len(self.network.lane_weight)] += self._size[place] * use
+
+    def _leave(self, places: NDArray[np.integer]) -> None:
+        """Free the places and connections of flows that have ended."""
+        flows, connections = self._state.flows, self._state.connections
+        number = flows["connection"][places]
+        number = number[number >= 0]
+        np.subtract.at(connections["left"], number, 1)
+        self._spare = np.append(self._spare, np.unique(number[connections["left"][number] == 0]))
+        flows["followers"][places] = 0
+        over = np.append(self._resting, places)
+        resting = flows["unacknowledged"][over] > 0
+        self._resting = over[resting]
+        self._unused += over[~resting][::-1].tolist()
+
+    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the connection of each flow here, -1 for none."""
+        left = np.bincount(connection[connection >= 0])
+        if (new := len(left) - len(self._spare)) > 0:
+            old = len(self._state.connections)
+            self._grow(connections=old + new)
+            self._spare = np.append(self._spare, np.arange(old, len(self._state.connections)))
+        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
+        rows = np.full(len(left), -1, CONNECTION)
+        rows["left"] = left
+        self._state.connections[taken] = rows
+        return np.append(taken, -1)[connection]
+
+    def _checked(self, at_s: float | None) -> float:
+        """Return the time at which flows are to begin."""
+        time = self.now_s if at_s is None else at_s
+        if not (isfinite(time) and time >= self.now_s):
+            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
+        return time
+
+    def _enter_all(self, flows: Flows, route: NDArray[np.int32], time_s: float) -> None:
+        """Put flows on these routes into places, and schedule those that wait for no other."""
+        places = self._enter(route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
+        rows = self._state.flows
+        rows["connection"][places] = self._connect(flows.connection)
+        asks = places[flows.rendezvous]
+        crosses = rows["due"][asks] > 0
+        rows["delay"][asks] += np.where(crosses, 2 * (rows["latency"][asks] + rows["back"][asks]), 0)
+        if len(flows.dep):
+            first = self._n_followers
+            self._n_followers += len(flows.dep)
+            self._grow(next_flow=self._n_followers)
+            kernel.link_followers(self._state, places, flows.dep_offset, flows.dep, first)
+        kernel.schedule_roots(self._state, places)
+
+    def _enter(
+        self,
+        route: NDArray[np.integer],
+        size_bytes: NDArray[np.float64],
+        earliest_s: NDArray[np.float64],
+        delay_s: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        """Put flows into unused places; return these."""
+        n = len(route)
+        if len(self._unused) < n:
+            self._add_flows(max(n - len(self._unused), 2 * len(self._number), 256))
+        places = np.sort(
+            np.array(self._unused[len(self._unused) - n :], np.int64)
+        )  # of one instant, the lower is first
+        del self._unused[len(self._unused) - n :]
+        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
+        self._n_begun += n
+        self._size[places], self._route[places] = size_bytes, route
+        packet, size = self.model.packet_bytes, np.ceil(size_bytes).astype(np.int64)
+        first = self._route_first[route]
+        crosses = self._state.route_link[first] >= 0
+        count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
+        rows = np.zeros(n, FLOW)
+        rows["connection"] = rows["behind"] = -1
+        rows["first"], rows["exit"], rows["home"] = first, self._route_exit[route], self._route_home[route]
+        rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
+        rows["back"] = self._route_back[route]
+        rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
+        rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
+        self._state.flows[places] = rows
+        self._state.flow_steps["slot"][places] = -1
+        return places
+
+    def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the first ticks that are not before times, but for rounding."""
+        return np.ceil(np.minimum(time_s / self.tick_s, float(FOREVER // 4)) - 1e-6).astype(np.int64)
+
+    def _find_routes(self, new: list[tuple[int, int, int]]) -> None:
+        """Look up the routes of pairs of ends and levels that are new."""
+        if new:
+            src, dst, sl = np.array(new, np.int32).T
+            route = self._add_routes(self.network.routes(src, dst, sl.astype(np.int8)))
+            self._known.update(zip(new, route.tolist(), strict=True))
+
+    def _add_routes(self, table: RouteTable) -> NDArray[np.int32]:
+        """Add routes behind those that there are; return the route of each flow of the table."""
+        fabric, n_lanes = self.network.fabric, len(self.network.lane_weight)
+        hops, n_routes = np.diff(table.offset), table.n_routes
+        n, first = len(table.resource), self._n_route_links
+        of_route = np.repeat(np.arange(n_routes), hops)
+        in_fabric = table.resource < fabric.n_ports
+        link = table.resource.astype(np.int64) * n_lanes + np.where(in_fabric, table.lane[of_route], 0)
+        # Each route ends with -1, so hop h of route r moves r places back.
+        place = np.arange(n) + of_route
+        before = np.append(-1, link[:-1])
+        before[table.offset[:-1][hops > 0]] = -1
+        queue = np.full(n, -1, np.int64)
+        inner = before >= 0
+        channel = np.maximum(before, 0) // n_lanes
+        plain = inner & in_fabric & (channel < fabric.n_ports)
+        queue[plain] = self._state.queue_of[before[plain]]
+        if self._rules.voq:
+            queue[plain] += self._state.port_number[table.resource[plain]]
+        for at in np.flatnonzero(inner & ~plain).tolist():
+            key = (int(before[at]), int(link[at]))
+            queue[at] = self._queues.setdefault(key, self._n_fabric_queues + len(self._queues))
+        self._grow_queues()
+        self._n_route_links += n + n_routes
+        self._grow(route_link=self._n_route_links, route_queue=self._n_route_links)
+        state = self._state
+        state.route_link[first : self._n_route_links] = -1
+        state.route_link[first + place], state.route_queue[first + place] = link, queue
+        if len(table.use):
+            self._grow(route_use=self._n_route_links)
+            self._state.route_use[first + place] = table.use
+        elif len(state.route_use):
+            self._grow(route_use=self._n_route_links)
+            self._state.route_use[first : self._n_route_links] = 1.0
+        number = len(self._route_first) + np.arange(n_routes)
+        begin = first + table.offset[:-1] + np.arange(n_routes)
+        back = np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes).astype(np.int64)
+        slowest = np.full(n_routes, -1, np.int32)
+        slow = np.lexsort((np.arange(n), self.network.capacity_bytes_s[table.resource], of_route))
+        slowest[hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
+        self._route_first = np.concatenate([self._route_first, begin])
+        self._route_back = np.concatenate([self._route_back, np.maximum(1, back)])
+        self._route_slowest = np.concatenate([self._route_slowest, slowest])
+        exits, homes = self._exits(table, begin)
+        self._route_exit = np.concatenate([self._route_exit, exits])
+        self._route_home = np.concatenate([self._route_home, homes])
+        route: NDArray[np.int32] = number[table.route].astype(np.int32) if n_routes else np.zeros(0, np.int32)
+        return route
+
+    def _exits(self, table: RouteTable, begin: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where in ``route_link`` routes leave their last switch, and that switch; -1 for fixed ones."""
+        fabric, n_routes = self.network.fabric, table.n_routes
+        exits, homes = np.full(n_routes, -1, np.int64), np.full(n_routes, -1, np.int64)
+        place = np.flatnonzero(table.resource < fabric.n_ports)
+        if not self._rules.adaptive or not len(place):
+            return exits, homes
+        of_route = np.repeat(np.arange(n_routes), np.diff(table.offset))[place]
+        crosses, first = np.unique(of_route, return_index=True)
+        last = np.append(first[1:], len(place)) - 1
+        into, out = table.resource[place[first]], table.resource[place[last]]
+        ends = (fabric.port_node[into] >= fabric.n_switches) & (fabric.peer_node[out] >= fabric.n_switches)
+        crosses, last, near, home = crosses[ends], last[ends], fabric.peer_node[into[ends]], fabric.port_node[out[ends]]
+        row = self._state.row_of[home].astype(np.int64) * fabric.n_switches + near
+        may = (near != home) & (np.diff(self._state.group_offset)[row] > 0)
+        exits[crosses[may]] = begin[crosses[may]] + place[last[may]] - table.offset[:-1][crosses[may]]
+        homes[crosses[may]] = home[may]
+        return exits, homes
+
+    def _grow_queues(self) -> None:
+        """Make room for the queues inside servers that are new: flows get higher numbers among those who ask."""
+        old, new = self._rules.n_queues, self._n_fabric_queues + len(self._queues)
+        if new == old:
+            return
+        new += len(self._queues)
+        state = self._state
+        for array, name in ((state.askers, "next"), (state.links, "last"), (state.channels, "asker")):
+            array[name][array[name] >= old] += new - old
+        askers = np.concatenate([state.askers[:old], _askers(new - old), state.askers[old:]])
+        self._rules, self._state = self._rules._replace(n_queues=new), state._replace(askers=askers)
+        self._grow(queue_seen=new)
+
+    def _grow(self, **needed: int) -> None:
+        """Make arrays of the state at least so long; what is too short at least doubles."""
+        for name, n in needed.items():
+            array = getattr(self._state, name)
+            if len(array) < n:
+                more = np.zeros(max(n, 2 * len(array)) - len(array), array.dtype)
+                if name == "route_use":
+                    more += 1.0
+                self._state = self._state._replace(**{name: np.concatenate([array, more])})
+
+    def _add_flows(self, n: int) -> None:
+        """Make room for so many flows more."""
+        old = len(self._number)
+        self._unused = list(range(old + n - 1, old - 1, -1)) + self._unused
+        self._number = np.concatenate([self._number, np.zeros(n, np.int64)])
+        self._size = np.concatenate([self._size, np.zeros(n)])
+        self._route = np.concatenate([self._route, np.zeros(n, np.int32)])
+        state = self._state
+        self._state = state._replace(
+            askers=np.concatenate([state.askers, _askers(n)]), flows=np.concatenate([state.flows, np.zeros(n, FLOW)])
+        )
+        self._grow(done=old + n, active=old + n, flow_steps=old + n)
+        self._grow_heap()
+
+    def _add_packets(self, n: int) -> None:
+        """Make room for so many packets more."""
+        state, old = self._state, len(self._state.packets)
+        more = np.zeros(n, PACKET)
+        more["next"] = np.arange(old + 1, old + n + 1)
+        more["next"][-1] = state.now["free"][0]
+        state.now["free"], state.now["n_free"] = old, state.now["n_free"][0] + n
+        after = np.concatenate([state.after, np.zeros(n, np.int32)])
+        self._state = state._replace(packets=np.concatenate([state.packets, more]), after=after)
+        self._grow_heap()
+
+    def _grow_heap(self) -> None:
+        """Make room for every event and every flow, twice: one that congestion control holds back is there again."""
+        self._grow(heap=len(self._state.after) + 2 * len(self._state.flows))
+
+
+def _askers(n: int) -> NDArray[Any]:
+    """Return so many who ask for nothing."""
+    askers = np.zeros(n, ASKER)
+    askers["head"] = -1
+    return askers

@@ -1,0 +1,262 @@
+"""Steady states of packets: what comes again is not played again.
+
+Packets are deterministic. When all that moves stands as it did P ticks ago, seen from now, then every P ticks repeat
+the last, for as long as no message begins and none sends its last packet. They are repeated by arithmetic: what counts
+is added as often as they fit, and the clock of the events stands still meanwhile. No result changes by it.
+
+A state is written as a row of numbers: the events to come with the ticks until them, and for all links on the routes of
+the messages under way, their credits, who sends, who asks, and what waits in the queues. Rows are written when packets
+of one of the messages arrive, and compared with an older one, which is replaced after 1, 2, 4, ... of them, so that a
+period of any length is found (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulate.engines.compile import inlined, kernel
+from simulate.engines.packets.state import FOREVER, PacketState, Records, Rules
+
+GAIN, GRACE = 16, 256
+"""Numbers that are written in the time of a hop, and hops in whose time rows may be written at first. Later, a number
+may be written for each hop that was played, and `GAIN` for each that was saved."""
+
+
+@kernel
+def enter(state: PacketState, flow: int) -> None:
+    """Add a flow that begins to send to those under way."""
+    now = state.now
+    state.flow_steps[flow].slot = now[0].n_active
+    state.active[now[0].n_active] = flow
+    now[0].n_active += 1
+    _forget(now)
+
+
+@kernel
+def leave(rules: Rules, state: PacketState, flow: int) -> None:
+    """Remove a flow whose last packet has arrived. Credits of its links are back after a while only."""
+    now, active, steps = state.now, state.active, state.flow_steps
+    now[0].n_active -= 1
+    last = active[now[0].n_active]
+    active[steps[flow].slot] = last
+    steps[last].slot = steps[flow].slot
+    steps[flow].slot = -1
+    now[0].settled = max(now[0].settled, now[0].tick + state.flows[flow].back + rules.credit_ticks)
+    _forget(now)
+
+
+@inlined
+def _forget(now: Records) -> None:
+    """Look for a period anew."""
+    now[0].period = 0
+    now[0].n_kept = -1
+    now[0].looks = 0
+    now[0].look_at = FOREVER
+
+
+@inlined
+def _write(row: Records, n: int, value: int) -> int:
+    """Append a number; those behind a full row are counted only."""
+    if n < len(row):
+        row[n] = value
+    return n + 1
+
+
+@kernel
+def _write_state(rules: Rules, state: PacketState) -> int:
+    """Write the row of this moment; return its length, which is greater than that of ``row`` if it does not fit."""
+    now, wheel, after, packets, flows = state.now, state.wheel, state.after, state.packets, state.flows
+    channels, links, askers, row = state.channels, state.links, state.askers, state.row
+    link_steps = state.link_steps
+    tick, n_events, to_come = now[0].tick, len(channels) + len(links), now[0].in_wheel
+    n = 0
+    due = tick
+    while to_come > 0:
+        due += 1
+        last = wheel[due & (len(wheel) - 1)]
+        event = last
+        while last >= 0:
+            event = after[event]
+            to_come -= 1
+            n = _write(row, n, due - tick)
+            if event < n_events:
+                n = _write(row, n, event)
+            else:
+                packet = event - n_events
+                n = _write(row, n, -1 - packets[packet].flow)
+                n = _write(row, n, packets[packet].at)
+                n = _write(row, n, packets[packet].link)
+                n = _write(row, n, packets[packet].out)
+                n = _write(row, n, packets[packet].size)
+                n = _write(row, n, packets[packet].born - tick)
+            if event == last:
+                break
+    now[0].serial += 1
+    for place in range(now[0].n_active):
+        flow = state.active[place]
+        n = _write(row, n, askers[rules.n_queues + flow].busy)
+        n = _write(row, n, flows[flow].unacknowledged)
+        at = flows[flow].first
+        while state.route_link[at] >= 0:
+            link, queue = state.route_link[at], state.route_queue[at]
+            at += 1
+            if queue >= 0 and state.queue_seen[queue] != now[0].serial:
+                state.queue_seen[queue] = now[0].serial
+                n = _write(row, n, askers[queue].busy)
+                packet = askers[queue].head
+                while packet >= 0:
+                    n = _write(row, n, packets[packet].flow)
+                    n = _write(row, n, packets[packet].out)
+                    n = _write(row, n, packets[packet].size)
+                    n = _write(row, n, packets[packet].born - tick)
+                    packet = packets[packet].next
+                n = _write(row, n, -1)
+            if link_steps[link].seen == now[0].serial:
+                continue
+            link_steps[link].seen = now[0].serial
+            n = _write(row, n, links[link].credits)
+            n = _write(row, n, links[link].waking)
+            n = _write(row, n, tick - links[link].since if links[link].blocked else -1)
+            n = _write(row, n, links[link].returning)
+            for number in range(links[link].returning):
+                back = state.returns[link * rules.ring + ((links[link].first + number) & (rules.ring - 1))]
+                n = _write(row, n, max(np.int64(0), back - tick))
+            channel = links[link].channel
+            sends = channels[channel].packet >= 0
+            n = _write(row, n, channels[channel].asker if sends else -1)
+            n = _write(row, n, channels[channel].freed if sends else -1)
+            n = _write(row, n, channels[channel].low)
+            n = _write(row, n, channels[channel].low_left)
+            n = _write(row, n, channels[channel].high)
+            n = _write(row, n, channels[channel].high_left)
+            n = _write(row, n, channels[channel].limit_left)
+            last = links[link].last
+            who = last
+            while last >= 0:
+                who = askers[who].next
+                n = _write(row, n, who)
+                n = _write(row, n, tick - askers[who].asked)
+                if who == last:
+                    break
+            n = _write(row, n, -1)
+    return n
+
+
+@kernel
+def _keep(state: PacketState, n: int) -> None:
+    """Keep the row, and all that counts."""
+    now, flows, links = state.now, state.flows, state.links
+    flow_steps, link_steps = state.flow_steps, state.link_steps
+    for at in range(n):
+        state.kept[at] = state.row[at]
+    now[0].n_kept = n
+    now[0].kept_tick = now[0].tick
+    now[0].kept_hops = now[0].hops
+    for at in range(len(state.histogram)):
+        state.kept_histogram[at] = state.histogram[at]
+    for place in range(now[0].n_active):
+        flow = state.active[place]
+        flow_steps[flow].left = flows[flow].left
+        flow_steps[flow].due = flows[flow].due
+        at = flows[flow].first
+        while state.route_link[at] >= 0:
+            link = state.route_link[at]
+            link_steps[link].stalled = links[link].stalled
+            link_steps[link].waited = links[link].waited
+            link_steps[link].sent = links[link].sent
+            at += 1
+
+
+@kernel
+def _take_steps(state: PacketState) -> None:
+    """Turn what is kept into what a period adds."""
+    now, flows, links = state.now, state.flows, state.links
+    flow_steps, link_steps = state.flow_steps, state.link_steps
+    now[0].period = now[0].tick - now[0].kept_tick
+    now[0].look_at = -1
+    now[0].kept_hops = now[0].hops - now[0].kept_hops
+    for at in range(len(state.histogram)):
+        state.kept_histogram[at] = state.histogram[at] - state.kept_histogram[at]
+    now[0].serial += 1
+    for place in range(now[0].n_active):
+        flow = state.active[place]
+        flow_steps[flow].left -= flows[flow].left
+        flow_steps[flow].due -= flows[flow].due
+        at = flows[flow].first
+        while state.route_link[at] >= 0:
+            link = state.route_link[at]
+            at += 1
+            if link_steps[link].seen != now[0].serial:
+                link_steps[link].seen = now[0].serial
+                link_steps[link].stalled = links[link].stalled - link_steps[link].stalled
+                link_steps[link].waited = links[link].waited - link_steps[link].waited
+                link_steps[link].sent = links[link].sent - link_steps[link].sent
+
+
+@kernel
+def repeat(state: PacketState, until: int) -> None:
+    """Repeat the period as often as it fits before a time, a flow that begins and a flow that sends its last packet."""
+    now, flows, links = state.now, state.flows, state.links
+    flow_steps, link_steps = state.flow_steps, state.link_steps
+    period, time = now[0].period, now[0].tick + now[0].repeated
+    times = (until - time) // period
+    if now[0].n_heap > 0:
+        times = min(times, (state.heap[0].due - 1 - time) // period)
+    if times <= 0:
+        return
+    for place in range(now[0].n_active):
+        flow = state.active[place]
+        if flow_steps[flow].left > 0:
+            times = min(times, (flows[flow].left - 1) // flow_steps[flow].left)
+    if times <= 0:  # nothing is left to repeat until another flow begins or ends
+        now[0].period = 0
+        return
+    now[0].repeated += times * period
+    now[0].hops += times * now[0].kept_hops
+    now[0].repeated_hops += times * now[0].kept_hops
+    for at in range(len(state.histogram)):
+        state.histogram[at] += times * state.kept_histogram[at]
+    now[0].serial += 1
+    for place in range(now[0].n_active):
+        flow = state.active[place]
+        flows[flow].left -= times * flow_steps[flow].left
+        flows[flow].due -= times * flow_steps[flow].due
+        at = flows[flow].first
+        while state.route_link[at] >= 0:
+            link = state.route_link[at]
+            at += 1
+            if link_steps[link].seen != now[0].serial:
+                link_steps[link].seen = now[0].serial
+                links[link].stalled += times * link_steps[link].stalled
+                links[link].waited += times * link_steps[link].waited
+                links[link].sent += times * link_steps[link].sent
+
+
+@kernel
+def look(rules: Rules, state: PacketState, until: int) -> None:
+    """Write a row where it is time for one; where it is the one that was kept, repeat what happened since."""
+    now, flows, first = state.now, state.flows, state.active[0]
+    if now[0].look_at == FOREVER:
+        now[0].look_at = flows[first].due
+    if now[0].tick <= now[0].settled or now[0].far > 0:
+        return
+    now[0].look_at = flows[first].due - 1
+    if now[0].written > now[0].hops + GAIN * (now[0].repeated_hops + GRACE):
+        return
+    n = _write_state(rules, state)
+    now[0].written += n
+    if n > len(state.row):
+        now[0].look_at = -1
+        return
+    same = n == now[0].n_kept
+    at = 0
+    while same and at < n:
+        same = state.row[at] == state.kept[at]
+        at += 1
+    if same:
+        _take_steps(state)
+        repeat(state, until)
+        return
+    now[0].looks += 1
+    if now[0].looks & (now[0].looks - 1) == 0:
+        _keep(state, n)

@@ -1,0 +1,246 @@
+"""The state of a network of packets: flat arrays of records that one kernel reads and writes.
+
+Time is counted in *ticks*, a thousandth of what the fastest channel takes for a full packet. A *channel* is a resource
+of `simulate.Network`; with L lanes, lane l of channel c is number ``c * L + l``, here called a *link*. A *queue* holds
+the packets of one input buffer that are served in order. Who wants a link, a queue or a flow at its source, *asks* for
+it: queues have the numbers 0 to Q - 1 among those who ask, and the flow in place f has Q + f. Those
+who ask for a link stand in a ring that `LINK` points to the last of.
+
+*Events* are numbered too: 0 to C - 1, the tail of a packet has left a channel; from there, one a link, a credit is back
+for which the link waits; behind these, one a packet, the packet is ready at the end of the channel that it crossed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records = NDArray[Any]
+"""An array of records; its type is named where it is described."""
+
+RESOLUTION = 1024
+"""Ticks of a full packet on the fastest channel: rates and latencies are exact to a two-thousandth of that."""
+
+NOW = np.dtype(
+    [
+        ("tick", "i8"),  # of the events; the time is this and `repeated`
+        ("repeated", "i8"),  # ticks of periods that were not played again
+        ("instants", "i8"),  # ticks at which something happened
+        ("hops", "i8"),  # packets that have begun to cross a channel
+        ("in_wheel", "i8"),  # events in the wheel
+        ("far", "i8"),  # events of packets in the heap
+        ("held", "i8"),  # packets in the network
+        ("marked", "i8"),  # packets marked for congestion
+        ("free", "i8"),  # first packet that is not in use, -1 for none
+        ("n_free", "i8"),
+        ("n_heap", "i8"),
+        ("n_done", "i8"),
+        ("random", "i8"),
+        ("n_active", "i8"),  # flows under way
+        ("settled", "i8"),  # tick until which credits of flows that have ended come back
+        ("look_at", "i8"),  # packets due of the first flow under way when the next row is written
+        ("written", "i8"),  # numbers of all rows
+        ("looks", "i8"),  # rows since a flow began or ended
+        ("serial", "i8"),  # of the last walk over links and queues
+        ("period", "i8"),  # ticks after which everything repeats, 0 where none is known
+        ("n_kept", "i8"),  # length of the row that is kept, -1 for none
+        ("kept_tick", "i8"),
+        ("kept_hops", "i8"),  # hops when it was kept; once a period is known, hops of the period
+        ("repeated_hops", "i8"),  # of `hops`
+    ]
+)
+"""One record of single values."""
+
+CHANNEL = np.dtype(
+    [
+        ("full", "i4"),  # ticks of a full packet
+        ("latency", "i4"),  # ticks from the begin of a packet here until it may leave the node at the end
+        ("packet", "i4"),  # that which is being sent, -1 for none
+        ("asker", "i4"),  # who it came from
+        ("freed", "i4"),  # link whose buffer it leaves, -1 for none
+        ("called", "i4"),  # whether it is about to choose
+        ("node", "i4"),  # switch at the end, -1 for none
+        ("low", "i4"),  # entry of the low-priority table whose turn it is
+        ("low_left", "i4"),  # bytes that are left of it
+        ("high", "i4"),
+        ("high_left", "i4"),
+        ("limit_left", "i4"),  # bytes of high priority until one of low priority goes
+    ],
+    align=True,
+)
+LINK = np.dtype(
+    [
+        ("credits", "i4"),  # known to be back
+        ("first", "i4"),  # place in the ring of returns of that which comes back first
+        ("returning", "i4"),  # in that ring
+        ("last", "i4"),  # of those who ask, the last; -1 for none
+        ("channel", "i4"),
+        ("asking", "i4"),  # how many ask
+        ("load", "i4"),  # packets that chose it and have not left the buffer behind it, where routing is adaptive
+        ("blocked", "i2"),  # whether somebody asks and no credit is there
+        ("waking", "i2"),  # whether the event of a credit is scheduled
+        ("since", "i8"),  # tick since which it is blocked
+        ("stalled", "i8"),  # ticks for which it was
+        ("waited", "i8"),  # ticks that all who asked have waited
+        ("sent", "i8"),  # bytes
+    ],
+    align=True,
+)
+ASKER = np.dtype([("next", "i4"), ("busy", "i4"), ("head", "i4"), ("tail", "i4"), ("asked", "i8")], align=True)
+"""Who asks: the next in the ring, whether it asks or sends, its packets (of a queue), the tick at which it asked."""
+
+PACKET = np.dtype(
+    [
+        ("next", "i4"),  # in its queue, or not in use
+        ("flow", "i4"),
+        ("at", "i4"),  # place in ``route_link``
+        ("link", "i4"),  # that it crosses, or in whose buffer it is
+        ("out", "i4"),  # that it goes on over, -1 where it is yet to choose; `ACK` on its way back
+        ("size", "i4"),  # bytes
+        ("born", "i8"),  # tick at which it was sent; its complement where it is marked for congestion
+    ],
+    align=True,
+)
+FLOW = np.dtype(
+    [
+        ("first", "i4"),  # its route in ``route_link``
+        ("exit", "i4"),  # place in it of the channel out of the last switch, -1 where it may not choose
+        ("home", "i4"),  # that switch
+        ("tail", "i4"),  # bytes of the last packet
+        ("left", "i8"),  # packets to send
+        ("due", "i8"),  # packets to arrive
+        ("unacknowledged", "i8"),  # packets that are under way, or their acknowledgements
+        ("back", "i8"),  # ticks of an acknowledgement
+        ("latency", "i8"),  # ticks of the message at the source
+        ("earliest", "i8"),
+        ("delay", "i8"),
+        ("begin", "i8"),
+        ("end", "i8"),
+        ("waited", "i8"),  # most that its last packet waited for a link
+        ("limit", "i4"),  # and for which channel
+        ("waits", "i4"),  # flows that it waits for
+        ("follower", "i8"),  # those that wait for it, in ``next_flow``
+        ("followers", "i4"),
+        ("connection", "i4"),  # -1 for none
+        ("behind", "i4"),  # the next that waits for its turn on the connection, -1 for none
+        ("slow", "i4"),  # index into the table of congestion control
+        ("allowed", "i8"),  # tick before which it must not send
+        ("eased", "i8"),  # tick at which the index last fell
+    ],
+    align=True,
+)
+LINK_STEP = np.dtype([("seen", "i8"), ("stalled", "i8"), ("waited", "i8"), ("sent", "i8")])
+"""Of a link: the last walk that came here, and what was counted when a row was kept; once a period is known, in a
+period."""
+FLOW_STEP = np.dtype([("slot", "i4"), ("left", "i8"), ("due", "i8")], align=True)
+"""Likewise of a flow, with its place among those under way, -1 for none."""
+
+CONNECTION = np.dtype([("sends", "i4"), ("first", "i4"), ("last", "i4"), ("left", "i4")])
+"""A connection: the flow that sends, the first and last of those that wait for their turn, flows that have not ended;
+-1 for none."""
+
+ENTRY = np.dtype([("due", "i8"), ("code", "i8")])
+"""An entry of the heap: an event, or `FLOWS` and the place of a flow that is ready to send."""
+
+FLOWS = 1 << 40
+ACK = -2
+FOREVER = 1 << 62
+UNLIMITED = 1 << 30
+"""Credits of what is inside servers."""
+
+HISTOGRAM = 64 * 16
+"""Bins of the latencies of packets: sixteen for each doubling of ticks."""
+
+
+class Rules(NamedTuple):
+    """What does not change while packets move."""
+
+    packet_bytes: int
+    n_lanes: int
+    n_switches: int
+    ring: int
+    """Places in the ring of returns of each link, a power of two."""
+    n_limited: int
+    """Channels of the fabric: those behind are inside servers, and have no end of buffers."""
+    n_queues: int
+    credit_ticks: int
+    window: int
+    """Packets of a flow that may be on their way, 0 for any number."""
+    voq: bool
+    adaptive: bool
+    flowlet_ticks: int
+    """A gap in a flow after which its next packet may take another port; 0 for any."""
+    mixed: bool
+    """Whether channels differ in rate."""
+    mark_at: int
+    """Congestion control: who still asks for a link when a packet leaves by it that is marked; 0 for none."""
+    slow_step: int
+    ease_ticks: int
+    repeats: bool
+    """Whether steady states are looked for: where nothing is chosen at random and no flow slows down."""
+    limit_bytes: int
+    """Of high priority until one packet of low priority goes; negative for no limit."""
+
+
+class PacketState(NamedTuple):
+    """Everything that moves. C channels, L lanes, Q queues, F flows."""
+
+    now: Records
+    channels: Records
+    links: Records
+    askers: Records
+    packets: Records
+    flows: Records
+    connections: Records
+    wheel: NDArray[np.int32]
+    """By tick, modulo its length: the last of a ring of events, -1 for none."""
+    after: NDArray[np.int32]
+    """By event: the next in its ring."""
+    heap: Records
+    """Events beyond the wheel, and flows, as a binary heap of `ENTRY`."""
+    returns: NDArray[np.int64]
+    """(C * L, a power of two) ticks at which credits come back, a ring for each link."""
+    called: NDArray[np.int32]
+    """Channels that choose at the end of the tick."""
+    done: NDArray[np.int32]
+    """Places of flows that have ended."""
+    next_flow: NDArray[np.int32]
+    link_steps: Records
+    flow_steps: Records
+    queue_seen: NDArray[np.int64]
+    """(Q,) the last walk that came to a queue."""
+    active: NDArray[np.int32]
+    """Places of flows under way."""
+    row: NDArray[np.int64]
+    """What stands where, as `simulate.engines.packets.fast_forward` writes it."""
+    kept: NDArray[np.int64]
+    """An older row."""
+    kept_histogram: NDArray[np.int64]
+    """That of then; once a period is known, of a period."""
+    histogram: NDArray[np.int64]
+    """Packets that have arrived, by the logarithm of their latency."""
+    route_link: NDArray[np.int32]
+    """Links of all routes, -1 behind each route."""
+    route_queue: NDArray[np.int32]
+    """Beside it: the queue in which a packet waits for that link."""
+    route_use: NDArray[np.float64]
+    """Beside it: how many times a packet counts on it; empty when once everywhere."""
+    low: NDArray[np.int32]
+    """(n, 2) lane and bytes of each entry of the low-priority table."""
+    high: NDArray[np.int32]
+    """(n, 2) likewise of the high-priority table."""
+    row_of: NDArray[np.int32]
+    """(S,) number of a switch among the targets of adaptive routing, -1 for none."""
+    group_offset: NDArray[np.int64]
+    """(T * S + 1,) ports that lead from switch s to target t: those from ``[t * S + s]`` on in `group_port`."""
+    group_port: NDArray[np.int32]
+    queue_of: NDArray[np.int32]
+    """(C * L,) with virtual output queues, the first queue of each buffer; one a port of the switch follows."""
+    port_number: NDArray[np.int32]
+    """(C,) number of each port on its switch, from 0."""
+    flowlets: NDArray[np.int64]
+    """(a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when."""
+    delays: NDArray[np.float64]
+    """Congestion control: waiting between packets, in packets, by the index of the flow."""

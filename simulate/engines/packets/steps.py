@@ -1,0 +1,640 @@
+"""Plays packets: what arrives and leaves within one tick is handled first, then idle channels choose what to send.
+
+A hop is two events: the tail of the packet has left the channel, and its header is ready behind the next. Credits have
+none; when they come back is written down, and looked up by who needs one. Only a channel that has to wait for a credit
+has an event of it. The wheel has a place for each tick, events of one tick are handled in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulate.engines.compile import inlined, kernel
+from simulate.engines.packets import fast_forward as steady
+from simulate.engines.packets.state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Records, Rules
+
+IDLE, MORE, ENDED, ROOM, STUCK = 0, 1, 2, 3, 4
+"""Why `run` returned: nothing is left until the time, so many instants were played, flows ended, packets need more
+room, packets wait for each other."""
+
+Int32s = NDArray[np.int32]
+
+
+@kernel
+def push(now: Records, heap: Records, due: int, code: int) -> None:
+    """Put an entry into the heap."""
+    at = now[0].n_heap
+    now[0].n_heap += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if heap[above].due < due or (heap[above].due == due and heap[above].code < code):
+            break
+        heap[at].due = heap[above].due
+        heap[at].code = heap[above].code
+        at = above
+    heap[at].due = due
+    heap[at].code = code
+
+
+@kernel
+def _pop(now: Records, heap: Records) -> int:
+    """Take the first entry out of the heap; return its code."""
+    code = heap[0].code
+    now[0].n_heap -= 1
+    n = now[0].n_heap
+    last_due, last_code = heap[n].due, heap[n].code
+    at = 0
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and (
+            heap[child + 1].due < heap[child].due
+            or (heap[child + 1].due == heap[child].due and heap[child + 1].code < heap[child].code)
+        ):
+            child += 1
+        if last_due < heap[child].due or (last_due == heap[child].due and last_code < heap[child].code):
+            break
+        heap[at].due = heap[child].due
+        heap[at].code = heap[child].code
+        at = child
+    heap[at].due = last_due
+    heap[at].code = last_code
+    return code  # type: ignore[no-any-return]
+
+
+@inlined
+def _put(now: Records, wheel: Int32s, after: Int32s, heap: Records, event: int, due: int) -> None:
+    """Schedule an event at a later tick."""
+    if due - now[0].tick < len(wheel):
+        place = due & (len(wheel) - 1)
+        last = wheel[place]
+        if last < 0:
+            after[event] = event
+        else:
+            after[event] = after[last]
+            after[last] = event
+        wheel[place] = event
+        now[0].in_wheel += 1
+    else:
+        push(now, heap, due + now[0].repeated, event)
+        now[0].far += 1
+
+
+@inlined
+def _ask(
+    channels: Records, links: Records, askers: Records, called: Int32s, n_called: int, who: int, link: int, tick: int
+) -> int:
+    """Let somebody ask for a link; return how many channels are called to choose."""
+    askers[who].asked = tick
+    last = links[link].last
+    if last < 0:
+        askers[who].next = who
+    else:
+        askers[who].next = askers[last].next
+        askers[last].next = who
+    links[link].last = who
+    links[link].asking += 1
+    channel = links[link].channel
+    if channels[channel].packet < 0 and channels[channel].called == 0:
+        channels[channel].called = 1
+        called[n_called] = channel
+        n_called += 1
+    return n_called
+
+
+@inlined
+def _give_back(
+    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
+    ring: int, n_channels: int, link: int, due: int,
+) -> None:  # fmt: skip
+    """Write down that a credit of a link is back at a tick."""
+    place = (links[link].first + links[link].returning) & (ring - 1)
+    returns[link * ring + place] = due
+    links[link].returning += 1
+    if links[link].blocked and not links[link].waking:
+        links[link].waking = 1
+        _put(now, wheel, after, heap, n_channels + link, due)
+
+
+@inlined
+def _ready(
+    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
+    ring: int, n_channels: int, link: int,
+) -> bool:  # fmt: skip
+    """Return whether somebody asks for a link and a credit is there; if only the latter fails, wait for one."""
+    if links[link].last < 0:
+        return False
+    if links[link].credits > 0:
+        return True
+    tick = now[0].tick
+    while links[link].returning > 0 and returns[link * ring + links[link].first] <= tick:
+        links[link].first = (links[link].first + 1) & (ring - 1)
+        links[link].returning -= 1
+        links[link].credits += 1
+    if links[link].credits > 0:
+        return True
+    if not links[link].blocked:
+        links[link].blocked = 1
+        links[link].since = tick
+    if links[link].returning > 0 and not links[link].waking:
+        links[link].waking = 1
+        _put(now, wheel, after, heap, n_channels + link, returns[link * ring + links[link].first])
+    return False
+
+
+@inlined
+def _turn(
+    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
+    ring: int, n_channels: int, first: int, table: Int32s, at: int, left: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return the link whose turn it is in a table of lanes, -1 for none, its entry, and the bytes left of that."""
+    for _ in range(len(table) + 1):
+        if left > 0:
+            link = first + table[at, 0]
+            if _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+                return link, at, left
+        at = at + 1 if at + 1 < len(table) else 0
+        left = table[at, 1]
+    return -1, at, left
+
+
+@kernel
+def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
+    """Return the link that a packet takes out of a switch where it may choose: the least loaded, any of several."""
+    now, links, flowlets = state.now, state.links, state.flowlets
+    flow = state.packets[packet].flow
+    lane = state.packets[packet].link % rules.n_lanes
+    key = flow * rules.n_switches + node
+    place = (key * 2654435761 >> 12) & (len(flowlets) - 1)
+    known = rules.flowlet_ticks > 0 and flowlets[place, 0] == key
+    if known and now[0].tick - flowlets[place, 2] < rules.flowlet_ticks:
+        flowlets[place, 2] = now[0].tick
+        return flowlets[place, 1]  # type: ignore[no-any-return]
+    row = state.row_of[state.flows[flow].home] * rules.n_switches + node
+    begin = state.group_offset[row]
+    n = state.group_offset[row + 1] - begin
+    now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
+    at = ((now[0].random >> 33) & 0x7FFFFFFF) * n >> 31
+    best = np.int64(-1)
+    least = np.int64(FOREVER)
+    for _ in range(n):
+        link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
+        if links[link].load < least:
+            best = link
+            least = links[link].load
+            if least == 0:
+                break
+        at = at + 1 if at + 1 < n else 0
+    if rules.flowlet_ticks > 0:
+        flowlets[place, 0] = key
+        flowlets[place, 1] = best
+        flowlets[place, 2] = now[0].tick
+    return int(best)
+
+
+@kernel
+def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
+    """Return whether a flow may send its next packet now; if congestion control says later, it comes back then."""
+    flows, now = state.flows, state.now
+    if flows[flow].left == 0 or (rules.window > 0 and flows[flow].unacknowledged >= rules.window):
+        return False
+    if rules.mark_at > 0 and flows[flow].allowed > now[0].tick:
+        push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
+        state.askers[rules.n_queues + flow].busy = 1
+        return False
+    return True
+
+
+@kernel
+def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
+    """Record the end of a flow, and schedule those that waited only for it."""
+    now, flows = state.now, state.flows
+    flows[flow].end = tick + now[0].repeated
+    if state.flow_steps[flow].slot >= 0:
+        steady.leave(rules, state, flow)
+    state.done[now[0].n_done] = flow
+    now[0].n_done += 1
+    for at in range(flows[flow].follower, flows[flow].follower + flows[flow].followers):
+        follower = state.next_flow[at]
+        flows[follower].waits -= 1
+        if flows[follower].waits == 0:
+            schedule(state, follower)
+
+
+@kernel
+def _turn_of(state: PacketState, flow: int) -> int:
+    """Let a flow that is ready send if its connection is free; return it, or -1 where it waits for its turn."""
+    flows, connections, number = state.flows, state.connections, state.flows[flow].connection
+    if number < 0 or connections[number].sends == flow:
+        return flow
+    if connections[number].sends < 0:
+        connections[number].sends = flow
+        return flow
+    if connections[number].first < 0:
+        connections[number].first = flow
+    else:
+        flows[connections[number].last].behind = flow
+    connections[number].last = flow
+    return -1
+
+
+@kernel
+def _next_turn(state: PacketState, flow: int) -> int:
+    """Give the connection of a flow that has sent everything to the next in line; return that, -1 for none."""
+    flows, connections, number = state.flows, state.connections, state.flows[flow].connection
+    if number < 0:
+        return -1
+    after = connections[number].first
+    connections[number].sends = after
+    if after >= 0:
+        connections[number].first = flows[after].behind
+    return int(after)
+
+
+@kernel
+def schedule(state: PacketState, flow: int) -> None:
+    """Schedule a flow that waits for no other any more."""
+    now, flows = state.now, state.flows
+    flows[flow].begin = max(now[0].tick + now[0].repeated, flows[flow].earliest) + flows[flow].delay
+    push(now, state.heap, flows[flow].begin + flows[flow].latency, FLOWS + flow)
+
+
+@kernel
+def schedule_roots(state: PacketState, places: NDArray[np.int64]) -> None:
+    """Schedule those of some flows that wait for no other."""
+    for flow in places:
+        if state.flows[flow].waits == 0:
+            schedule(state, flow)
+
+
+@kernel
+def link_followers(
+    state: PacketState, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: Int32s, first: int
+) -> None:
+    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
+    flows = state.flows
+    for flow in range(len(places)):
+        flows[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            flows[places[dep[edge]]].followers += 1
+    for flow in range(len(places)):
+        first += flows[places[flow]].followers
+        flows[places[flow]].follower = first  # behind the last, from which it comes down to the first
+    for flow in range(len(places) - 1, -1, -1):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            awaited = places[dep[edge]]
+            flows[awaited].follower -= 1
+            state.next_flow[flows[awaited].follower] = places[flow]
+
+
+@kernel
+def next_tick(state: PacketState) -> int:
+    """Return the tick of the next event as the events count, `FOREVER` for none."""
+    now, wheel = state.now, state.wheel
+    due = np.int64(FOREVER)
+    if now[0].n_heap > 0:
+        due = max(now[0].tick, state.heap[0].due - now[0].repeated)
+    if now[0].in_wheel > 0:
+        tick = now[0].tick + 1
+        while tick < due and wheel[tick & (len(wheel) - 1)] < 0:
+            tick += 1
+        due = tick
+    return int(due)
+
+
+@kernel
+def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
+    """Take a packet whose tail is there, or its acknowledgement; return the flow that may now send again, or -1."""
+    now, links, packets, flows = state.now, state.links, state.packets, state.flows
+    flow = packets[packet].flow
+    link = packets[packet].link
+    born = packets[packet].born
+    if packets[packet].out != ACK:
+        channel = links[link].channel
+        if channel < rules.n_limited:
+            due = tick + state.channels[channel].latency + rules.credit_ticks
+            _give_back(
+                now,
+                links,
+                state.wheel,
+                state.after,
+                state.heap,
+                state.returns,
+                rules.ring,
+                len(state.channels),
+                link,
+                due,
+            )
+        else:
+            links[link].credits += 1
+        links[link].load -= 1
+        now[0].held -= 1
+        # The bin of a latency: its doubling, and the next four bits.
+        took = tick - (born if born >= 0 else ~born)
+        power = np.int64(0)
+        while took >> power >= 32:
+            power += 1
+        state.histogram[min(HISTOGRAM - 1, power * 16 + (took >> power))] += 1
+        flows[flow].due -= 1
+        if flows[flow].due == 0:
+            _end(rules, state, flow, tick)
+        if rules.window > 0 or born < 0:
+            packets[packet].out = ACK
+            _put(
+                now,
+                state.wheel,
+                state.after,
+                state.heap,
+                len(state.channels) + len(links) + packet,
+                tick + flows[flow].back,
+            )
+            return -1
+    waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
+    flows[flow].unacknowledged -= 1
+    if born < 0:
+        # Congestion control: whoever hears of a mark sends more slowly (InfiniBand, volume 1, annex A10).
+        flows[flow].slow = min(len(state.delays) - 1, flows[flow].slow + rules.slow_step)
+    packets[packet].next = now[0].free
+    now[0].free = packet
+    now[0].n_free += 1
+    return int(flow) if waited else -1
+
+
+@kernel
+def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channel: int) -> int:
+    """Take the next packet of a flow; return it."""
+    now, packets, flows = state.now, state.packets, state.flows
+    packet = now[0].free
+    now[0].free = packets[packet].next
+    now[0].n_free -= 1
+    now[0].held += 1
+    packets[packet].flow = flow
+    packets[packet].at = flows[flow].first
+    packets[packet].link = -1
+    packets[packet].out = state.route_link[flows[flow].first]
+    packets[packet].born = tick
+    flows[flow].left -= 1
+    packets[packet].size = rules.packet_bytes if flows[flow].left > 0 else flows[flow].tail
+    flows[flow].unacknowledged += 1
+    if rules.mark_at > 0 and flows[flow].slow > 0:
+        fallen = (tick - flows[flow].eased) // rules.ease_ticks
+        flows[flow].slow = max(0, flows[flow].slow - fallen)
+        flows[flow].eased += fallen * rules.ease_ticks
+        full = state.channels[channel].full
+        flows[flow].allowed = tick + full + np.int64(full * state.delays[flows[flow].slow])
+    elif rules.mark_at > 0:
+        flows[flow].eased = tick
+    return packet  # type: ignore[no-any-return]
+
+
+@kernel
+def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at_end: bool) -> int:
+    """Play events in order, up to and with a tick; return why it stopped.
+
+    Packets are made at the sources only, one a channel and tick: with as many free ones as there are channels, a tick
+    is played to its end.
+    """
+    now, channels, links, askers = state.now, state.channels, state.links, state.askers
+    packets, flows, wheel, after, heap = state.packets, state.flows, state.wheel, state.after, state.heap
+    returns, called = state.returns, state.called
+    route_link, route_queue, route_use = state.route_link, state.route_queue, state.route_use
+    low, high = state.low, state.high
+    ring, n_lanes, n_queues = rules.ring, rules.n_lanes, rules.n_queues
+    n_channels, n_links = len(channels), len(links)
+    full_bytes = rules.packet_bytes
+    for _ in range(max_instants):
+        if now[0].period > 0:
+            steady.repeat(state, until)
+        tick = next_tick(state)
+        if now[0].in_wheel + now[0].far == 0 and now[0].held > 0:
+            return STUCK
+        if tick + now[0].repeated > until:
+            return IDLE
+        if now[0].n_free < n_channels:
+            return ROOM
+        now[0].tick = tick
+        now[0].instants += 1
+        n_done = now[0].n_done
+        n_called: Any = np.int64(0)
+
+        place = tick & (len(wheel) - 1)
+        last = wheel[place]
+        wheel[place] = -1
+        event: Any = np.int64(-1) if last < 0 else np.int64(after[last])
+        upcoming: Any = np.int64(-1)
+        more_here = last >= 0
+        while True:
+            if more_here:
+                upcoming = after[event]
+                more_here = event != last
+                now[0].in_wheel -= 1
+            elif now[0].n_heap > 0 and heap[0].due <= tick + now[0].repeated:
+                event = _pop(now, heap)
+                if event < FLOWS:
+                    now[0].far -= 1
+            else:
+                break
+
+            resumed: Any = np.int64(-1)  # a flow that may send
+            asks: Any = np.int64(-1)  # a queue whose first packet is now to be sent
+            if event < n_channels:  # the tail of a packet has left
+                channel = event
+                channels[channel].packet = -1
+                if channels[channel].called == 0:
+                    channels[channel].called = 1
+                    called[n_called] = channel
+                    n_called += 1
+                who = channels[channel].asker
+                if who < n_queues:
+                    link = channels[channel].freed
+                    into = links[link].channel
+                    if into < rules.n_limited:
+                        due = tick + channels[into].latency + rules.credit_ticks
+                        _give_back(now, links, wheel, after, heap, returns, ring, n_channels, link, due)
+                    else:
+                        links[link].credits += 1
+                    links[link].load -= 1
+                    if askers[who].head >= 0:
+                        asks = who
+                    else:
+                        askers[who].busy = 0
+                else:
+                    askers[who].busy = 0
+                    resumed = who - n_queues
+                    if flows[resumed].left == 0:
+                        resumed = _next_turn(state, resumed)
+            elif event < n_channels + n_links:  # a credit is back
+                link = event - n_channels
+                links[link].waking = 0
+                channel = links[link].channel
+                if channels[channel].packet < 0 and channels[channel].called == 0:
+                    channels[channel].called = 1
+                    called[n_called] = channel
+                    n_called += 1
+            elif event >= FLOWS:  # a flow is ready to send
+                askers[n_queues + event - FLOWS].busy = 0
+                resumed = _turn_of(state, event - FLOWS)
+            else:  # a packet is ready behind the channel that it crossed
+                packet = event - n_channels - n_links
+                here = packets[packet].link
+                node = channels[links[here].channel].node
+                at = packets[packet].at
+                flow = packets[packet].flow
+                aims = rules.adaptive and node >= 0 and flows[flow].exit >= 0 and node != flows[flow].home
+                if packets[packet].out == ACK or (not aims and route_link[at + 1] < 0):
+                    resumed = _arrive(rules, state, packet, tick)
+                else:
+                    if aims:
+                        out = np.int64(-1)
+                        queue = np.int64(here)
+                        if rules.voq:
+                            out = _aim(rules, state, packet, node)
+                            links[out].load += 1
+                            queue = np.int64(state.queue_of[here] + state.port_number[links[out].channel])
+                    else:
+                        chose = rules.adaptive and node >= 0 and flows[flow].exit >= 0
+                        at = flows[flow].exit if chose else at + 1
+                        packets[packet].at = at
+                        out = np.int64(route_link[at])
+                        queue = np.int64(route_queue[at])
+                        if chose:  # it may have come another way than that of its route
+                            queue = np.int64(state.queue_of[here])
+                            if rules.voq:
+                                queue += state.port_number[links[out].channel]
+                        links[out].load += 1
+                    packets[packet].out = out
+                    packets[packet].next = -1
+                    if askers[queue].head >= 0:
+                        packets[askers[queue].tail].next = packet
+                    else:
+                        askers[queue].head = packet
+                    askers[queue].tail = packet
+                    if askers[queue].busy == 0:
+                        askers[queue].busy = 1
+                        asks = queue
+            if asks >= 0:
+                packet = askers[asks].head
+                if packets[packet].out < 0:
+                    node = channels[links[packets[packet].link].channel].node
+                    packets[packet].out = _aim(rules, state, packet, node)
+                    links[packets[packet].out].load += 1
+                n_called = _ask(channels, links, askers, called, n_called, asks, packets[packet].out, tick)
+            while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
+                _end(rules, state, resumed, tick)
+                resumed = _next_turn(state, resumed)
+            if resumed >= 0 and askers[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
+                askers[n_queues + resumed].busy = 1
+                if rules.repeats and state.flow_steps[resumed].slot < 0:
+                    steady.enter(state, resumed)
+                link = route_link[flows[resumed].first]
+                n_called = _ask(channels, links, askers, called, n_called, n_queues + resumed, link, tick)
+            event = upcoming
+
+        for number in range(n_called):
+            channel = called[number]
+            channels[channel].called = 0
+            link = np.int64(channel)
+            urgent = False
+            entry: Any = np.int64(0)
+            left: Any = np.int64(0)
+            if n_lanes == 1:
+                if not _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+                    continue
+            else:
+                link = channel * n_lanes
+                if channel >= rules.n_limited:
+                    if not _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+                        continue
+                else:
+                    first = link
+                    link = np.int64(-1)
+                    may = rules.limit_bytes < 0 or channels[channel].limit_left > 0
+                    for attempt in range(3):  # high priority, low, and high beyond its limit where nothing else goes
+                        urgent = attempt != 1
+                        if urgent and (len(high) == 0 or may != (attempt == 0)):
+                            continue
+                        if urgent:
+                            link, entry, left = _turn(
+                                now, links, wheel, after, heap, returns, ring, n_channels, first, high,
+                                channels[channel].high, channels[channel].high_left,
+                            )  # fmt: skip
+                        else:
+                            link, entry, left = _turn(
+                                now, links, wheel, after, heap, returns, ring, n_channels, first, low,
+                                channels[channel].low, channels[channel].low_left,
+                            )  # fmt: skip
+                        if link >= 0:
+                            break
+                    if link < 0:
+                        continue
+                    if urgent:
+                        channels[channel].high = entry
+                        channels[channel].high_left = left
+                    else:
+                        channels[channel].low = entry
+                        channels[channel].low_left = left
+                        channels[channel].limit_left = rules.limit_bytes
+
+            last = links[link].last
+            who = askers[last].next
+            if who == last:
+                links[link].last = -1
+            else:
+                askers[last].next = askers[who].next
+            links[link].asking -= 1
+            waited = tick - askers[who].asked
+            links[link].waited += waited
+            if links[link].blocked:
+                links[link].blocked = 0
+                links[link].stalled += tick - links[link].since
+            links[link].credits -= 1
+            if who < n_queues:
+                packet = askers[who].head
+                askers[who].head = packets[packet].next
+                if rules.mark_at > 0 and links[link].asking >= rules.mark_at and packets[packet].born >= 0:
+                    packets[packet].born = ~packets[packet].born
+                    now[0].marked += 1
+            else:
+                packet = _begin_packet(rules, state, who - n_queues, tick, channel)
+                links[link].load += 1
+            size = packets[packet].size
+            ticks = np.int64(channels[channel].full)
+            if size < full_bytes:
+                ticks = max(np.int64(1), np.int64(np.ceil(ticks * (size / full_bytes))))
+            at = packets[packet].at
+            if len(route_use) > 0:
+                ticks = max(np.int64(1), np.int64(np.rint(ticks * route_use[at])))
+            if n_lanes > 1 and channel < rules.n_limited:
+                if urgent:
+                    channels[channel].high_left -= size
+                    channels[channel].limit_left -= size
+                else:
+                    channels[channel].low_left -= size
+            channels[channel].packet = packet
+            channels[channel].asker = who
+            channels[channel].freed = packets[packet].link
+            packets[packet].link = link
+            links[link].sent += size
+            now[0].hops += 1
+            flow = packets[packet].flow
+            if waited > flows[flow].waited and flows[flow].left == 0:
+                flows[flow].waited = waited
+                flows[flow].limit = channel
+            _put(now, wheel, after, heap, channel, tick + ticks)
+            ready = tick + channels[channel].latency
+            onward = route_link[at + 1]
+            if onward < 0:
+                ready += ticks
+            elif rules.mixed:
+                # What leaves faster than it comes in must not begin before its tail can follow.
+                ready += max(
+                    np.int64(0), ticks - ticks * channels[links[onward].channel].full // channels[channel].full
+                )
+            _put(now, wheel, after, heap, n_channels + n_links + packet, ready)
+        if stop_at_end and now[0].n_done > n_done:
+            return ENDED
+        if now[0].n_active > 0 and flows[state.active[0]].due <= now[0].look_at:
+            steady.look(rules, state, until)
+    return MORE

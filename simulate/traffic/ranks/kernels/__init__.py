@@ -1,1 +1,0 @@
-"""Kernels that search for rank orders."""

@@ -1,0 +1,437 @@
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import islice, product
+from pathlib import Path
+from types import MappingProxyType
+
+import networkx as nx
+import pytest
+
+from costmodel.bills import bill
+from costmodel.optimise.families import FAMILIES, openings
+from costmodel.optimise.needs import Needs, quoted, read_needs, validate_needs
+from costmodel.optimise.problem import Task
+from costmodel.optimise.search import Design, judge, optimise
+from helpers.clusters import CATALOG
+from helpers.needs import OWNING, needs, random_needs, small_catalog
+from helpers.strategies import nightly, seeds, slow_but
+from plan.export.spec import format_spec
+from routing import prove, route
+from topo.amounts import Check, Verdict
+from topo.catalog.load import Catalog, config_root
+from topo.cluster import Cluster, validate_spec
+from topo.errors import DesignError, HeddleError, SpecError
+from topo.fabric import Role
+from topo.files.yaml import parse_yaml
+from topo.shapes.fat_tree import FatTree
+from topo.shapes.rail import Rail
+from topo.shapes.zones import Zones
+
+# What each need cost when it was met by the designs that people would name, and then by hand.
+FIVE = {
+    "fire-flyer-2": (read_needs("fire-flyer-2").model_copy(update={"families": ("fat-tree", "zones")}), 360),
+    "1,024 nodes at 2:1": (
+        needs(1024, 100, job={"nodes": 1024, "bisection": 0.5, "with_storage": False}, families=["fat-tree"]),
+        255,
+    ),
+    "200 nodes and 20 % more": (needs(200, growth=0.2, job={"nodes": 100, "alone": True}), 45),
+    "100 nodes at 2:1": (needs(100, job={"nodes": 100, "bisection": 0.5}), 15),
+    "4,096 nodes": (needs(4096, 200, families=["slim-fly"]), 1737),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [nightly(name) if FIVE[name][1] in (255, 360, 1737) else name for name in FIVE])
+def test_the_five_needs_of_which_each_was_beaten_by_hand(name: str) -> None:
+    asked, most = FIVE[name]
+    found = optimise(asked, CATALOG)
+    assert found.winner is not None
+    assert found.proven
+    assert found.winner.price <= most
+    (fabric,) = Cluster(found.winner.spec, CATALOG).fabrics
+    assert fabric.n_switches == found.winner.switches
+    assert prove(route(fabric, "balanced")).holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", slow_but(FAMILIES, "fat-tree", "zones", "hyperx"))
+@pytest.mark.parametrize("seed", seeds(3))
+def test_the_price_in_closed_form_is_that_of_the_bill_and_no_design_that_follows_is_cheaper(
+    family: str, seed: int
+) -> None:
+    asked, catalog = random_needs(seed)
+    task = Task(asked.model_copy(update={"families": (family,)}), catalog)
+    rows, designs = list(islice(openings(task), 60)), []
+    while rows and len(designs) < 6 and len(rows) < 2_000:
+        node = rows.pop(0)
+        following = list(islice(node.grow(), 50))
+        assert all(more.price >= node.price - 1e-9 for more in following)
+        rows += following
+        if node.shape is not None:
+            designs.append(node)
+    for node in designs:
+        assert node.shape is not None
+        try:
+            design = judge(node.name, node.shape(), task)
+        except DesignError as error:
+            pytest.fail(f"{node.name}: {error}")
+        assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "radix"), [(6, 8), (9, 16), (20, 12), (30, 16)])
+def test_rails_of_two_and_three_levels_cost_what_the_bill_says(count: int, radix: int) -> None:
+    asked = needs(
+        count,
+        nodes={"gpu": {"model": "dgx-a100", "count": count}},
+        job={"nodes": count, "bisection": 0.5},
+        switches=["S"],
+        families=["rail"],
+        currency="USD",
+    )
+    task = Task(asked, small_catalog(0.1, S=(radix, 3.0)))
+    rows, levels = list(openings(task)), {2: 0, 3: 0}
+    while rows and min(levels.values()) < 4:
+        rows.sort(key=lambda node: node.price)
+        node = rows.pop(0)
+        rows += islice(node.grow(), 4_000)
+        shape = node.shape() if node.shape else None
+        if not isinstance(shape, Rail) or shape.tree.levels is None or levels[shape.tree.levels] >= 4:
+            continue
+        levels[shape.tree.levels] += 1
+        design = judge(node.name, shape, task)
+        assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+    assert levels[2 if count == 9 else 3]
+
+
+@pytest.mark.slow
+def test_zones_of_split_ports_joined_by_switches_cost_what_the_bill_says() -> None:
+    asked = needs(
+        60,
+        nodes={"gpu": {"model": "dgx-h100", "count": 60}},
+        job={"nodes": 30, "bisection": 0.2},
+        switches=["SN5610"],
+        families=["zones"],
+        currency="USD",
+        quotes={"4xNDR": 900},
+    )
+    task = Task(asked, CATALOG)
+    assert any(kind.split for kind in task.kinds)
+    rows, seen = list(openings(task)), 0
+    while rows and seen < 3:
+        rows.sort(key=lambda node: node.price)
+        node = rows.pop(0)
+        rows += islice(node.grow(), 2_000)
+        shape = node.shape() if node.shape else None
+        if isinstance(shape, Zones) and shape.joints and shape.tree.split:
+            seen += 1
+            design = judge(node.name, shape, task)
+            assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+    assert seen
+
+
+def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
+    """Return the cheapest of all trees of two levels that does, by trying every one."""
+    best: Design | None = None
+    task = Task(asked, catalog)
+    for leaves, spines, links in product(range(1, radix + 1), range(1, radix), range(1, radix)):
+        if spines * links >= radix or leaves * links > radix or (best and 3 * (leaves + spines) >= best.price):
+            continue
+        try:
+            design = judge("", FatTree(switch="S", leaves=leaves, spines=spines, parallel=links), task)
+        except DesignError:
+            continue
+        if design.verdict is Verdict.HOLDS:
+            best = design
+    return best
+
+
+@pytest.mark.parametrize("radix", slow_but([4, 6], 4))
+@pytest.mark.parametrize("share", slow_but([1.0, 0.5], 1.0))
+def test_no_tree_beats_the_winner(radix: int, share: float) -> None:
+    catalog = small_catalog(S=(radix, 3.0))
+    for hosts, survives in zip(range(radix - 1, radix * radix // 2 + 1, radix - 1), (True, False) * 9, strict=False):
+        for job in {hosts, hosts // 2}:
+            asked = needs(
+                hosts,
+                job={"nodes": job, "bisection": share},
+                survives_a_switch=survives,
+                switches=["S"],
+                families=["fat-tree"],
+            )
+            found, best = optimise(asked, catalog), cheapest_tree(asked, catalog, radix)
+            if best is not None:
+                assert found.winner is not None
+                assert found.winner.price <= best.price
+
+
+@pytest.mark.slow
+def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
+    asked = needs(100, families=["fat-tree"])
+    whole = optimise(asked, CATALOG)
+    assert whole.winner is not None
+    early = optimise(asked, CATALOG, gap=0.5)
+    assert early.winner is not None
+    assert early.bound <= whole.winner.price <= early.winner.price
+    assert early.winner.price <= early.bound / (1 - 0.5)
+    late = optimise(asked, CATALOG, limit_s=0.0)
+    assert late.winner is not None
+    assert not late.proven
+    assert late.ended == "0 s are over"
+    assert optimise(asked.model_copy(update={"families": ("torus",)}), CATALOG, limit_s=0.0).winner is None
+    rich = needs(40, nodes={"gpu": {"model": "dgx-a100", "count": 40}})
+    early = optimise(rich, CATALOG, limit_s=0.0)  # planes are what people name for servers of eight adapters
+    assert early.winner is not None
+    assert early.winner.name == "8 planes of one QM8700"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"budget": {"switches": 2}},
+        {"network_price": 5},
+        {"bandwidth": {"storage": "1 TB/s"}},
+        {"bandwidth": {"compute": "1 TB/s"}},
+        {"budget": {"power": "50 kW"}},
+        {"bandwidth": {"compute": 0.9}, "switches": ["SB7800"]},
+        {"network_price": 9_000, "owning": OWNING, "currency": "USD", "quotes": {"QM8700": 5_000, "4xHDR": 10}},
+    ],
+)
+def test_what_cannot_be_had_has_no_winner(keys: dict[str, object]) -> None:
+    found = optimise(needs(41, **keys), CATALOG)
+    assert found.winner is None
+    assert found.verdict is Verdict.EXCEEDED
+    assert "no design of these families meets the needs" in found.certificate
+
+
+@pytest.mark.slow
+def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> None:
+    found = optimise(needs(currency="USD"), CATALOG)
+    assert found.winner is not None
+    assert found.unpriced == ("4xHDR",)
+    assert not found.proven
+    assert "in what is known of prices" in found.certificate
+    assert optimise(needs(switches=["CS8500"]), CATALOG).unpriced == ("CS8500",)
+
+
+@pytest.mark.slow
+def test_needs_in_dollars_with_quotes_become_a_bill(tmp_path: Path) -> None:
+    """The example of docs/optimise.md, from the file to the bill of what was found."""
+    page = (config_root().parent / "docs" / "optimise.md").read_text(encoding="utf-8")
+    file = tmp_path / "needs.yaml"
+    file.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    asked = read_needs(file)
+    found = optimise(asked)
+    assert found.winner is not None
+    assert found.proven
+    parts = bill(Cluster(found.winner.spec, quoted(asked, CATALOG)))
+    assert parts.price("USD").network.middle == found.winner.price
+    assert found.winner.price == 15_000 * found.winner.switches + 250 * parts.count("cable")
+
+
+def test_what_routes_a_design_decides_too() -> None:
+    seen: list[str] = []
+
+    def routed(cluster: Cluster) -> list[Check]:
+        seen.append(cluster.name)
+        return [Check("tables", Verdict.HOLDS if len(seen) == 3 else Verdict.EXCEEDED, "in words")]
+
+    asked = needs(60, tables=0.5)
+    with pytest.raises(HeddleError, match="tables"):
+        optimise(asked, CATALOG)
+    found = optimise(asked, CATALOG, routed=routed)
+    assert found.winner is not None
+    assert [design.reasons for design in found.tried].count(("in words",)) == 2
+    assert found.winner.checks[-1].text == "in words"
+    assert found.tried[0].price <= found.winner.price == found.bound
+
+
+def test_quotes_of_what_nobody_knows_are_refused_at_their_place() -> None:
+    text = (
+        "name: t\nnodes: {gpu: {model: pcie-a100, count: 4}}\njob: {nodes: 4}\nswitches: [QM8700]\nquotes: {QM870: 1}\n"
+    )
+    with pytest.raises(SpecError, match=r"needs.yaml:5:.*QM8700"):
+        validate_needs(parse_yaml(text, "needs.yaml"), CATALOG)
+
+
+def test_the_cheaper_of_two_switches_wins_and_both_may_be_mixed() -> None:
+    catalog = small_catalog(A=(8, 3.0), B=(8, 2.0))
+    winner = optimise(needs(16, switches=["A", "B"]), catalog).winner
+    assert winner is not None
+    assert winner.price == 2.0 * winner.switches
+    # Leaves of 8 ports and a spine of 32: nothing of one model is as cheap.
+    catalog = small_catalog(A=(8, 1.0), B=(32, 5.0))
+    found = optimise(needs(24, switches=["A", "B"], survives_a_switch=False, families=["fat-tree"]), catalog)
+    assert found.winner is not None
+    assert found.winner.price == 5.0
+
+
+def test_of_twins_that_nobody_needs_both_of_one_is_searched() -> None:
+    catalog = small_catalog(A=(8, 3.0), B=(8, 2.0), C=(8, 2.0), D=(16, 9.0))
+    assert Task(needs(16, switches=["A", "C", "B", "D", "C"]), catalog).models == ["C", "D"]
+    more = replace(catalog.switches["A"], power_typical_w=0.5)  # dearer, but it draws less
+    catalog = replace(catalog, switches=MappingProxyType({**catalog.switches, "A": more}))
+    assert Task(needs(16, switches=["A", "B"]), catalog).models == ["A", "B"]
+
+
+def test_a_room_without_a_place_for_a_part_is_told_at_once() -> None:
+    low = {"rack_units": 4}
+    nodes = {"gpu": {"model": "dgx-a100", "count": 9}}
+    none = optimise(needs(9, nodes=nodes, floor=low), CATALOG)
+    assert none.refused == ("no network does: gpu (dgx-a100) is 6 rack units high, and a rack has 4",)
+    assert (none.verdict, none.looked_at) == (Verdict.EXCEEDED, 0)
+    nodes = {"gpu": {"model": "hgx-b200", "count": 9}}
+    dark = optimise(needs(9, nodes=nodes, switches=["QM9700"], floor={"rack_power": "60 kW"}), CATALOG)
+    assert (dark.verdict, dark.looked_at, dark.tried) == (Verdict.CANNOT_TELL, 0, ())
+    assert "power is limited, and that of hgx-b200 unknown" in dark.certificate
+    quotes = {"QM8700": 9, "CS8500": 1}  # the box is cheap, and does not go in
+    found = optimise(needs(9, floor=low, switches=["CS8500", "QM8700"], quotes=quotes), CATALOG)
+    assert found.winner is not None and found.proven
+    assert found.winner.price == 9 and "CS8500" in found.refused[0]
+
+
+@pytest.mark.slow
+def test_growth_buys_ports_today_and_servers_later() -> None:
+    winner = optimise(needs(100, growth=0.5), CATALOG).winner
+    assert winner is not None
+    assert winner.spec.nodes["gpu"].count == 100
+    (fabric,) = Cluster(winner.spec, CATALOG).fabrics
+    assert fabric.n_switches == winner.switches
+    more = {"gpu": winner.spec.nodes["gpu"].model_copy(update={"count": 150})}
+    (grown,) = Cluster(winner.spec.model_copy(update={"nodes": more}), CATALOG).fabrics
+    assert grown.n_switches == winner.switches
+
+
+@pytest.mark.slow
+def test_the_winner_is_a_spec_that_reads_back() -> None:
+    winner = optimise(needs(), CATALOG).winner
+    assert winner is not None
+    text = format_spec(winner.spec, "found")
+    assert text.startswith("# found\nname: t\n")
+    read = validate_spec(parse_yaml(text, "winner.yaml"), CATALOG)
+    assert (read.nodes, read.network) == (winner.spec.nodes, winner.spec.network)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("switches: [QM870]", "QM8700"),
+        ("switches: []", "at least 1"),
+        ("switches: [QM8700]\nbandwidth: {compute: 2}", "a share from 0 to 1, or a rate"),
+        ("switches: [QM8700]\nbandwidth: {management: 1 Gb/s}", "servers of the role management"),
+        ("switches: [QM8700]\nbandwidth: {storage: 9}", "with its unit"),
+        ("switches: [QM8700]\ncurrency: dollars", "a currency like USD"),
+        ("switches: [QM8700]\nfamilies: [mesh]", "slim-fly"),
+        ("switches: [QM8700]\njbo: 3", "job"),
+        ("switches: [QM8700]\nreach: 3 m", "`floor`"),
+        ("switches: [QM8700]\nmoving: 3", "`stages`"),
+        ("switches: [QM8700]\nowning: {years: 5, pue: 1.2, price_per_kwh: 1, currency: USD}", "the currency"),
+        ("switches: [QM8700]\nowning: {years: 5, currency: USD}", "pue"),
+    ],
+)
+def test_bad_needs_are_refused_at_their_place(text: str, said: str) -> None:
+    head = "name: t\nnodes: {gpu: {model: pcie-a100, count: 4}}\njob: {nodes: 4}\n"
+    with pytest.raises(SpecError, match=said) as caught:
+        validate_needs(parse_yaml(head + text, "needs.yaml"), CATALOG)
+    assert all(finding.where.startswith("needs.yaml:") for finding in caught.value.findings)
+
+
+@pytest.mark.parametrize(("mix", "said"), [("4: 0.5", "room for a job"), ("2: 0.5, 1: 0.6", "at most 1")])
+def test_a_mix_without_room_is_refused_at_its_place(mix: str, said: str) -> None:
+    parts = ", ".join(
+        f"{{size: {size}, share: {share}}}" for size, share in (part.split(": ") for part in mix.split(", "))
+    )
+    text = f"name: t\nnodes: {{gpu: {{model: pcie-a100, count: 4}}}}\njob: {{nodes: [{parts}]}}\nswitches: [QM8700]\n"
+    with pytest.raises(SpecError, match=said) as caught:
+        validate_needs(parse_yaml(text, "needs.yaml"), CATALOG)
+    assert caught.value.findings[0].where.startswith("needs.yaml:3:")
+
+
+@pytest.mark.slow
+def test_a_mix_of_one_size_is_that_size_and_smaller_jobs_cost_no_more() -> None:
+    def of(*parts: tuple[int, float]) -> list[dict[str, float]]:
+        return [{"size": size, "share": share} for size, share in parts]
+
+    trees = {"families": ["fat-tree", "hyperx"]}
+    one, mixed, small = (
+        optimise(needs(120, job={"nodes": nodes}, **trees), CATALOG).winner
+        for nodes in (60, of((60, 1.0)), of((60, 0.5), (10, 0.5)))
+    )
+    assert one is not None
+    assert mixed is not None
+    assert small is not None
+    assert (one.name, one.price) == (mixed.name, mixed.price)
+    assert small.price <= one.price
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 4])
+def test_no_rival_by_hand_that_is_cheaper_delivers_what_is_needed_when_it_is_routed_and_played(seed: int) -> None:
+    file = config_root().parent / "benchmarks" / "rivals_optimise.py"
+    spec = spec_from_file_location("rivals_optimise", file)
+    assert spec
+    assert spec.loader
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    line, wrong = script.compare(seed, 3)
+    assert not wrong, line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["fat-tree", "zones", "hyperx"])
+def test_each_role_gets_its_bandwidth_and_what_it_costs_is_told(family: str) -> None:
+    nodes = {
+        "gpu": {"model": "pcie-a100", "count": 40},
+        "storage": {"model": "storage-3fs", "count": 6},
+        "head": {"model": "management", "count": 4},
+    }
+    job = {"nodes": 10, "bisection": 0.3, "with_storage": False}
+    asked = {"compute": "0.3 TB/s", "storage": 1.0, "management": "600 Gb/s"}
+    catalog = small_catalog(0.01, S=(16, 3.0))
+    keys = {"nodes": nodes, "job": job, "families": [family], "switches": ["S"], "currency": "USD"}
+    found = optimise(needs(bandwidth=asked, **keys), catalog)
+    assert found.winner is not None
+    fabrics = Cluster(found.winner.spec, catalog).fabrics
+    graph = nx.DiGraph()
+    for fabric in fabrics:
+        for a, b in fabric.port_node[fabric.links].tolist():
+            for ends in ((a, b), (b, a)):
+                graph.add_edge(*ends, capacity=graph.get_edge_data(*ends, {"capacity": 0})["capacity"] + 200)
+        for node in fabric.end_node[fabric.ends()].tolist():
+            role = Role(fabric.role[node])
+            graph.add_edge(*((node, "compute") if role is Role.COMPUTE else (role.name, node)))
+    for role, least in ((Role.STORAGE, 12 * 200), (Role.MANAGEMENT, 600)):
+        assert nx.maximum_flow_value(graph, role.name, "compute") >= least
+        assert found.winner.serving_gbps[role] == nx.maximum_flow_value(graph, role.name, "compute")
+    assert found.winner.bisection.share * found.winner.bisection.gbps >= 0.3 * 8_000
+    price = found.winner.price
+    for role in asked:
+        less = optimise(needs(bandwidth={**asked, role: 0.0}, **keys), catalog).winner
+        assert less is not None
+        assert less.price <= price
+
+
+@pytest.mark.slow
+def test_with_energy_the_winner_is_the_cheapest_to_own() -> None:
+    """A switch that is dearer to buy and draws less wins over enough years; what it costs is what the bill says."""
+    asked = {
+        "job": {"nodes": 30, "bisection": 0.5},
+        "currency": "USD",
+        "switches": ["A", "B"],
+        "families": ["fat-tree"],
+    }
+    catalog = small_catalog(0.0, A=(16, 100.0), B=(16, 150.0))
+    hungry = replace(catalog.switches["A"], power_typical_w=400.0)
+    frugal = replace(catalog.switches["B"], power_typical_w=100.0)
+    catalog = replace(catalog, switches=MappingProxyType({"A": hungry, "B": frugal}))
+    bought, owned = (optimise(needs(30, owning=more, **asked), catalog).winner for more in (None, OWNING))
+    assert bought is not None
+    assert owned is not None
+    assert " of A" in bought.name
+    assert " of B" in owned.name
+    parts = bill(Cluster(owned.spec, catalog))
+    known = parts.power.network_w.known
+    assert known is not None
+    energy = known.middle / 1_000 * 4 * 365.25 * 24 * 1.5 * 0.1
+    assert owned.price == pytest.approx(parts.price("USD").network.known.middle + energy)

@@ -1,0 +1,82 @@
+from itertools import pairwise
+
+import pytest
+
+from costmodel.optimise.search import Search, optimise
+from helpers.clusters import CATALOG
+from helpers.needs import needs
+from topo.amounts import Verdict
+from topo.cluster import Cluster
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["fat-tree", "hyperx", "zones"])
+@pytest.mark.parametrize("money", [{}, {"currency": "USD", "quotes": {"4xHDR": 250}}])
+def test_stages_hold_one_another_and_the_last_is_the_winner(family: str, money: dict[str, object]) -> None:
+    asked = needs(150, job={"nodes": 50, "bisection": 0.5}, stages=[0.2, 0.5], families=[family], **money)
+    found = optimise(asked, CATALOG)
+    assert found.winner is not None
+    assert [stage.servers for stage in found.winner.stages] == [30, 75, 150]
+    for less, more in pairwise(found.winner.stages):
+        assert less.switches <= more.switches
+        assert less.cables < more.cables
+        assert less.price <= more.price
+    last = found.winner.stages[-1]
+    assert last.price == pytest.approx(found.winner.price)
+    assert last.job_bisection.share == pytest.approx(found.winner.job_bisection.share)
+    (fabric,) = Cluster(found.winner.spec, CATALOG).fabrics
+    assert (last.switches, last.cables) == (fabric.n_switches, len(fabric.links))
+    assert len(found.stage_table) == 3
+
+
+@pytest.mark.slow
+def test_two_levels_begin_with_their_first_leaves_and_all_spines() -> None:
+    found = optimise(needs(100, stages=[0.2], families=["fat-tree"], switches=["QM8700"]), CATALOG)
+    assert found.winner is not None
+    first, last = found.winner.stages
+    assert first.switches < last.switches
+    assert first.job_bisection.share == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_cables_are_moved_where_that_has_a_price_and_no_more_than_a_stage_lacks() -> None:
+    """Two of five switches of a mesh stand at first, 20 servers on each: half of their rate asks for 10 links of 5."""
+    asked = {"job": {"nodes": 100, "bisection": 0.5}, "stages": [0.4], "families": ["hyperx"]}
+    moved = optimise(needs(100, moving=0.01, **asked), CATALOG).winner
+    assert moved is not None
+    assert moved.name.startswith("HyperX 5, 5 links each")
+    assert [stage.moved for stage in moved.stages] == [5, 0]
+    assert moved.stages[0].job_bisection.share == pytest.approx(0.5)
+    assert moved.price == pytest.approx(15 + 5 * 0.01)
+    for dearer in ({}, {"moving": 10.0}):
+        kept = optimise(needs(100, **dearer, **asked), CATALOG)
+        assert kept.winner is not None
+        assert kept.proven
+        assert kept.winner.price == 18
+        assert not any(stage.moved for stage in kept.winner.stages)
+        assert all(stage.job_bisection.share >= 0.5 for stage in kept.winner.stages)
+
+
+@pytest.mark.slow
+def test_the_room_decides_too() -> None:
+    room = {"racks_per_row": 6, "rack_power": "12 kW"}
+    asked = {"job": {"nodes": 30, "bisection": 0.5}, "families": ["fat-tree"]}
+
+    def found(**keys: object) -> Search:
+        return optimise(needs(30, **(asked | {"floor": room} | keys)), CATALOG)
+
+    winner = found(reach="40 m").winner
+    assert winner is not None
+    assert {check.what for check in winner.checks} >= {"rack power", "reach"}
+    layout = Cluster(winner.spec, CATALOG).layout
+    assert layout is not None
+    assert layout.n_racks > 1
+    assert winner.in_room == winner.cost  # units have no prices of cables
+    short, weak = found(reach="3 m"), found(floor={**room, "rack_power": "2 kW"})
+    assert "3 m are allowed" in short.tried[0].reasons[0]
+    assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)
+    assert (
+        short.ended == "40 designs do but for the room"
+    )  # no bound knows of rooms, so it says that it left it at that
+    assert "gpu (pcie-a100) draws" in weak.refused[0] and "a rack may draw 2,000 W" in weak.refused[0]
+    assert (weak.winner, weak.verdict, weak.looked_at) == (None, Verdict.EXCEEDED, 0)

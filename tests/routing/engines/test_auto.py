@@ -1,0 +1,147 @@
+"""What `auto` hands out: the best tables that are safe, and no silence about those that are better."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import routing
+from helpers import strategies
+from helpers.clusters import zoned
+from helpers.random_fabrics import draw
+from helpers.trees import damage, grow_tree
+from routing.candidates import FIGURES, Candidate
+from routing.engines.auto import _reason
+from routing.engines.base import ENGINES
+from routing.engines.judge import MARGIN, mark, shortfall
+from routing.proof import prove
+from routing.routed import Routed
+from topo.cluster import parse
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
+
+TREE = grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1))
+
+
+def with_storage(fabric: Fabric) -> Fabric:
+    role = fabric.role.copy()
+    role[-1] = Role.STORAGE
+    return replace(fabric, role=role)
+
+
+FABRICS = {
+    "a whole tree": lambda: TREE,
+    "storage": lambda: with_storage(TREE),
+    "dead links": lambda: damage(TREE, np.random.default_rng(1), 0.05),
+    "joined zones": lambda: zoned("spread", leaves=6, spines=4, n_gpus=60, n_storage=8, ports=4),
+    "a ring": lambda: strategies.ring(6).fabric,
+    "a BiGraph": lambda: draw(23),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FABRICS)
+def test_what_is_handed_out_is_safe_and_nothing_safe_beats_it_in_all(name: str) -> None:
+    fabric = FABRICS[name]()
+    routed = routing.route(fabric, "auto")
+    assert prove(routed, "all").holds
+    rows = {row.engine: row for row in routed.candidates}
+    best = rows[routed.tables.engine]
+    assert not best.missing and not best.credit_loops
+    for row in rows.values():
+        if row.refusal or row.missing or row.credit_loops or row.lanes > 1:
+            continue
+        assert not all(figure.share(best, row) < 0.99 for figure in FIGURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["joined zones", "a ring", "a BiGraph"])
+def test_each_figure_in_which_another_is_better_is_told(name: str) -> None:
+    routed = routing.route(FABRICS[name](), "auto")
+    rows = [row for row in routed.candidates if not row.refusal and row.lanes == 1]
+    best = next(row for row in rows if row.engine == routed.tables.engine)
+    behind = [figure for figure in FIGURES if any(figure.share(best, row) < 0.995 for row in rows if not row.missing)]
+    told = routed.why.partition("behind in")[2]
+    assert all(f"{figure.name} ({figure.text(best)}, " in told for figure in behind)
+    assert bool(told) == bool(behind)
+
+
+def test_figures_are_those_of_the_judges() -> None:
+    fabric = FABRICS["dead links"]()
+    for row in routing.route(fabric, "auto").candidates:
+        if row.refusal:
+            with pytest.raises(RoutingError):
+                ENGINES[row.engine].route(fabric)
+            continue
+        routed = Routed(fabric, ENGINES[row.engine].route(fabric, lanes=1))
+        quality = routing.measure(routed)
+        assert (row.max_load, row.worst_shift) == (quality.max_load, quality.shift.max_load_worst)
+        assert (row.ebb, row.shift) == (quality.ebb, quality.shift.bandwidth)
+        assert row.max_hops == prove(routed).max_hops
+
+
+def test_no_shift_of_a_whole_tree_meets_itself() -> None:
+    routed = routing.route(TREE, "auto")
+    assert next(row for row in routed.candidates if row.engine == routed.tables.engine).worst_shift == 1
+
+
+def test_lanes_let_shorter_paths_in() -> None:
+    fabric = strategies.ring(6).fabric
+    one, two = (routing.route(fabric, "auto", lanes=lanes) for lanes in (1, 2))
+    assert prove(two).holds
+    assert routing.measure(two).max_load <= routing.measure(one).max_load
+
+
+def test_a_table_without_contention_does_not_lose_to_one_whose_links_to_single_hosts_are_less_full() -> None:
+    nodes = "nodes: {gpu: {model: dgx-h100, count: 16}}"
+    rails = parse(
+        f"name: rails\n{nodes}\nnetwork: {{shape: rail, unit_nodes: 16, tree: {{switch: QM9700}}}}\n"
+    ).fabrics[0]
+    for engine in ("auto", "balanced"):
+        routed = routing.route(rails, engine)
+        assert routing.measure(routed).shift.max_load_worst == 1
+        proof = routing.prove(routed)
+        shared = rails.inner[proof.load[rails.inner] > proof.to_one_by_role[Role.COMPUTE][rails.inner]]
+        assert proof.load[shared].max() == 64  # 16 hosts of a leaf to 4 of the 112 others over each of 32 cables
+        assert proof.max_load == 64  # no more than those, though all 112 others send to each host
+
+
+def test_what_falls_short_of_any_yardstick_weighs_more_than_what_is_gained() -> None:
+    rng = np.random.default_rng(0)
+    fields = {figure.field: figure.sign for figure in FIGURES}
+    plain = Candidate("plain", **dict.fromkeys(fields, 100.0))
+    ahead = Candidate("ahead", **{field: 100.0 * (1 + 2 * MARGIN) ** sign for field, sign in fields.items()})
+    assert shortfall(plain, []) == shortfall(ahead, [plain]) == 0
+    for figure in FIGURES:
+        worse = replace(ahead, **{figure.field: getattr(ahead, figure.field) * 0.9**figure.sign})
+        assert (shortfall(worse, [plain]) > 0) == (figure.behind > 0)
+        gain = replace(worse, **{field: getattr(ahead, field) * 2.0**sign for field, sign in fields.items()
+                                 if field != figure.field})  # fmt: skip
+        assert shortfall(gain, [plain]) == shortfall(worse, [plain])
+    for _ in range(100):
+        rows = [Candidate("", **{field: float(rng.uniform(50, 200)) for field in fields}) for _ in range(3)]
+        assert shortfall(rows[0], rows[1:]) >= max(shortfall(rows[0], [yard]) for yard in rows[1:])
+
+
+def test_the_reason_names_rivals_and_their_loops() -> None:
+    figures = {"role_load": 10.0, "ebb": 0.5, "permutation": 0.5, "shift": 0.5, "worst_shift": 4}
+    ours = Candidate("ours", max_load=10, shared_load=10, **figures)
+    rival = Candidate("rival", max_load=12, shared_load=12, **figures)
+    wild = Candidate("wild", max_load=5, shared_load=5, credit_loops=7, **figures)
+    assert mark(ours, [ours, rival]) == 1 > mark(rival, [ours, rival])
+    assert _reason(ours, [ours], [ours]) == "alone delivers every pair without credit loops"
+    assert _reason(ours, [ours, rival], [ours, rival, wild]) == (
+        "ahead of `rival` in fullest link; behind in fullest link (10, `wild` 5); credit loops in `wild`"
+    )
+
+
+@pytest.mark.slow
+def test_candidates_as_tables_and_as_plain_values() -> None:
+    routed = routing.route(FABRICS["joined zones"](), "auto")
+    table = routing.candidate_table(routed.candidates)
+    assert [column.name for column in table.columns][:5] == ["engine", "missing", "loops", "lanes", "switches"]
+    told = {row["engine"]: row for row in routed.to_dict()["candidates"]}
+    assert told["balanced"]["max_load"] > 0
+    assert "refusal" in told["fat-tree"]
+    assert "engines that were tried" in routed._repr_html_()
+    assert routing.route(TREE, "balanced").to_dict()["candidates"] == []

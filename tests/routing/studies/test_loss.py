@@ -1,0 +1,162 @@
+"""Who uses a link, and what is lost without a part, against a plain walk of every pair on random fabrics."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import topo
+from helpers.strategies import Case, cases, examples, tree
+from helpers.walks import plain_walk
+from routing.engines.base import route
+from routing.names import find_end, find_link, find_switch
+from routing.proof import prove
+from routing.routed import Routed
+from routing.studies.loss import link_use, pairs_over, study_loss
+from routing.tables import select_endpoints
+from routing.trace import end_label, trace
+from topo.errors import HeddleError
+from topo.fabric import Fabric, Kind
+
+
+def walked(case: Case, endpoints: str) -> dict[int, set[tuple[int, int]]]:
+    """Pairs that arrive, by channel of their path."""
+    fabric, tables = case.fabric, case.tables
+    kinds = {"hca": {Kind.HCA}, "adapters": set(Kind) - {Kind.SWITCH}, "all": set(Kind)}[endpoints]
+    ends = [end for end in range(fabric.n_end_ports) if tables.lid[end] and fabric.kind[fabric.end_node[end]] in kinds]
+    users = defaultdict(set)
+    for pair in ((a, b) for a in ends for b in ends if a != b):
+        for channel in plain_walk(fabric, tables, *pair)[0] or ():
+            users[channel].add(pair)
+    return users
+
+
+@given(case=cases(), endpoints=st.sampled_from(("hca", "adapters", "all")), data=st.data())
+def test_a_link_is_used_by_the_pairs_that_a_plain_walk_finds_on_it(case: Case, endpoints: str, data) -> None:
+    fabric, routed, users = case.fabric, Routed(case.fabric, case.tables), walked(case, endpoints)
+    assume(len(fabric.links))
+    port = data.draw(st.sampled_from(fabric.links.ravel().tolist()))
+    use = link_use(routed, port, endpoints)
+    for pairs, channel in ((use.forth, port), (use.back, int(fabric.peer[port]))):
+        assert len(pairs) == len(users[channel])
+        assert set(map(tuple, pairs.tolist())) == users[channel]
+    rows = use.to_dict()["directions"]
+    assert [sum(row["pairs"] for row in one["by_role"]) for one in rows] == [len(use.forth), len(use.back)]
+    assert link_use(routed, fabric.port_label(port), endpoints).port == port
+    assert link_use(routed, fabric.channel_label(port), endpoints).port == port
+
+
+@given(case=cases())
+@examples(20)
+def test_the_users_of_all_links_are_the_hops_of_all_pairs(case: Case) -> None:
+    routed = Routed(case.fabric, case.tables)
+    proof = prove(routed, "adapters")
+    uses = [link_use(routed, int(port), "adapters") for port in case.fabric.links[:, 0]]
+    channels = sum(len(use.forth) + len(use.back) for use in uses)
+    # A path over n switches has n + 1 links, its two ends' included.
+    assert channels == sum((length + 1) * int(count) for length, count in enumerate(proof.hops) if length)
+
+
+@pytest.mark.slow
+@given(case=cases(connected=True), data=st.data())
+@examples(20)
+def test_without_a_part_exactly_those_pairs_are_lost_that_a_plain_walk_loses(case: Case, data) -> None:
+    fabric, routed = case.fabric, Routed(case.fabric, case.tables)
+    users = walked(case, "adapters")
+    switch = data.draw(st.integers(0, fabric.n_switches - 1))
+    part, ports = fabric.label(switch), set(range(*fabric.port_offset[switch : switch + 2].tolist()))
+    if data.draw(st.booleans()) and len(fabric.inner_links):
+        port = int(data.draw(st.sampled_from(fabric.inner_links[:, 0].tolist())))
+        part, ports = fabric.port_label(port), {port}
+    gone = ports | {int(fabric.peer[port]) for port in ports if fabric.peer[port] >= 0}
+    study = study_loss(routed, part, endpoints="adapters")
+    lost = set(map(tuple, study.lost.tolist()))
+    assert lost == set().union(*(users[channel] for channel in gone))
+    left = fabric.without(np.array([port for port in ports if fabric.peer[port] >= 0], np.int64))
+    ends = select_endpoints(fabric, case.tables, "adapters").tolist()
+    arrive = {(a, b) for a in ends for b in ends if a != b and plain_walk(left, case.tables, a, b)[0] is not None}
+    assert study.static[0].missing == len(ends) * (len(ends) - 1) - len(arrive)
+    assert not lost & arrive
+    assert study.rerouted[0].missing == study.rerouted[0].disconnected  # the new tables are complete
+    assert [row["missing"] for row in study.to_dict()["states"]] == study.table.columns[1].values
+
+
+@given(case=cases())
+@examples(30)
+def test_a_path_shows_every_hop_of_a_plain_walk(case: Case) -> None:
+    fabric, routed = case.fabric, Routed(case.fabric, case.tables)
+    ends = select_endpoints(fabric, case.tables, "all").tolist()
+    for source, dest in ((a, b) for a in ends[:6] for b in ends[-6:] if a != b):
+        path, lane = plain_walk(fabric, case.tables, source, dest)
+        found = trace(routed, source, dest)
+        nodes, enters, leaves, lanes = (column.values for column in found.table.columns)
+        assert (found.fault is None) == (path is not None)
+        if path is None:
+            continue
+        ids = [find_node(fabric, node) for node in nodes]
+        assert [fabric.port_id(node, out) for node, out in zip(ids, leaves, strict=True) if out] == path
+        entered = [fabric.port_id(node, port) for node, port in zip(ids, enters, strict=True) if port]
+        assert entered == [int(fabric.peer[channel]) for channel in path]
+        assert {one for one in lanes if one is not None} <= {lane}
+        assert found.to_dict()["lane"] == lane
+
+
+def find_node(fabric: Fabric, label: str) -> int:
+    return [fabric.label(node) for node in range(fabric.n_nodes)].index(label)
+
+
+@given(case=cases(corrupt=False))
+@examples(20)
+def test_every_end_port_has_a_name_a_lid_and_a_guid_that_find_it(case: Case) -> None:
+    fabric, routed = case.fabric, Routed(case.fabric, case.tables)
+    for end in np.flatnonzero(case.tables.lid).tolist():
+        guid = int(fabric.end_guid[end])
+        assert find_end(routed, end_label(fabric, end)) == end
+        assert find_end(routed, str(case.tables.lid[end])) == end
+        others = np.delete(fabric.node_guid, fabric.end_node[end])
+        if np.count_nonzero(fabric.end_guid == guid) == 1 and guid not in others:
+            assert find_end(routed, f"0x{guid:016x}") == end
+    for switch in range(fabric.n_switches):
+        assert find_switch(fabric, fabric.label(switch)) == find_switch(fabric, fabric.names[switch]) == switch
+
+
+@pytest.mark.parametrize(
+    ("find", "text", "says"),
+    [
+        (find_end, "gpu", "no end port 'gpu'"),
+        (find_end, "60000", "no end port"),
+        (find_end, "0x00000000000000ff", "no end port"),
+        (lambda routed, text: find_switch(routed.fabric, text), "leaf", "no switch 'leaf'"),
+        (lambda routed, text: find_link(routed.fabric, text), "leaf0", "no link 'leaf0'"),
+        (lambda routed, text: find_link(routed.fabric, text), "leaf0:²", "no link"),
+        (lambda routed, text: find_link(routed.fabric, text), "leaf0:99999999999999999999", "no link"),
+        (lambda routed, text: find_link(routed.fabric, text), "leaf0:99999", "has ports 1 to"),
+        (lambda routed, text: find_link(routed.fabric, text), "leaf0:1 -> nowhere:1", "leads to"),
+        (lambda routed, text: study_loss(routed, text), "leaf7:1", "no link"),
+        (lambda routed, text: study_loss(routed, text), "laef0", "no switch"),
+    ],
+)
+def test_what_cannot_be_found_is_said(find, text: str, says: str) -> None:
+    fabric = tree(3).fabric
+    with pytest.raises(HeddleError, match=says.replace("(", r"\(")):
+        find(route(fabric), text)
+
+
+def test_a_port_without_a_cable_is_told_those_that_have_one() -> None:
+    fabric = topo.preset("lab-20").fabric
+    with pytest.raises(HeddleError, match="ports of leaf0 with a cable: 1 to 11, 21 to 40"):
+        find_link(fabric, "leaf0:12")
+
+
+def test_a_server_with_several_end_ports_is_no_name_of_one() -> None:
+    fabric = tree(3).fabric
+    host = next(host for host in fabric.hosts if list(fabric.hosts).count(host) == 1)
+    node = int(np.flatnonzero(np.array(fabric.host) == fabric.hosts.index(host))[0])
+    assert fabric.end_node[find_end(route(fabric), host)] == node
+
+
+def test_pairs_over_no_channel_are_none() -> None:
+    routed = route(tree(3).fabric)
+    assert pairs_over(routed, np.zeros(0, np.int32)).shape == (0, 2)

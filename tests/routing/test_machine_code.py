@@ -1,0 +1,223 @@
+"""Machine code is kept while nothing changes, and nothing that happens to it stops a command or alters a result."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba.core.registry import CPUDispatcher
+
+import routing
+from helpers.random_fabrics import draw
+from helpers.strategies import fabrics
+from routing import machine_code
+from routing.machine_code import CheckedFile, Interpreter, Kernel, KernelCache
+from topo.errors import HeddleError
+from topo.fabric import Fabric
+
+MODULE = """\
+from routing.machine_code import kernel
+{imports}
+@kernel
+def {name}(numbers):
+    return {result}
+"""
+PROGRAM = """\
+import resource, sys
+import numpy as np
+from kernels_of_a_test.caller import double
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+print(double(np.zeros(10**5)), sum(double.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package with a kernel that calls one in another file."""
+    folder = tmp_path / "kernels_of_a_test"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    imports = "from kernels_of_a_test.callee import number"
+    (folder / "caller.py").write_text(MODULE.format(imports=imports, name="double", result="2 * number(numbers)"))
+    write_callee(folder, 1)
+    return folder
+
+
+def write_callee(folder: Path, number: int) -> None:
+    (folder / "callee.py").write_text(MODULE.format(imports="", name="number", result=number))
+
+
+def run(folder: Path, *, room: int = -1, says: str = "", **variables: str) -> list[int]:
+    """Return what the kernel says in a process of its own, and how often its code was there already."""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path]), **variables}
+    command = [sys.executable, "-c", PROGRAM, str(room)]
+    done = subprocess.run(command, env=environment, cwd=folder.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert all(says in line for line in lines)
+    assert len(lines) == bool(says), "said once"
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.slow
+def test_no_stale_code_runs(folder: Path) -> None:
+    assert run(folder) == [2, 0]
+    assert run(folder) == [2, 1]
+    write_callee(folder, 21)
+    assert run(folder) == [42, 0]
+    assert run(folder) == [42, 1]
+
+
+@pytest.mark.slow
+def test_what_no_code_is_made_from_makes_none_stale(folder: Path) -> None:
+    """A comment, another function, other lines."""
+    assert run(folder) == [2, 0]
+    callee = folder / "callee.py"
+    lines = callee.read_text().splitlines()
+    lines[1:1] = ["# a comment", "def beside(number):", "    return number + 1"]
+    callee.write_text("\n".join([*lines[:-1], "    # another", lines[-1]]))
+    assert run(folder) == [2, 1]
+
+
+CONSTANTS = """\
+from enum import IntEnum
+from routing.machine_code import kernel
+LIMIT = {limit}
+class Colour(IntEnum):
+    RED = {red}
+@kernel
+def number(numbers):
+    return LIMIT + Colour.RED + {own}
+"""
+
+
+@pytest.mark.slow
+def test_a_constant_anywhere_below_makes_code_stale(folder: Path) -> None:
+    values, result = {"limit": 1, "red": 1, "own": 1}, 6
+    for change in ({}, {"limit": 2}, {"red": 2}, {"own": 2}):
+        values |= change
+        (folder / "callee.py").write_text(CONSTANTS.format(**values))
+        assert run(folder) == [result, 0]
+        assert run(folder) == [result, 1]
+        result += 2
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flip(data: bytes) -> bytes:
+    return data[:-900] + bytes([data[-900] ^ 1]) + data[-899:]
+
+
+@pytest.mark.slow
+def test_damaged_code_is_compiled_anew(folder: Path) -> None:
+    """Another index, no index, half of the code, one bit."""
+    damages = (("*.nbi", lambda data: b"junk"), ("*.nbi", lambda data: b""), ("*.nbc", cut), ("*.nbc", flip))
+    for files, damage in damages:
+        for file in (folder / "__pycache__").glob(files):
+            file.write_bytes(damage(file.read_bytes()))
+        assert run(folder) == [2, 0]
+    assert run(folder) == [2, 1]
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_kept_nothing_is_and_it_is_said(folder: Path) -> None:
+    assert run(folder, says="cannot be kept in /proc/nowhere", NUMBA_CACHE_DIR="/proc/nowhere") == [2, 0]
+    assert run(folder, room=100, says="File too large") == [2, 0], "as a full disk"
+    assert run(folder) == [2, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["given", "beside"])
+def test_code_that_can_only_be_read_is_used(folder: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image: by another user, who cannot write, and has no home."""
+    given = {"NUMBA_CACHE_DIR": str(folder / "given")} if place == "given" else {}
+    assert run(folder, **given) == [2, 0]
+    program = (
+        "import os, tempfile\ndef refuse(*_, **__): raise OSError(30, 'Read-only file system')\n"
+        "tempfile.TemporaryFile = refuse\n"
+    )  # by which Numba finds out; tests may run as root, who may write
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program + PROGRAM)
+    assert run(folder, HOME="/proc/nowhere", **given) == [2, 1]
+
+
+def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
+    """Two processes compiled at once and took the same name for their files."""
+    first, second = (CheckedFile(str(tmp_path), "kernel", lambda: b"stamp") for _ in range(2))
+    first.save("int", "code of int")
+    (tmp_path / "kernel.nbi").unlink()
+    second.save("float", "code of float")
+    assert second.load("float") == "code of float"
+    (tmp_path / "kernel.1.nbc").unlink()
+    first._save_data("kernel.1.nbc", ("int", "code of int"))
+    assert second.load("float") is None
+
+
+def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    monkeypatch.setattr(Path, "expanduser", lambda path: path)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: open("/proc/nowhere/x", "wb"))  # noqa: PTH123, SIM115
+    cache = KernelCache(run, {})
+    assert Path(cache.cache_path) == Path(__file__).parent / "__pycache__"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_patience_is_that_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that routes begins new ones each time; ten commands of one process were patient ten times."""
+    monkeypatch.setattr(Interpreter, "spent_s", 0.0)
+    monkeypatch.setattr(machine_code, "thread_time", iter((1.0, 4.0, 1.0, 3.0)).__next__)
+    for _ in range(2):
+        thread = Thread(target=Interpreter().run, args=(int, ()))
+        thread.start()
+        thread.join()
+    assert Interpreter.spent_s == 5.0
+
+
+@pytest.mark.slow
+def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit, with no warning: sums in the order of the array, sorts that are stable."""
+    fabric = draw(2)
+    compiled = routing.route(fabric, "balanced")
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "__call__", lambda self, *given: Interpreter().run(self.py_func, given))
+        interpreted = routing.route(fabric, "balanced")
+        assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
+    assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@settings(max_examples=30)
+@given(fabrics(max_switches=10, max_adapters=14, connected=True), st.sampled_from(["minhop", "balanced", "dfsssp"]))
+def test_what_is_interpreted_is_what_is_compiled_at_random(fabric: Fabric, engine: str) -> None:
+    found = []
+    for call in (CPUDispatcher.__call__, lambda self, *given: Interpreter().run(self.py_func, given)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kernel, "__call__", call)
+            try:
+                routed = routing.route(fabric, engine)
+            except HeddleError as error:
+                found.append([str(error)])
+            else:
+                found.append([routed.tables.lft.tobytes(), str(routing.prove(routed))])
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys, logging, plan.cli\nlogging.basicConfig(level=logging.INFO)\n"
+        "assert plan.cli.run(['build', sys.argv[1], '-o', 'out']) == 0"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(repository)}
+    command = [sys.executable, "-c", program, repository / "configs" / "lab-20.yaml"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "compiling" not in done.stderr, done.stderr

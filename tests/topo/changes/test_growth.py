@@ -1,0 +1,133 @@
+"""From one plan to a larger one, on random growths: every step is played on a graph of names and looked at there."""
+
+from collections import Counter
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topo
+from helpers.strategies import examples
+from topo.changes.growth import Growth, plan_growth
+from topo.errors import DesignError, HeddleError
+from topo.fabric import Fabric
+
+
+def spec(gpus: int, storage: int, network: dict[str, object]) -> Fabric:
+    nodes = {"gpu": {"model": "pcie-a100", "count": gpus}, "store": {"model": "storage-3fs", "count": storage}}
+    return topo.parse({"name": "x", "nodes": {k: v for k, v in nodes.items() if v["count"]}, "network": network}).fabric
+
+
+SPANS = {"gpus": (2, 40), "storage": (0, 6), "leaves": (2, 5), "spines": (1, 4), "zones": (1, 3)}
+MORE = {"gpus": [0, 1, 7, 20, -1], "storage": [0, 0, 1, 2], "leaves": [0, 0, 1, 2, -1], "spines": [0, 0, 1, 2],
+        "zones": [0, 0, 1, 2, -1]}  # fmt: skip
+growths = st.tuples(
+    st.fixed_dictionaries({name: st.integers(*span) for name, span in SPANS.items()}),
+    st.fixed_dictionaries({name: st.sampled_from(steps) for name, steps in MORE.items()}),
+)
+"""A tree or zones, and more of something: hosts, leaves, spines, zones; rarely less of it."""
+
+
+def fabric_of(numbers: dict[str, int]) -> Fabric:
+    tree = {"switch": "QM8700", "leaves": numbers["leaves"], "spines": numbers["spines"]}
+    if numbers["zones"] < 2:
+        return spec(numbers["gpus"], numbers["storage"], {"shape": "fat-tree", **tree})
+    joints = {"switch": "QM8700", "count": 1, "ports": 2}
+    zones = {"shape": "zones", "zones": numbers["zones"], "tree": tree, "joints": joints}
+    return spec(numbers["gpus"], numbers["storage"], zones)
+
+
+def cables(fabric: Fabric) -> list[frozenset[str]]:
+    return [frozenset(map(fabric.port_label, link)) for link in fabric.links.tolist()]
+
+
+def replayed(growth: Growth) -> set[frozenset[str]]:
+    """Play the works on names, and check each step; return the cables that are there in the end."""
+    old, grown = growth.old, growth.grown
+    new_name = {old.label(was): grown.label(node) for node, was in enumerate(growth.was.tolist()) if was >= 0}
+    gone = {name: f"{name} (gone)" for name in growth.gone}
+
+    def now(port: str) -> str:
+        node, _, number = port.rpartition(":")
+        return f"{new_name.get(node) or gone[node]}:{number}"
+
+    said = {old.port_label(port): now(old.port_label(port)) for link in old.links.tolist() for port in link}
+    plugged = {frozenset(said[port] for port in cable) for cable in cables(old)}
+    hosts = {grown.label(node) for node, was in enumerate(growth.was.tolist()) if was >= 0 and node >= grown.n_switches}
+    alive = {port.rpartition(":")[0] for cable in plugged for port in cable} & hosts
+
+    def apart() -> set[str]:
+        graph = nx.Graph([[port.rpartition(":")[0] for port in cable] for cable in plugged])
+        graph.add_nodes_from(hosts)
+        most = max((part & hosts for part in nx.connected_components(graph)), key=len, default=set())
+        return hosts - most
+
+    before = apart()
+    for step in range(1, growth.steps + 1):
+        works = [work for work in growth.works if work.step == step]
+        assert [work.do for work in works] == sorted((work.do for work in works), reverse=True)  # unplug, then plug
+        busy: Counter[str] = Counter()
+        for work in works:
+            ends = [work.a, work.b]
+            if work.do == "unplug":
+                ends = [f"{gone[end.rpartition(':')[0]]}:{end.rpartition(':')[2]}" if end.rpartition(":")[0] in gone
+                        and frozenset(ends) not in plugged else end for end in ends]  # fmt: skip
+                assert frozenset(ends) in plugged
+                plugged.remove(frozenset(ends))
+                nodes = [end.rpartition(":")[0] for end in ends]
+                busy.update(node.partition(" ")[0] if node.startswith("store") else node for node in nodes)
+                named = {name for other in works for name in other.cut}
+                assert apart() - before <= named
+            else:
+                assert not {port for cable in plugged for port in cable} & set(ends)  # both ports are free
+                plugged.add(frozenset(ends))
+        assert max(busy.values(), default=0) <= 1
+        before = apart()
+    assert alive >= hosts - before or not growth.works
+    return plugged
+
+
+@pytest.mark.slow
+@examples(40)
+@given(growths)
+def test_each_step_leaves_all_hosts_connected_but_those_named(pair: tuple[dict[str, int], dict[str, int]]) -> None:
+    numbers, more = pair
+    try:
+        old, target = fabric_of(numbers), fabric_of({name: numbers[name] + more[name] for name in numbers})
+    except DesignError:
+        return
+    growth = plan_growth(old, target)
+    assert replayed(growth) == set(cables(growth.grown))
+    # The grown fabric is the target with other ports.
+    pairs = [Counter(tuple(sorted(ends)) for ends in fabric.port_node[fabric.links].tolist())
+             for fabric in (growth.grown, target)]  # fmt: skip
+    assert pairs[0] == pairs[1]
+    # As many cables stay as two graphs with these nodes have in common.
+    place = {was: node for node, was in enumerate(growth.was.tolist()) if was >= 0}
+    nodes = [[place.get(node, -1) for node in pair] for pair in old.port_node[old.links].tolist()]
+    had = Counter(tuple(sorted(pair)) for pair in nodes if -1 not in pair)
+    wanted = Counter(tuple(sorted(pair)) for pair in target.port_node[target.links].tolist())
+    assert growth.kept == (had & wanted).total()
+
+
+def test_nothing_moves_where_nothing_changes() -> None:
+    fabric = topo.preset("lab-20").fabric
+    growth = plan_growth(fabric, fabric)
+    assert (growth.works, growth.new, growth.gone, growth.kept) == ((), [], [], len(fabric.links))
+
+
+def test_a_second_zone_moves_no_cable() -> None:
+    tree = {"switch": "QM8700", "leaves": 3, "spines": 2}
+    joints = {"switch": "QM8700", "count": 1, "ports": 3, "placement": "spread"}
+    one = spec(20, 0, {"shape": "fat-tree", **tree})
+    two = spec(40, 0, {"shape": "zones", "zones": 2, "tree": tree, "joints": joints})
+    growth = plan_growth(one, two)
+    assert growth.cut == []
+    assert replayed(growth) == set(cables(growth.grown))
+
+
+@pytest.mark.slow
+def test_plans_without_a_common_switch_are_refused() -> None:
+    with pytest.raises(HeddleError, match="no switch"):
+        plan_growth(topo.preset("lab-20").fabric, topo.preset("deepseek-v3-planes").fabrics[0])

@@ -1,0 +1,82 @@
+"""Drawings of racks and floor: every rack and device, the fullest tray marked, names as text, the same bytes."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from helpers.presets import read_preset
+from plan.cli import run
+from topo.catalog.load import config_root
+from topo.cluster import Cluster
+from topo.drawing.floor import draw_each_rack, draw_floor, draw_racks
+from topo.palette import LOADS
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAME = "dgx-h100-48"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    return read_preset(NAME)
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(found.itertext()) for found in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_every_device_stands_in_its_rack(cluster: Cluster) -> None:
+    layout = cluster.layout
+    assert layout is not None
+    fronts = draw_each_rack(cluster.fabrics, layout)
+    for rack, front in enumerate(fronts):
+        here = [device.name for device, where in zip(layout.devices, layout.rack, strict=True) if where == rack]
+        shown = texts(front.svg)
+        assert shown[0] == layout.rack_name(rack)
+        assert set(here) <= set(shown)
+        boxes = [box for box in ElementTree.fromstring(front.svg).iter(f"{SVG}rect") if box.get("class") == "v"]
+        spans = sorted((float(box.get("y", 0)), float(box.get("height", 0))) for box in boxes)
+        assert len(spans) == len(here)
+        assert all(y + tall < below for (y, tall), (below, _) in pairwise(spans))
+    together = texts(draw_racks(cluster.fabrics, layout).svg)
+    names = [layout.rack_name(rack) for rack in range(layout.n_racks)]
+    assert [text for text in together if text in names] == sorted(names)
+
+
+def test_the_floor_has_every_rack_and_marks_the_fullest_tray(cluster: Cluster) -> None:
+    layout, cablings = cluster.layout, cluster.cablings
+    assert layout is not None and cablings is not None
+    svg = draw_floor(cluster.fabrics, layout, cablings).svg
+    shown = texts(svg)
+    assert {layout.rack_name(rack) for rack in range(layout.n_racks)} <= set(shown)
+    assert "the fullest: 360 cables" in shown
+    root = ElementTree.fromstring(svg)
+    marked = [group for group in root.iter(f"{SVG}g") if any(p.get("stroke") == LOADS[-1][1] for p in group)]
+    assert "R01-03 to R01-04: 360 cables" in [group.findtext(f"{SVG}title") for group in marked]
+    assert draw_floor(cluster.fabrics, layout, cablings).svg == svg
+
+
+def test_names_are_text(cluster: Cluster) -> None:
+    layout = cluster.layout
+    assert layout is not None
+    hostile = "<script>alert(1)</script>\x00" * 9
+    spoilt = replace(layout, devices=tuple(replace(device, name=hostile) for device in layout.devices))
+    for drawing in [draw_racks(cluster.fabrics, spoilt), draw_floor(cluster.fabrics, spoilt, cluster.cablings or ())]:
+        assert not list(ElementTree.fromstring(drawing.svg).iter(f"{SVG}script"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["racks", "floor"])
+def test_plan_draw_draws_the_room(view: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = config_root() / f"{NAME}.yaml"
+    for suffix, magic in ((".svg", b"<svg"), (".pdf", b"%PDF")):
+        out = tmp_path / f"room{suffix}"
+        assert run(["draw", str(spec), "--view", view, "-o", str(out)]) == 0
+        assert out.read_bytes().startswith(magic)
+    capsys.readouterr()
+    assert run(["draw", str(config_root() / "lab-20.yaml"), "--view", view, "-o", str(tmp_path / "no.svg")]) == 2
+    assert "found no racks; expected a spec with `floor`" in capsys.readouterr().err
+    assert run(["draw", str(spec), "--view", view, "--tables", str(tmp_path), "-o", str(tmp_path / "no.svg")]) == 2
+    assert not (tmp_path / "no.svg").exists()

@@ -1,0 +1,123 @@
+"""What a failure takes away, on clusters that nobody drew, beside brute force over pairs of servers."""
+
+from itertools import combinations
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topo
+from helpers.clusters import clusters
+from helpers.strategies import examples
+from topo.cluster import Cluster
+from topo.fabric import Kind, Role
+from topo.failures.losses import find_losses, lose
+from topo.failures.reach import Failed, Reach
+
+
+def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
+    """Every pair that must reach one another and does: a walk through a graph for each subnet."""
+    role: dict[str, int] = {}
+    pairs: set[frozenset[str]] = set()
+    for subnet, fabric in enumerate(cluster.fabrics):
+        graph = nx.MultiGraph()
+        graph.add_nodes_from(range(fabric.n_nodes))
+        for link, (a, b) in enumerate(fabric.port_node[fabric.links].tolist()):
+            if link not in failed.links.get(subnet, ()):
+                graph.add_edge(a, b)
+        graph.remove_nodes_from(failed.switches.get(subnet, ()))
+        adapters = [node for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA]
+        for node in adapters:
+            name = fabric.hosts[fabric.host[node]]
+            role[name] = min(role.get(name, 99), int(fabric.role[node]))
+        for part in nx.connected_components(graph):
+            here = {fabric.hosts[fabric.host[node]] for node in adapters if node in part} - failed.servers
+            pairs |= {frozenset(pair) for pair in combinations(here, 2)}
+    return {pair for pair in pairs if Role.COMPUTE in {role[name] for name in pair}}
+
+
+@examples(30)
+@given(clusters(), st.randoms(use_true_random=False))
+@pytest.mark.slow
+def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
+    reach = Reach(cluster.fabrics)
+    whole = connected(cluster, Failed())
+    assert reach.whole.pairs == len(whole)
+    assert bool(reach.faults()) == (len(whole) < reach.required)
+    subnet = random.randrange(len(cluster.fabrics))
+    fabric = cluster.fabrics[subnet]
+    failures = [Failed(switches={subnet: (random.randrange(fabric.n_switches),)}),
+                *([Failed(links={subnet: (random.randrange(len(fabric.links)),)})] if len(fabric.links) else []),
+                Failed(switches={subnet: random.sample(range(fabric.n_switches), min(2, fabric.n_switches))},
+                       servers=frozenset(random.sample(reach.names, 1)))]  # fmt: skip
+    for failed in failures:
+        left, loss = connected(cluster, failed), lose(reach, failed)
+        assert loss.pairs == len(whole) - len(left)
+        still = {name for pair in left for name in pair}
+        cut = {name for pair in whole for name in pair} - still
+        assert loss.servers == len(cut)
+        assert loss.cut == (topo.compress(cut) if cut else "")
+        assert bool(loss.apart) == any(not pair & cut for pair in whole - left)
+
+
+@examples(20)
+@given(clusters())
+def test_a_switch_takes_no_less_than_one_of_its_links_and_a_rack_no_less_than_a_switch_in_it(cluster: Cluster) -> None:
+    reach = Reach(cluster.fabrics)
+    for subnet, fabric in enumerate(cluster.fabrics):
+        by_switch = [lose(reach, Failed(switches={subnet: (node,)})) for node in range(fabric.n_switches)]
+        for link, ends in list(enumerate(fabric.port_node[fabric.links].tolist()))[::7]:
+            one = lose(reach, Failed(links={subnet: (link,)}))
+            for loss in (by_switch[node] for node in ends if node < fabric.n_switches):
+                assert (one.pairs, one.servers, one.ports) <= (loss.pairs, loss.servers, loss.ports)
+                assert one.pairs <= loss.pairs
+                assert one.ports <= loss.ports
+                assert (one.zones or 0) <= (loss.zones or 0) + 1e-9
+    worst = {loss.kind: loss for loss in find_losses(cluster.fabrics, cluster.catalog, cluster.layout).worst}
+    switches = [loss for kind, loss in worst.items() if kind not in ("rack", "link", "feed")]
+    assert worst["link"].pairs <= max(loss.pairs for loss in switches)
+    assert ("rack" in worst) == (cluster.layout is not None)
+    if "rack" in worst:
+        assert worst["rack"].pairs >= max(loss.pairs for loss in switches)
+
+
+@examples(10)
+@given(clusters())
+def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
+    """Twins are tried once: the worst of every switch alone is no worse."""
+    reach = Reach(cluster.fabrics)
+    every = [lose(reach, Failed(switches={subnet: (node,)}))
+             for subnet, fabric in enumerate(cluster.fabrics) for node in range(fabric.n_switches)]  # fmt: skip
+    found = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
+    assert found.largest is not None
+    most = max(loss.weight for loss in every)
+    assert found.largest.weight == most
+    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed") and loss.weight == most]
+    assert sum(loss.alike for loss in kinds) == sum(loss.weight == most for loss in every)
+
+
+@pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
+def test_by_default_everything_between_two_zones_hangs_on_one_leaf(placement: str, share: float) -> None:
+    spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
+    spec["network"]["joints"]["placement"] = placement
+    del spec["floor"]
+    worst = {loss.kind: loss for loss in topo.find_losses(topo.parse(spec).fabrics, topo.load_catalog()).worst}
+    assert worst["joint"].zones == pytest.approx(0.5)
+    most = max(loss.zones for loss in worst.values())
+    assert most == pytest.approx(share)
+    leaf = worst["leaf"]
+    assert bool(leaf.apart) == (placement == "border")
+    if placement == "border":
+        assert (leaf.pairs, leaf.servers, leaf.ports) == (360_000, 0, 0)
+        assert leaf.apart == ("gpu[0600-1199] and gpu[0000-0599]",)
+
+
+def test_servers_without_a_storage_adapter_are_an_island() -> None:
+    """Each subnet alone is whole; the plan is not."""
+    nodes = {"gpu": {"model": "hgx-h800", "count": 3}, "s": {"model": "storage-3fs", "count": 2}}
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700"}, "storage": {"switch": "QM9700"}}
+    reach = Reach(topo.parse({"name": "pod", "nodes": nodes, "network": network}).fabrics)
+    assert reach.faults() == ["gpu[0-2] reach no server of s[0-1]: they have no adapter on pod-storage"]
+    nodes["gpu"]["model"] = "dgx-a100"  # with an adapter for storage
+    assert Reach(topo.parse({"name": "pod", "nodes": nodes, "network": network}).fabrics).faults() == []

@@ -1,0 +1,273 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy.optimize import linear_sum_assignment
+
+import topo
+from helpers.clusters import CATALOG, tree, zoned
+from helpers.presets import EACH
+from topo.builder import FabricBuilder
+from topo.errors import DesignError
+from topo.fabric import Fabric, Role
+from topo.floor.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
+from topo.speeds import LinkSpeed
+
+
+def floor(**keys: object) -> FloorPlan:
+    return FloorPlan.model_validate(keys)
+
+
+def check_room(layout: Layout) -> None:
+    """No two devices share a unit of a rack, and no rack holds more than it can."""
+    taken = set()
+    for device, rack, unit in zip(layout.devices, layout.rack.tolist(), layout.unit.tolist(), strict=True):
+        units = {(rack, unit + i) for i in range(device.rack_units)}
+        assert not units & taken
+        taken |= units
+        assert 1 <= unit <= layout.floor.rack_units + 1 - device.rack_units
+    if layout.floor.rack_power is not None:
+        assert all(rack.middle <= layout.floor.rack_power for rack in layout.power_by_rack())
+        assert layout.check_power().verdict == "holds"
+    places = list(zip(layout.row.tolist(), layout.column.tolist(), strict=True))
+    assert len(set(places)) == layout.n_racks
+    assert len({layout.rack_name(rack) for rack in range(layout.n_racks)}) == layout.n_racks
+
+
+@given(
+    n_gpus=st.integers(1, 200),
+    units=st.integers(4, 52),
+    power=st.sampled_from([None, "3 kW", "20 kW"]),
+    per_row=st.one_of(st.none(), st.integers(1, 30)),
+)
+def test_any_room_holds_everything_once(n_gpus: int, units: int, power: str | None, per_row: int | None) -> None:
+    fabric = tree(n_gpus)
+    plan = floor(rack_units=units, rack_power=power, racks_per_row=per_row)
+    layout = place_devices([fabric], CATALOG, plan)
+    check_room(layout)
+    assert len(layout.devices) == n_gpus + fabric.n_switches
+    assert (layout.column < (per_row or 10_000)).all()
+    lengths = route_lengths(fabric, 0, layout)
+    assert (lengths >= 0.4).all()
+
+
+def test_fire_flyer_2_in_racks_of_20_kw() -> None:
+    fabric = zoned()
+    layout = place_devices([fabric], CATALOG, floor(rack_power="20 kW"))
+    check_room(layout)
+    assert len(layout.devices) == 122 + 1_200 + 180
+    least = sum(device.power_w for device in layout.devices) / 20_000
+    assert least <= layout.n_racks <= 1.1 * least
+
+
+def test_lengths_by_hand() -> None:
+    builder = FabricBuilder("pair")
+    hdr = LinkSpeed(4, "HDR")
+    leaf = builder.switch("leaf0", model="QM8700", radix=40, role=Role.LEAF, level=1, zone=0)
+    for i in range(3):
+        server = builder.adapter(
+            f"gpu{i}", "mlx5_0", model="MCX653105A-HDAT", host_model="pcie-a100", role=Role.COMPUTE, zone=0
+        )
+        builder.link(server, 1, leaf, i + 1, hdr)
+    fabric = builder.build()
+    # gpu0 U1-4, gpu1 U5-8 and the leaf U9 fill the first rack of nine units; gpu2 stands alone in the second.
+    layout = place_devices([fabric], CATALOG, floor(rack_units=9, racks_per_row=1))
+    names = [device.name for device in layout.devices]
+    order = sorted(range(4), key=lambda d: (layout.rack[d], layout.unit[d]))
+    assert [names[d] for d in order] == ["gpu0", "gpu1", "leaf0", "gpu2"]
+    assert layout.unit[order].tolist() == [1, 5, 9, 1]
+    near0, near1, far = route_lengths(fabric, 0, layout)
+    assert near0 == pytest.approx(0.4 + 8 * RACK_UNIT_M)
+    assert near1 == pytest.approx(0.4 + 4 * RACK_UNIT_M)
+    # Up 0 + 8 units and twice 0.5 m to the tray, one row of 2.4 m across, slack of 0.5 m at both ends.
+    assert far == pytest.approx(0.4 + 8 * RACK_UNIT_M + 1.0 + 2.4 + 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [None, "20 kW"])
+def test_no_exchange_of_switches_makes_the_cables_much_shorter(power: str | None) -> None:
+    """The exact answer of an assignment problem, switches of a role to their places, is the judge."""
+    fabric = zoned()
+    layout = place_devices([fabric], CATALOG, floor(rack_power=power))
+    before = float(route_lengths(fabric, 0, layout).sum())
+    device = layout.node_device[0]
+    ends = device[fabric.port_node[fabric.links]]
+    for role in (Role.LEAF, Role.SPINE, Role.JOINT):
+        switches = device[np.flatnonzero(fabric.role == role)]
+        cost = np.empty((len(switches), len(switches)))
+        for place, other in enumerate(switches):
+            # All switches of the role moved to this place at once: they are not linked with one another.
+            rack, unit = layout.rack.copy(), layout.unit.copy()
+            rack[switches], unit[switches] = layout.rack[other], layout.unit[other]
+            lengths = route_lengths(fabric, 0, replace(layout, rack=rack, unit=unit))
+            by_device = np.zeros(len(layout.devices))
+            for end in (0, 1):
+                np.add.at(by_device, ends[:, end], lengths)
+            cost[:, place] = by_device[switches]
+        here, there = linear_sum_assignment(cost)
+        gain = float(np.trace(cost) - cost[here, there].sum())
+        assert gain <= 0.001 * before
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"rack_units": 3}, r"gpu\d+ \(pcie-a100\) is 4 rack units high, and a rack has 3"),
+        ({"rack_power": "2 kW"}, r"gpu\d+ \(pcie-a100\) draws 2,500 W, and a rack may draw 2,000 W"),
+        ({"rows": 1, "racks_per_row": 1}, r"2 racks are needed, and the room has 1 rows x 1 = 1: short of 1"),
+    ],
+)
+def test_a_room_too_small_is_refused_with_the_name_or_the_numbers(keys: dict[str, object], said: str) -> None:
+    with pytest.raises(DesignError, match=said):
+        place_devices([tree(20)], CATALOG, floor(**keys))
+
+
+def test_a_frame_is_one_device() -> None:
+    layout = place_devices([tree(20, switch="CS8500")], CATALOG, floor())
+    assert sum(device.model == "CS8500" for device in layout.devices) == 1
+    check_room(layout)
+    unknown = replace(
+        CATALOG, switches={**CATALOG.switches, "CS8500": replace(CATALOG.switch("CS8500"), rack_units=None)}
+    )
+    with pytest.raises(DesignError, match=r"CS8500-0-0 \(CS8500\) has no height"):
+        place_devices([tree(20, switch="CS8500")], unknown, floor())
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_every_preset_can_be_put_in_racks(name: str) -> None:
+    """Heights of all that ships are known; a room of no limits takes it, and every cable reaches."""
+    cluster = topo.preset(name)
+    check_room(place_devices(cluster.fabrics, cluster.catalog, floor(rack_units=52, switches="middle")))
+
+
+def racks_of(layout: Layout, fabric: Fabric) -> tuple[set[int], set[int]]:
+    """Racks of switches, and of servers."""
+    switch = set(layout.rack[layout.node_device[0][: fabric.n_switches]].tolist())
+    return switch, set(layout.rack[layout.node_device[0][fabric.n_switches :]].tolist())
+
+
+@given(
+    n_gpus=st.integers(1, 200),
+    units=st.integers(4, 52),
+    per_row=st.one_of(st.none(), st.integers(1, 30)),
+    where=st.sampled_from(["middle", "end"]),
+)
+def test_switches_in_racks_of_their_own(n_gpus: int, units: int, per_row: int | None, where: str) -> None:
+    fabric = tree(n_gpus)
+    layout = place_devices([fabric], CATALOG, floor(rack_units=units, racks_per_row=per_row, switches=where))
+    check_room(layout)
+    own, others = racks_of(layout, fabric)
+    assert not own & others
+    assert own | others == set(range(layout.n_racks))
+    in_row = [[rack for rack in own if layout.row[rack] == row] for row in range(layout.row.max() + 1)]
+    assert max(map(len, in_row)) - min(map(len, in_row)) <= 1 or len(in_row[-1]) < min(map(len, in_row[:-1]))
+    for row, mine in enumerate(in_row):
+        columns = np.sort(layout.column[mine])
+        rest = np.sort(layout.column[[rack for rack in others if layout.row[rack] == row]])
+        assert (np.diff(columns) == 1).all()  # a block
+        left, right = (rest < columns.min(initial=99)).sum(), (rest > columns.max(initial=-1)).sum()
+        if where == "end":
+            assert right == 0 or not len(columns)
+        elif len(columns):
+            assert abs(left - right) <= 1
+
+
+@given(st.data())
+def test_fixed_positions_stay_and_the_rest_fits_around_them(data: st.DataObject) -> None:
+    fabric = tree(data.draw(st.integers(1, 60)))
+    free = place_devices([fabric], CATALOG, floor())
+    names = [device.name for device in free.devices]
+    chosen = data.draw(st.lists(st.sampled_from(names), max_size=6, unique=True))
+    units = iter(data.draw(st.permutations(range(1, 37, 4))))
+    column = st.integers(1, 5)
+    fixed = {
+        name: f"R0{data.draw(st.integers(1, 3))}-0{data.draw(column)}" + data.draw(st.sampled_from(["", f" U{unit}"]))
+        for name, unit in zip(chosen, units, strict=False)
+    }
+    where = data.draw(st.sampled_from(["servers", "middle", "end"]))
+    layout = place_devices([fabric], CATALOG, floor(fixed=fixed, racks_per_row=5, switches=where))
+    check_room(layout)
+    for name, position in fixed.items():
+        device = names.index(name)
+        rack, _, unit = position.partition(" U")
+        assert layout.rack_name(int(layout.rack[device])) == rack
+        assert not unit or layout.unit[device] == int(unit)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"fixed": {"leaf0": "R01-01 U40"}}, "give `racks_per_row`"),
+        ({"fixed": {"leaf9": "R01-01"}, "racks_per_row": 2}, "no such device. Did you mean `leaf"),
+        ({"fixed": {"leaf0": "R01-03"}, "racks_per_row": 2}, "leaf0 is fixed at R01-03, which does not exist"),
+        ({"fixed": {"leaf0": "R03-01"}, "racks_per_row": 2, "rows": 2}, "2 rows of 2 racks"),
+        ({"fixed": {"leaf0": "R00-01"}, "racks_per_row": 2}, "from R01-01 U1 on"),
+        ({"fixed": {"leaf0": "R01-01 U0"}, "racks_per_row": 2}, "from R01-01 U1 on"),
+        ({"fixed": {"gpu00": "R01-01 U40"}, "racks_per_row": 2}, "gpu00 is 4 units high, and rack R01-01 has no room"),
+        (
+            {"fixed": {"gpu00": "R01-01 U2", "leaf0": "R01-01 U5"}, "racks_per_row": 2},
+            "leaf0 and gpu00 are fixed on the same units of rack R01-01",
+        ),
+        (
+            {"fixed": {"gpu00": "R01-01", "gpu01": "R01-01"}, "racks_per_row": 2, "rack_power": "4 kW"},
+            "the devices fixed in rack R01-01 draw more than the 4,000 W of a rack",
+        ),
+        ({"feeds": {"power": "1 kW", "count": 2, "spare": 2}}, "2 of 2 feeds are spare"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused(keys: dict[str, object], said: str) -> None:
+    with pytest.raises(DesignError, match=re.escape(said)):
+        place_devices([tree(20)], CATALOG, floor(**keys))
+
+
+def test_a_fixed_unit_comes_before_a_fixed_rack() -> None:
+    fixed = {"gpu00": "R01-01", "leaf0": "R01-01 U2"}
+    layout = place_devices([tree(20)], CATALOG, floor(fixed=fixed, racks_per_row=2))
+    unit = dict(zip([device.name for device in layout.devices], layout.unit.tolist(), strict=True))
+    assert (unit["leaf0"], unit["gpu00"]) == (2, 3)
+
+
+@pytest.mark.parametrize("text", ["R1-1", "R01", "R01-01 U", "R01-01U4", "R01-01 U4 ", "r01-01", "R01-01\n"])
+def test_positions_are_spelled_as_rack_names_are(text: str) -> None:
+    with pytest.raises(ValidationError):
+        floor(fixed={"leaf0": text}, racks_per_row=2)
+
+
+def test_a_rack_draws_what_its_feeds_give_when_one_fails() -> None:
+    fabric = tree(40)
+    for spare, watts in ((1, 10_000), (0, 20_000)):
+        plan = floor(feeds={"power": "10 kW", "spare": spare})
+        assert plan.most_power == watts
+        layout = place_devices([fabric], CATALOG, plan)
+        assert watts - 2_500 < max(rack.middle for rack in layout.power_by_rack()) <= watts
+    assert floor(feeds={"power": "10 kW"}, rack_power="6 kW").most_power == 6_000
+    with pytest.raises(DesignError, match="draws 2,500 W, and a rack may draw 2,000 W"):
+        place_devices([fabric], CATALOG, floor(feeds={"power": "2 kW"}))
+
+
+def test_slack_within_racks_is_counted_at_both_ends() -> None:
+    fabric = tree(2)
+    short, spare = (place_devices([fabric], CATALOG, floor(**keys)) for keys in ({}, {"rack_slack": "0.3 m"}))
+    assert short.n_racks == 1
+    assert route_lengths(fabric, 0, spare) == pytest.approx(route_lengths(fabric, 0, short) + 0.6)
+
+
+def test_the_middle_of_a_row_shortens_the_longest_cable() -> None:
+    fabric = tree(800)
+    longest = {}
+    for where in ("middle", "end"):
+        layout = place_devices([fabric], CATALOG, floor(rows=4, switches=where))
+        longest[where] = route_lengths(fabric, 0, layout).max()
+    assert longest["middle"] < longest["end"]
+
+
+def test_servers_that_hang_in_two_zones_stand_in_both() -> None:
+    layout = place_devices([zoned()], CATALOG, floor())
+    racks = {device.name: rack for device, rack in zip(layout.devices, layout.rack.tolist(), strict=True)}
+    of_zone = [max(rack for name, rack in racks.items() if name.startswith("z0-leaf")), 0]
+    first = sum(rack <= of_zone[0] for name, rack in racks.items() if name.startswith("storage"))
+    assert 80 <= first <= 100

@@ -1,0 +1,28 @@
+"""Connected components beside those of networkx, on graphs of all densities."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from topo.graphs import components
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_graphs_are_those_of_networkx(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 200))
+    a, b = rng.integers(0, n, (2, int(rng.integers(0, 2 * n))))  # with loops and parallel edges
+    graph = nx.Graph(list(zip(a.tolist(), b.tolist(), strict=True)))
+    graph.add_nodes_from(range(n))
+    wanted = sorted(sorted(part) for part in nx.connected_components(graph))  # by their first nodes
+
+    label = components(n, a, b)
+
+    assert [np.flatnonzero(label == at).tolist() for at in range(label.max() + 1)] == wanted
+
+
+def test_a_long_path_in_any_order_is_one() -> None:
+    path = np.random.default_rng(1).permutation(100_000)
+    assert not components(len(path), path[1:], path[:-1]).any()
+    assert components(3, path[:0], path[:0]).tolist() == [0, 1, 2]
+    assert components(0, path[:0], path[:0]).tolist() == []

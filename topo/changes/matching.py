@@ -1,0 +1,324 @@
+"""Which node of a fabric that was found stands in the place of which node of its plan.
+
+What is sure comes first: a GUID, or a description that one node has on either side. From there places follow from the
+cabling: ports lead to ports, and a node that is at the other end of a matched node's port as planned gets a vote for
+it. A switch takes the place for which most of its cables speak, against its own name where nearly all of them do, as
+when two switches of one model are mounted in each other's place. Adapters have one cable, so their names decide, and
+the place in a switch where there is no name that both sides know.
+
+Without any name, a first pair is guessed by the ports that lead to and from a switch, and kept if the rest agrees; what
+is symmetric looks alike, so that nobody can tell whether symmetric parts are exchanged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.dumps.discovery import NOBODY
+from topo.fabric import Fabric, Kind, _short_name, freeze_arrays
+from topo.table import Brief
+
+Votes = dict[tuple[int, int], int]
+"""By node of the plan and node of the fabric."""
+
+ROUNDS = 5
+"""How often places of all switches are voted on; two do."""
+FIRST_GUESSES = 16
+"""Pairs that are tried where no name is known."""
+MOST_PARTS = 64
+"""Parts of a fabric without a cable between them that are guessed, one by one."""
+AGREEING = 0.25
+"""Share of its cables that must speak for a place that has no name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Match(Brief):
+    """Nodes of a plan and of a fabric, matched. N nodes of the plan."""
+
+    plan: Fabric
+    found: Fabric
+    node: NDArray[np.int32]
+    """(N,) node of the fabric in the place of each node of the plan; -1 for none."""
+    named: NDArray[np.int32]
+    """(N,) node of the fabric that has the GUID or the description of each node of the plan; -1 for none."""
+    agreeing: NDArray[np.float64]
+    """(N,) share of the cables of both in that place that are as planned; NaN where there are none."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{int((self.node >= 0).sum()):,} of {self.plan.n_nodes:,} nodes of {self.plan.name}"
+
+    @property
+    def port(self) -> NDArray[np.int32]:
+        """(P,) port of the fabric that stands for each port of the plan; -1 for none."""
+        there = self.node[self.plan.port_node]
+        known = (there >= 0) & (self.plan.port_number <= np.diff(self.found.port_offset)[there])
+        return np.where(known, self.found.port_offset[there] + self.plan.port_number - 1, -1).astype(np.int32)
+
+    @property
+    def adopted(self) -> Fabric:
+        """The plan with the GUIDs and LIDs that its nodes have in the fabric; nodes that are not there keep theirs.
+
+        Tables for it are tables for the fabric, as far as that is cabled as planned.
+        """
+        plan, found, port = self.plan, self.found, self.port
+        known, plugged = self.node >= 0, port >= 0
+        node_guid, port_guid = plan.node_guid.copy(), plan.port_guid.copy()
+        node_guid[known] = found.node_guid[self.node[known]]
+        port_guid[plugged] = found.port_guid[port[plugged]]
+        lid = np.zeros(plan.n_end_ports, np.uint16)
+        if len(found.discovered_lid):
+            switches = np.flatnonzero(known[: plan.n_switches])
+            lid[switches] = found.discovered_lid[self.node[switches]]
+            ends = plan.port_of(np.arange(plan.n_switches, plan.n_end_ports))
+            there = port[ends]
+            lid[plan.n_switches :][there >= 0] = found.discovered_lid[found.end_of(there[there >= 0])]
+        return replace(
+            plan,
+            node_guid=node_guid,
+            port_guid=port_guid,
+            discovered_lid=lid if lid.any() else plan.discovered_lid,
+            lmc=found.lmc if lid.any() else plan.lmc,
+        )
+
+
+def match_nodes(plan: Fabric, found: Fabric) -> Match:
+    """Match the nodes of a fabric that was found to those of its plan.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> topo.match_nodes(fabric, fabric)
+    <Match 26 of 26 nodes of lab-20>
+    """
+    work = _Matcher(plan, found)
+    named = work.anchors()
+    work.spread(named.items())
+    work.guess()
+    for _ in range(ROUNDS):
+        before = dict(work.place)
+        work.vote(named)
+        if work.place == before:
+            break
+    work.prune(named)
+    work.attach(named)
+    node = np.full(plan.n_nodes, -1, np.int32)
+    by_name = node.copy()
+    node[list(work.place)] = list(work.place.values())
+    by_name[list(named)] = list(named.values())
+    agreeing = np.full(plan.n_nodes, np.nan)
+    for x, y in work.place.items():
+        if cables := max(work.cables(plan, x), 1 if work.cables(found, y) else 0):
+            agreeing[x] = work.agreeing(x, y) / cables
+    return Match(plan, found, node, by_name, agreeing)
+
+
+class _Matcher:
+    """Both fabrics as plain lists, and the places as far as they are known."""
+
+    def __init__(self, plan: Fabric, found: Fabric) -> None:
+        self.plan, self.found = plan, found
+        self.place: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
+        self.ends: dict[Fabric, list[dict[int, tuple[int, int]]]] = {}
+        for fabric in (plan, found):
+            ends: list[dict[int, tuple[int, int]]] = [{} for _ in range(fabric.n_nodes)]
+            owner, number, peer = fabric.port_node.tolist(), fabric.port_number.tolist(), fabric.peer.tolist()
+            for port, other in enumerate(peer):
+                if other >= 0 and owner[other] != owner[port]:
+                    ends[owner[port]][number[port]] = owner[other], number[other]
+            self.ends[fabric] = ends
+        self.kind = {fabric: fabric.kind.tolist() for fabric in (plan, found)}
+
+    def cables(self, fabric: Fabric, node: int) -> int:
+        """Count the cables of a node."""
+        return len(self.ends[fabric][node])
+
+    def anchors(self) -> dict[int, int]:
+        """Return the nodes that a GUID, or else a description, tells on both sides."""
+        taken: dict[int, int] = {}
+        for key in (_guid, _name):
+            used = set(taken.values())
+            sides = [
+                [key(fabric, node) if node not in gone else "" for node in range(fabric.n_nodes)]
+                for fabric, gone in ((self.plan, taken), (self.found, used))
+            ]
+            here, there = Counter(sides[0]), Counter(sides[1])
+            at = {name: node for node, name in enumerate(sides[1]) if name and there[name] == 1}
+            for node, name in enumerate(sides[0]):
+                other = at.get(name, -1) if here[name] == 1 else -1
+                if other >= 0 and self.kind[self.plan][node] == self.kind[self.found][other]:
+                    taken[node] = other
+        return taken
+
+    def put(self, x: int, y: int) -> None:
+        """Let a node of the fabric take a place."""
+        self.place[x] = y
+        self.taken[y] = x
+
+    def spread(self, first: Iterable[tuple[int, int]]) -> None:
+        """Match switches from those that are, those with most votes first."""
+        n, m = self.plan.n_switches, self.found.n_switches
+        votes: Votes = defaultdict(int)
+        heap: list[tuple[int, int, int]] = []
+
+        def tell(x: int, y: int) -> None:
+            far = self.ends[self.found][y]
+            for number, (a, there) in self.ends[self.plan][x].items():
+                b, where = far.get(number, (-1, -1))
+                if 0 <= b < m and a < n and a not in self.place and b not in self.taken:
+                    votes[a, b] += 1 + (where == there)
+                    heappush(heap, (-votes[a, b], a, b))
+
+        known = list(first)
+        for x, y in known:
+            self.put(x, y)
+        for x, y in known:
+            tell(x, y)
+        while heap:
+            count, x, y = heappop(heap)
+            if x not in self.place and y not in self.taken and votes[x, y] == -count:
+                self.put(x, y)
+                tell(x, y)
+
+    def guess(self) -> None:
+        """Match what no name leads to: try first pairs that look alike, and keep what most cables agree with."""
+        for _ in range(MOST_PARTS):
+            lone = [x for x in range(self.plan.n_switches) if x not in self.place and self.ends[self.plan][x]]
+            free = [y for y in range(self.found.n_switches) if y not in self.taken and self.ends[self.found][y]]
+            kept, taken = dict(self.place), dict(self.taken)
+            best: tuple[int, dict[int, int], dict[int, int]] = (0, kept, taken)
+            for x, y in self._alike(lone, free):
+                self.place, self.taken = dict(kept), dict(taken)
+                self.spread([(x, y)])
+                agreeing = sum(self.agreeing(a, b) for a, b in self.place.items() if a not in kept)
+                if agreeing > best[0]:
+                    best = agreeing, self.place, self.taken
+            new = [x for x in best[1] if x not in kept]
+            if best[0] < AGREEING * sum(self.cables(self.plan, x) for x in new) or not new:
+                self.place, self.taken = kept, taken
+                return
+            _, self.place, self.taken = best
+
+    def _alike(self, lone: list[int], free: list[int]) -> list[tuple[int, int]]:
+        """Return pairs of switches to begin with, the most alike first: those with few others that are as much so."""
+        looks = {fabric: self._looks(fabric, nodes) for fabric, nodes in ((self.plan, lone), (self.found, free))}
+        holders: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for y in free:
+            for look in looks[self.found][y]:
+                holders[look].append(y)
+        pairs = []
+        # A switch whose ports are like few others' tells most; where all are alike, anyone does.
+        rarity = {x: sum(len(holders[look]) for look in looks[self.plan][x]) / len(looks[self.plan][x]) for x in lone}
+        for x in sorted(lone, key=lambda x: (rarity[x] == 0, rarity[x], -len(looks[self.plan][x]), x))[:3]:
+            score = Counter(y for look in looks[self.plan][x] for y in holders[look])
+            most = max(score.values(), default=0)
+            pairs += [(x, y) for y, count in score.most_common(FIRST_GUESSES) if 10 * count >= 9 * most]
+        return pairs[: 2 * FIRST_GUESSES]
+
+    def _looks(self, fabric: Fabric, nodes: list[int]) -> dict[int, list[tuple[int, ...]]]:
+        """Return what each port of some switches shows: its number, and kind and port of what it leads to."""
+        kind, ends = self.kind[fabric], self.ends[fabric]
+        return {node: [(p, q, kind[far]) for p, (far, q) in ends[node].items()] for node in nodes}
+
+    def agreeing(self, x: int, y: int) -> int:
+        """Count the cables of a place that are as planned; adapters that nobody has matched agree by their port."""
+        far = self.ends[self.found][y]
+        same = 0
+        for number, (a, there) in self.ends[self.plan][x].items():
+            b, where = far.get(number, (-1, -1))
+            if where == there and b >= 0:
+                same += self.place.get(a, b if a >= self.plan.n_switches and b not in self.taken else -1) == b
+        return same
+
+    def vote(self, named: dict[int, int]) -> None:
+        """Let all switches take the places for which most of their cables speak; a name counts as half of them."""
+        n, m = self.plan.n_switches, self.found.n_switches
+        votes: Votes = defaultdict(int)
+        spoken: Counter[int] = Counter()
+        # An adapter without a name follows from its switch, so it has no say in where that is.
+        say = [(x, y) for x, y in self.place.items() if x < n or named.get(x) == y]
+        for x, y in say:
+            far = self.ends[self.found][y]
+            for number, (a, there) in self.ends[self.plan][x].items():
+                b, where = far.get(number, (-1, -1))
+                if a < n and 0 <= b < m:
+                    votes[a, b] += 1 + (where == there)
+                    spoken[b] += 1
+        for x, y in named.items():
+            if x < n:
+                votes[x, y] += max(spoken[y], 1)
+        self.place = {x: y for x, y in self.place.items() if x >= n}
+        self.taken = {y: x for x, y in self.place.items()}
+        # Among equals, what a name says.
+        for (x, y), _ in sorted(
+            votes.items(), key=lambda item: (-item[1], named.get(item[0][0]) != item[0][1], item[0])
+        ):
+            if x not in self.place and y not in self.taken:
+                self.put(x, y)
+
+    def prune(self, named: dict[int, int]) -> None:
+        """Take away places of switches that neither a name nor enough cables speak for."""
+        for x, y in list(self.place.items()):
+            cables = min(self.cables(self.plan, x), self.cables(self.found, y))
+            if x < self.plan.n_switches and named.get(x) != y and self.agreeing(x, y) < AGREEING * cables:
+                del self.place[x], self.taken[y]
+
+    def attach(self, named: dict[int, int]) -> None:
+        """Match adapters: by name, or else by the port that they hang on, if neither is known elsewhere."""
+        n = self.plan.n_switches
+        for x, y in [(x, y) for x, y in self.place.items() if x < n]:
+            far = self.ends[self.found][y]
+            for number, (a, there) in self.ends[self.plan][x].items():
+                b, where = far.get(number, (-1, -1))
+                alone = a >= n and b >= self.found.n_switches and a not in self.place and b not in self.taken
+                if alone and where == there and self.kind[self.plan][a] == self.kind[self.found][b]:
+                    self.put(a, b)
+        self._lone_adapters(named)
+
+    def _lone_adapters(self, named: dict[int, int]) -> None:
+        """Match an adapter that has lost its port to the one without a name that is in a wrong port of its switch.
+
+        If there is but one of either in the whole fabric, switches do not matter.
+        """
+        known = set(named.values())
+        times = Counter(self.found.names)
+        lost: dict[int, list[int]] = defaultdict(list)
+        strange: dict[int, list[int]] = defaultdict(list)
+        for x in range(self.plan.n_switches, self.plan.n_nodes):
+            if x not in self.place and len(self.ends[self.plan][x]) == 1 and self.kind[self.plan][x] == Kind.HCA:
+                ((switch, _),) = self.ends[self.plan][x].values()
+                lost[self.place.get(switch, -1)].append(x)
+        for y in range(self.found.n_switches, self.found.n_nodes):
+            if y not in self.taken and y not in known and len(self.ends[self.found][y]) == 1:
+                ((switch, _),) = self.ends[self.found][y].values()
+                told = _name(self.found, y) and times[self.found.names[y]] == 1
+                if self.kind[self.found][y] == Kind.HCA and not told:
+                    strange[switch].append(y)
+        for switch, nodes in lost.items():
+            if switch >= 0 and len(nodes) == 1 == len(strange[switch]):
+                self.put(nodes[0], strange[switch][0])
+        left = [x for nodes in lost.values() for x in nodes if x not in self.place]
+        free = [y for nodes in strange.values() for y in nodes if y not in self.taken]
+        if len(left) == 1 == len(free):
+            self.put(left[0], free[0])
+
+
+def _guid(fabric: Fabric, node: int) -> str:
+    """GUID of a node."""
+    return f"{int(fabric.node_guid[node]):x}"
+
+
+def _name(fabric: Fabric, node: int) -> str:
+    """What a node is called, as far as it tells the node; "" for what comes from a factory."""
+    name = _short_name(fabric.names[node]).casefold().strip()
+    return "" if name.partition(" ")[0] in NOBODY or fabric.kind[node] == Kind.AGGREGATION else name

@@ -1,0 +1,133 @@
+"""What a cluster's spec may say: its servers, its network, how it is routed, what it may take.
+
+A spec says what is wanted; it holds no derived number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from topo.fabric import MAX_LMC
+from topo.floor.racks import FloorPlan
+from topo.shapes import Shape
+from topo.spec.base import (
+    AdapterName,
+    EngineName,
+    GroupKey,
+    GroupName,
+    Name,
+    NodeName,
+    ServerRole,
+    SpecModel,
+    TrafficClass,
+    mismatch,
+    spelled,
+)
+from topo.spec.units import Watts
+
+
+class NodeGroup(SpecModel):
+    """Servers of one model."""
+
+    model: NodeName
+    """Model of the server in the catalog."""
+    count: Annotated[int, Field(ge=1, le=200_000)]
+    """Number of servers; a subnet of more than 49,151 LIDs is not routed."""
+    role: ServerRole | None = None
+    """Role of the servers, if it differs from that of the model."""
+
+
+class Network(SpecModel):
+    """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""
+
+    network: Shape
+    """Shape of the network."""
+    adapters: Annotated[dict[GroupName, Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)]
+    """Adapters of each server in it, by group of servers."""
+    adapter: AdapterName | None = None
+    """Model of these adapters; when left out, that of a server's storage adapters where it computes, else its own."""
+
+
+class Routing(SpecModel):
+    """How the fabric is routed."""
+
+    engine: EngineName = "auto"
+    """Routing engine; ``auto`` takes the one that fits the shape."""
+    lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
+    """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
+
+
+class Budget(SpecModel):
+    """What the plan may take at most; a plan that takes more is refused."""
+
+    power: Watts | None = None
+    """Power of servers and network, such as ``4 MW``."""
+    switches: Annotated[int, Field(ge=1)] | None = None
+    """Switches, as the subnet manager counts them."""
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+
+
+class Spares(SpecModel):
+    """Spare parts, each as a share of those in use, rounded up item by item: 0.02 is 2 %."""
+
+    switches: Share = 0.0
+    """Spares of each model of switch, as a share."""
+    adapters: Share = 0.0
+    """Spares of each model of adapter, as a share."""
+    cables: Share = 0.0
+    """Spares of each cable, fibre and transceiver of each length, as a share."""
+
+
+class Owning(SpecModel):
+    """What it takes to own the cluster: nothing here has a usual value, so nothing has a default."""
+
+    years: Annotated[int, Field(ge=1, le=50)]
+    """Years of use."""
+    pue: Annotated[float, Field(ge=1.0, le=5.0, strict=False)]
+    """Power usage effectiveness: power of the whole building for each watt of servers and switches."""
+    price_per_kwh: Annotated[float, Field(ge=0.0, le=1_000.0, strict=False)]
+    """Price of a kilowatt hour, in `currency`."""
+    currency: Annotated[str, *spelled("[A-Z]{3}", "a currency like USD")]
+    """Currency of the energy, and of the capital that it is added to."""
+
+
+class ClusterSpec(SpecModel):
+    """A cluster: its servers, its network, how it is routed, what it may take."""
+
+    name: Name
+    """Name of the cluster."""
+    catalog: str | None = None
+    """Folder with catalog tables of your own, or one table such as ``prices.csv``, relative to this file; rows extend
+    or override those that ship."""
+    nodes: Annotated[dict[GroupKey, NodeGroup], Field(min_length=1, max_length=100)]
+    """Groups of servers; a server has the name of its group and a number: ``gpu0042``."""
+    network: Shape
+    """Shape of the network between the adapters of the servers."""
+    networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
+    """Further networks. A group that does not compute and is in one of these is in `network` no more."""
+    floor: FloorPlan | None = None
+    """The room; without it there are no racks and no cable lengths."""
+    routing: Routing = Routing()
+    """Engine and LIDs."""
+    traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
+    """Classes of traffic; without any, everything travels on one lane."""
+    budget: Budget = Budget()
+    """Limits of the plan."""
+    spares: Spares = Spares()
+    """Spare parts to buy."""
+    owning: Owning | None = None
+    """Years of use and price of energy, for the cost of ownership."""
+
+    @field_validator("traffic")
+    @classmethod
+    def _each_class_once(cls, traffic: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
+        for what in ("name", "sl"):
+            value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
+            if times > 1:
+                raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
+        return traffic

@@ -1,0 +1,265 @@
+"""Draws the room: the floor with its racks and trays from above, and the front of each rack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo import palette
+from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
+from topo.drawing.scene import text_width
+from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
+from topo.errors import plural
+from topo.fabric import Fabric, Role
+from topo.floor.cables import Cabling
+from topo.floor.racks import Layout
+from topo.floor.trays import fill_trays
+from topo.hostlist import compress
+
+UNIT, FRONT, SCALE = 13.0, 190.0, 22.0
+"""Of a rack's front: height of a unit, width, and room for the numbers of units beside it."""
+RACK, DEEP, GAP = 54.0, 48.0, 12.0
+"""Of a rack from above: width, depth, and room beside it, where cables cross to the next row."""
+AISLE = 26.0
+"""Room between two rows, where the tray of the second is."""
+THICK = 10.0
+"""Width of the fullest tray."""
+ROW_NAME = 40.0
+"""Room for the name of a row."""
+
+
+def draw_floor(
+    fabrics: Sequence[Fabric],
+    layout: Layout,
+    cablings: Sequence[Cabling],
+    *,
+    title: str | None = None,
+    bare: bool = False,
+) -> Drawing:
+    """Draw the floor from above: every rack with what stands in it, and how many cables lie in the trays.
+
+    Parameters
+    ----------
+    fabrics, layout, cablings
+        Those of a cluster.
+    title : str, optional
+        Of what the floor is; the name of the first fabric when left out.
+    bare : bool
+        Whether it is part of a page that has `palette.STYLE`: without title and margin.
+
+    Returns
+    -------
+    Drawing
+        SVG that is not to scale; a rack is an element with its number as ``data-rack``.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("dgx-h100-48")
+    >>> drawing = topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings)
+    >>> drawing.svg.count("data-rack"), "R01-01" in drawing.svg
+    (10, True)
+    """
+    shades, inside = _shades(fabrics, layout), _inside(layout)
+    trays = fill_trays(fabrics, layout, cablings)
+    fullest = int(max(trays.along.max(initial=0), trays.across.max(initial=0)))
+    columns, rows = int(layout.column.max(initial=0)) + 1, int(layout.row.max(initial=0)) + 1
+    edge, top, step = (GAP, 0.0, RACK + GAP) if bare else (MARGIN, MARGIN + HEAD, RACK + GAP)
+    left = edge + ROW_NAME
+    parts: list[str] = []
+
+    def at(row: int, column: int) -> tuple[float, float]:
+        return left + column * step, top + row * (DEEP + AISLE) + AISLE
+
+    for way, counts in (("", trays.along), ("across", trays.across)):
+        for row, column in np.argwhere(counts).tolist():
+            x, y = at(row, column)
+            cables, wide = int(counts[row, column]), THICK * (counts[row, column] / fullest) ** 0.5
+            # A tray is above the fronts of its row; cables cross in the gap before a rack, from tray to tray.
+            line = f"M{x - GAP / 2:.1f} {y - AISLE / 2:.1f}" + (f"v{DEEP + AISLE:.1f}" if way else f"h{step:.1f}")
+            ends = [(row, column), (row + 1, column) if way else (row, column + 1)]
+            words = f"{' to '.join(_place(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
+            shade = palette.LOADS[-1][1] if cables == fullest else palette.PLAIN
+            style: dict[str, object] = {"class": "k", "d": line, "stroke": shade, "stroke-width": float(max(wide, 0.8))}
+            style |= {} if cables == fullest else {"opacity": "0.55"}
+            parts.append(element("g", {}, tooltip(words), element("path", style)))
+    power = _power(layout)
+    for rack in range(layout.n_racks):
+        x, y = at(int(layout.row[rack]), int(layout.column[rack]))
+        parts.append(_rack_from_above(layout, rack, inside[rack], shades, x, y, power[rack]))
+    parts += [text(edge, at(row, 0)[1] + DEEP / 2 + 4, f"row {row + 1}", "l") for row in range(rows)]
+    y = top + rows * (DEEP + AISLE) + 16
+    legend = [*_role_marks(fabrics), ("line", palette.PLAIN, "cables in a tray: the wider, the more")]
+    if fullest:
+        legend.append(("line", palette.LOADS[-1][1], f"the fullest: {plural(fullest, 'cable')}"))
+    width = max(LEAST_WIDTH, left - edge + columns * step)
+    marks, tall = format_marks(edge, y, width, [legend])
+    about = (
+        f"{plural(layout.n_racks, 'rack')} of {layout.floor.rack_units} units in {plural(rows, 'row')}, "
+        f"{plural(len(layout.devices), 'device')}; {layout.floor.rack_width:g} m from rack to rack, "
+        f"{layout.floor.row_pitch:g} m from row to row, drawn not to scale"
+    )
+    return frame(f"{title or fabrics[0].name}: floor", about, [*parts, marks], width, y + tall, bare=bare)
+
+
+def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None = None) -> Drawing:
+    """Draw the front of every rack, row by row, each device with its name and model.
+
+    Parameters
+    ----------
+    fabrics, layout
+        Those of a cluster.
+    title : str, optional
+        Whose racks they are; the name of the first fabric when left out.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("dgx-h100-48")
+    >>> "QM9700" in topo.draw_racks(cluster.fabrics, cluster.layout).svg
+    True
+    """
+    step_x, step_y = SCALE + FRONT + 2 * GAP, layout.floor.rack_units * UNIT + 64
+    fronts = _fronts(fabrics, layout)
+    across = min(max(round((len(fronts) * step_y / step_x) ** 0.5), 3), len(fronts))
+    parts = []
+    for number, rack in enumerate(np.lexsort((layout.column, layout.row)).tolist()):
+        x, y = MARGIN + number % across * step_x, MARGIN + HEAD + number // across * step_y
+        parts.append(element("g", {"transform": f"translate({x:.1f} {y:.1f})"}, fronts[rack]))
+    y = MARGIN + HEAD + -(-len(fronts) // across) * step_y
+    width = max(LEAST_WIDTH, across * step_x)
+    marks, tall = format_marks(MARGIN, y, width, [_role_marks(fabrics)])
+    about = (
+        f"{plural(layout.n_racks, 'rack')} of {layout.floor.rack_units} units, {plural(len(layout.devices), 'device')}"
+    )
+    return frame(f"{title or fabrics[0].name}: racks", about, [*parts, marks], width, y + tall)
+
+
+def draw_each_rack(fabrics: Sequence[Fabric], layout: Layout) -> list[Drawing]:
+    """Draw the front of each rack as a picture of its own, for a page that has `palette.STYLE`.
+
+    Returns
+    -------
+    list of Drawing
+        By number of the rack; see `Layout.rack_name`.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("dgx-h100-48")
+    >>> len(topo.draw_each_rack(cluster.fabrics, cluster.layout))
+    10
+    """
+    width, height = SCALE + FRONT + 4, layout.floor.rack_units * UNIT + 40
+    return [
+        frame(f"front of rack {layout.rack_name(rack)}", "", [front], width, height, bare=True)
+        for rack, front in enumerate(_fronts(fabrics, layout))
+    ]
+
+
+def _fronts(fabrics: Sequence[Fabric], layout: Layout) -> list[str]:
+    """Return the front of each rack as SVG elements, with its name above; unit 1 is at the foot."""
+    shades, inside, power = _shades(fabrics, layout), _inside(layout), _power(layout)
+    return [_front(layout, rack, inside[rack], shades, power[rack]) for rack in range(layout.n_racks)]
+
+
+def _power(layout: Layout) -> list[str]:
+    """Say what each rack draws, and what it may."""
+    limit = f" of {layout.floor.most_power:,.0f}" if layout.floor.most_power else ""
+    return ["power unknown" if watts.known is None else f"{watts}{limit} W" for watts in layout.power_by_rack()]
+
+
+def _front(layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.str_], power: str) -> str:
+    units = layout.floor.rack_units
+    used = sum(layout.devices[device].rack_units for device in inside)
+    name = layout.rack_name(rack)
+    parts = [
+        text(SCALE, 12, name, "z"),
+        text(SCALE, 26, f"{used} of {units} units; {power}", "l"),
+        element("rect", {"class": "f", "x": SCALE, "y": 34.0, "width": FRONT, "height": units * UNIT}),
+    ]
+    numbered = [1, *range(5, units + 1, 5)]
+    parts += [text(SCALE - 4, 34 + (units - unit + 1) * UNIT - 3, str(unit), "e") for unit in numbered]
+    for device in inside:
+        stands, lowest = layout.devices[device], int(layout.unit[device])
+        if not stands.rack_units:
+            continue
+        high = stands.rack_units * UNIT
+        y = 34 + (units - lowest - stands.rack_units + 1) * UNIT
+        box: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": FRONT - 4, "height": high - 2, "rx": 2}
+        room = (FRONT - 18) / WIDER
+        model = stands.model if text_width(f"{stands.name}  {stands.model}") <= room else ""
+        words = [text(SCALE + 10, y + high / 2 + 3.5, _fitted(stands.name, room))]
+        if model:
+            words.append(text(SCALE + FRONT - 6, y + high / 2 + 3.5, model, "e"))
+        mark: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": 5, "height": high - 2, "fill": shades[device]}
+        last = lowest + stands.rack_units - 1
+        place = f"U{lowest}" if last == lowest else f"U{lowest} to U{last}"
+        draws = "power unknown" if stands.power_w is None else f"{stands.power_w:,.0f} W"
+        about = f"{stands.name} ({stands.model or 'model unknown'}), {place}, {draws}"
+        parts.append(
+            element("g", {}, tooltip(about), element("rect", {"class": "v"} | box), element("rect", mark), *words)
+        )
+    return element("g", {"data-rack": rack}, *parts)
+
+
+def _rack_from_above(
+    layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.str_], x: float, y: float, power: str
+) -> str:
+    """Return a rack: its name, and below it what it holds, unit by unit, the lowest on the left."""
+    units, name = layout.floor.rack_units, layout.rack_name(rack)
+    used = sum(layout.devices[device].rack_units for device in inside)
+    names = compress(layout.devices[device].name for device in inside)
+    about = f"{name}: {used} of {units} units; {power}; {names if len(names) <= 400 else f'{names[:400]}…'}"
+    scale, bars = (RACK - 8) / units, []
+    for device in inside:
+        bar: dict[str, object] = {"x": x + 4 + (int(layout.unit[device]) - 1) * scale, "y": y + 22}
+        size = {"width": layout.devices[device].rack_units * scale, "height": DEEP - 26, "fill": shades[device]}
+        bars.append(element("rect", bar | size))
+    return element(
+        "g",
+        {"data-rack": rack},
+        tooltip(about),
+        element("rect", {"class": "f", "x": x, "y": y, "width": RACK, "height": DEEP, "rx": 3}),
+        element("rect", {"class": "v", "x": x + 4, "y": y + 22, "width": RACK - 8, "height": DEEP - 26}),
+        *bars,
+        text(x + RACK / 2, y + 14, name, "m"),
+    )
+
+
+def _place(row: int, column: int) -> str:
+    return f"R{row + 1:02d}-{column + 1:02d}"
+
+
+def _fitted(words: str, room: float) -> str:
+    """Return as many letters as fit, with a mark where some are left out."""
+    if text_width(words) <= room:
+        return words
+    while words and text_width(words + "…") > room:
+        words = words[:-1]
+    return words + "…"
+
+
+def _inside(layout: Layout) -> list[list[int]]:
+    """Return the devices of each rack, the lowest first."""
+    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
+    for device in np.lexsort((layout.unit, layout.rack)).tolist():
+        inside[layout.rack[device]].append(device)
+    return inside
+
+
+def _shades(fabrics: Sequence[Fabric], layout: Layout) -> NDArray[np.str_]:
+    """Return (D,) the colour of each device, by what its nodes are for."""
+    shades = np.full(len(layout.devices), palette.PLAIN, "<U7")
+    for fabric, device in zip(fabrics, layout.node_device, strict=True):
+        for role in np.unique(fabric.role).tolist():
+            shades[device[fabric.role == role]] = palette.DEVICES.get(Role(role), palette.PLAIN)
+    return shades
+
+
+def _role_marks(fabrics: Sequence[Fabric]) -> list[tuple[str, str, str]]:
+    """Return what the colours of devices mean, for the legend."""
+    roles = {role for fabric in fabrics for role in np.unique(fabric.role).tolist()}
+    return [("box", shade, role.name.lower()) for role, shade in palette.DEVICES.items() if int(role) in roles]

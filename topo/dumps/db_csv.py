@@ -1,0 +1,177 @@
+"""The database of a fabric that ibdiagnet writes (``ibdiagnet2.db_csv``): reader.
+
+Tables of CSV, each between ``START_X`` and ``END_X`` with a header of its own::
+
+    START_NODES
+    NodeDesc,NumPorts,NodeType,ClassVersion,BaseVersion,SystemImageGUID,NodeGUID,PortGUID,DeviceID,...
+    "MF0;leaf01:MQM9700/U1",65,2,1,1,0x..,0x..,0x..,54002,...
+    END_NODES
+
+Nodes, ports and links are read; other tables may be there or not. The tables spell their columns in their own ways
+(``NodeGUID`` and ``NodeGuid``), so case does not count. Of XDR each chip of a switch is a node of its own, with the
+ports of its plane; the four planes of a link are four links there. What is printed at a port, the ``ExtendedLabel`` of
+``PORT_HIERARCHY_INFO``, tells which belong together (`topo.dumps.planes`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.planes import assemble
+from topo.files.csv import split_row
+from topo.files.text import lines_of
+from topo.speeds import SPEEDS
+
+HEAD: re.Pattern[str] = re.compile(r"START_[A-Z0-9_]{1,60}\s*")
+TABLES = {
+    "NODES": ("nodedesc", "numports", "nodetype", "nodeguid"),
+    "PORTS": ("nodeguid", "portnum"),
+    "LINKS": ("nodeguid1", "portnum1", "nodeguid2", "portnum2"),
+    "PORT_HIERARCHY_INFO": ("nodeguid", "portnum"),
+}
+"""The columns that each table must have."""
+TYPES = {1: "H", 2: "S", 3: "R"}
+WIDTH = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+"""Lanes by PortInfo:LinkWidthActive (InfiniBand Architecture Specification, volume 1)."""
+SPEED = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR",
+         1 << 16: "FDR10"}  # fmt: skip
+"""Generations by the bits of LinkSpeedActive: below 256 those of PortInfo, then LinkSpeedExtActive shifted by 8, as
+published tables pair them with the ports that they describe. XDR and FDR10 are inferred: no table has one."""
+
+Row = Mapping[str, str]
+
+
+def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
+    """Build the fabric that a database of ibdiagnet, as text or line by line, describes.
+
+    Raises
+    ------
+    FormatError
+        At the row that lacks a column, has a number that is none, or describes what cannot be; or when the text has no
+        tables of nodes and links.
+    """
+    records = Records(path)
+    table, columns, seen = "", None, set[str]()
+    ports: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+    switch_lid: dict[int, int] = {}
+    links: list[tuple[int, int, int, int, int]] = []
+    for number, line in enumerate(lines_of(text, path), 1):
+        if HEAD.fullmatch(line):
+            table, columns = line.strip()[6:], None
+        elif line.startswith("END_"):
+            table = ""
+        elif table in TABLES and line.strip():
+            cells = split_row(line)
+            if columns is None:
+                columns = [cell.strip().lower() for cell in cells]
+                seen.add(table)
+                if lacking := [name for name in TABLES[table] if name not in columns]:
+                    raise records.refuse(f"found no column {lacking[0]} of table {table}; expected it", number)
+                continue
+            if len(cells) < len(columns):
+                raise records.refuse(f"found {len(cells)} cells; expected {len(columns)}, as in the header", number)
+            row = dict(zip(columns, cells, strict=False))
+            if table == "NODES":
+                _add_node(records, row, number)
+            elif table == "PORTS":
+                guid, port = _number(records, row, "nodeguid", number), _number(records, row, "portnum", number)
+                lid = _number(records, row, "lid", number, 0)
+                if port == 0:
+                    switch_lid[guid] = lid
+                records.lmc = max(records.lmc, min(_number(records, row, "lmc", number, 0), 7))
+                ports[guid, port] = (_number(records, row, "portguid", number, 0), lid, *_rate(records, row, number))
+            elif table == "PORT_HIERARCHY_INFO":
+                # Of adapters the number of the port may be missing; they follow from their switches.
+                guid, port = _number(records, row, "nodeguid", number), _number(records, row, "portnum", number, 0)
+                plane = _number(records, row, "plane", number, 0) if "plane" in row else None
+                records.labels[("S", guid), port] = row.get("extendedlabel", "").strip(), plane
+            else:
+                a, p, b, q = (_number(records, row, name, number) for name in TABLES["LINKS"])
+                links.append((number, a, p, b, q))
+    if lacking := [name for name in ("NODES", "LINKS") if name not in seen]:
+        raise records.refuse(f"found no table START_{lacking[0]}; expected one, with a header")
+    keys = {key[1]: key for key in records.nodes}
+    for guid, key in keys.items():
+        records.nodes[key].lid = switch_lid.get(guid, 0) if key[0] == "S" else 0
+    _add_links(records, links, keys, ports)
+    return assemble(records)
+
+
+def _add_node(records: Records, row: Row, number: int) -> None:
+    kind = _number(records, row, "nodetype", number)
+    if kind not in TYPES:
+        raise records.refuse(f"found the node type {kind}; expected 1 for adapters, 2 for switches, 3", number)
+    node = FoundNode(
+        key=(TYPES[kind], _number(records, row, "nodeguid", number)),
+        ports=_number(records, row, "numports", number),
+        description=row["nodedesc"].strip(),
+        line=number,
+        device=_number(records, row, "deviceid", number, 0),
+        system=_number(records, row, "systemimageguid", number, 0),
+    )
+    if not records.node(node):
+        records.skip(number, f"a second row of the node in line {records.nodes[node.key].line}")
+
+
+def _add_links(
+    records: Records,
+    links: list[tuple[int, int, int, int, int]],
+    keys: Mapping[int, NodeKey],
+    ports: Mapping[tuple[int, int], tuple[int, int, int, int]],
+) -> None:
+    """Add both ends of each link, which the table has once or from either end."""
+    described: set[tuple[int, int, int, int]] = set()
+    bare = 0
+    for number, *link in links:
+        a, p, b, q = link
+        if a not in keys or b not in keys:
+            records.skip(number, f"a link of 0x{a if a not in keys else b:016x}, which has no row")
+            continue
+        if p == 0 or q == 0:
+            records.skip(number, "port 0, which is a switch's own and holds no cable")
+            continue
+        for near, here, far, there in ((a, p, b, q), (b, q, a, p)):
+            if (near, here, far, there) in described:
+                continue
+            described.add((near, here, far, there))
+            bare += (near, here) not in ports
+            guid, lid, width, speed = ports.get((near, here), (0, 0, 4, 0))
+            far_guid, far_lid, _, _ = ports.get((far, there), (0, 0, 4, 0))
+            mine, others = keys[near][0] != "S", keys[far][0] != "S"
+            records.cable(
+                CableEnd(
+                    line=number,
+                    node=keys[near],
+                    number=here,
+                    far=keys[far],
+                    far_number=there,
+                    guid=guid if mine else 0,
+                    far_guid=far_guid if others else 0,
+                    lid=lid if mine else 0,
+                    far_lid=far_lid if others else 0,
+                    width=width,
+                    speed=speed,
+                )
+            )
+    if bare:
+        records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as 4xSDR")
+
+
+def _rate(records: Records, row: Row, number: int) -> tuple[int, int]:
+    """Return lanes and index of the generation; those of a port that is down mean nothing."""
+    width, speed = _number(records, row, "linkwidthactv", number, 0), _number(records, row, "linkspeedactv", number, 0)
+    return WIDTH.get(width, 4), SPEEDS.index(SPEED.get(speed, "SDR"))
+
+
+def _number(records: Records, row: Row, column: str, line: int, missing: int | None = None) -> int:
+    """Return the number in a cell, decimal or behind 0x; ``N/A`` and a column that is not there are missing."""
+    text = row.get(column, "N/A").strip()
+    if missing is not None and text in ("N/A", ""):
+        return missing
+    match = re.fullmatch(r"0x([0-9a-fA-F]{1,16})|([0-9]{1,20})", text)
+    value = -1 if match is None else int(match[1], 16) if match[1] else int(match[2])
+    if not 0 <= value < 1 << 64:
+        raise records.refuse(f"found {text[:40]!r} in column {column}; expected a number such as 0x1b or 27", line)
+    return value

@@ -1,0 +1,134 @@
+"""A fabric out of any file that describes a real one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+
+from topo.dumps import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, ns3_topology, subnet_lst
+from topo.dumps.discovery import Discovery
+from topo.dumps.fabric_json import FORMAT, read_fabric_json
+from topo.dumps.levels import find_levels
+from topo.errors import FormatError
+from topo.fabric import Fabric
+from topo.files.text import read_lines
+from topo.files.workbook import SUFFIX, read_workbook
+
+NOTED = 5
+"""Skipped lines that are spelled out; the others are counted."""
+
+SNIFFED = 2000
+"""Lines in which the format must show; banners and logs of a terminal may stand before it."""
+
+FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
+    (subnet_lst.LINE, subnet_lst.parse_subnet_lst),
+    (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
+    (db_csv.HEAD, db_csv.parse_db_csv),
+    (net_dump.HEAD, net_dump.parse_net_dump),
+    (iblinkinfo.SWITCH, iblinkinfo.parse_iblinkinfo),
+    (iblinkinfo.ADAPTER, iblinkinfo.parse_iblinkinfo),
+    (iblinkinfo.PORT, iblinkinfo.parse_iblinkinfo),
+    (cabling_sheet.CSV_HEAD, cabling_sheet.parse_cabling_csv),
+    (cabling_sheet.TOPO_CABLE, cabling_sheet.parse_topo),
+    (edge_list.HEAD, edge_list.parse_edge_list),
+    (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
+)
+"""Lines that show a format, and what reads it."""
+
+
+def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
+    """Read a fabric that `write_fabric` wrote, or a real one that a tool of the field prints.
+
+    A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
+    the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``, ``.db_csv``, ``.net_dump``), OpenSM
+    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a
+    list of links (``from,to,gbps``); or a topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels
+    and roles of the switches and zones are found from the cabling.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    merged : bool, optional
+        Whether chips of a switch of XDR, each with a plane, are one switch, and the links of all planes one cable:
+        where the file tells what is printed at the ports, as ``.db_csv`` and ``.net_dump`` do.
+
+    Returns
+    -------
+    Fabric
+        Its `notes` say what was skipped.
+
+    Raises
+    ------
+    FormatError
+        When the file is of no such format, or broken.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import tempfile, topo
+    >>> from topo.dumps.ibnetdiscover import format_ibnetdiscover
+    >>> path = Path(tempfile.mkdtemp()) / "lab-20.ibnetdiscover"
+    >>> _ = path.write_text(format_ibnetdiscover(topo.preset("lab-20").fabric))
+    >>> fabric = topo.read_fabric(path)
+    >>> fabric.n_switches, fabric.notes
+    (4, ())
+    """
+    if Path(path).suffix == ".json":
+        return read_fabric_json(path)
+    discovery = read_dump(path)
+    if merged and discovery.merged:
+        discovery = discovery.merged
+    skipped = discovery.skipped
+    notes = [f"{path}{f':{line}' if line else ''}: skipped, {reason}" for line, reason in skipped[:NOTED]]
+    if len(skipped) > NOTED:
+        notes.append(f"{path}: {len(skipped) - NOTED:,} more lines skipped")
+    return replace(find_levels(discovery.fabric), notes=tuple(notes))
+
+
+def read_dump(path: str | Path) -> Discovery:
+    """Read a dump as `read_fabric` does, without looking for levels.
+
+    Raises
+    ------
+    FormatError
+        When the file is of no such format, or broken.
+    """
+    lines = _lines(path)
+    head = list(islice(lines, SNIFFED))
+    if parse := _parser(head):
+        return parse(chain(head, lines), str(path))
+    first = next((line.strip() for line in head if line.strip()), "")
+    hint = "; `topo.read` reads the spec of a cluster" if Path(path).suffix in (".yaml", ".yml") else ""
+    raise FormatError(
+        f"is not a fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
+        '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), opensm-subnet.lst or ibdiagnet2.lst '
+        "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...), ibdiagnet2.db_csv, ibdiagnet2.net_dump, "
+        f"iblinkinfo, planned cabling as NDT, P2P or .topo, links below from,to,gbps, or a topology of SimAI{hint}",
+        str(path),
+    )
+
+
+def is_fabric(path: str | Path) -> bool:
+    """Whether a file is one that `read_fabric` takes, by its first lines."""
+    try:
+        head = list(islice(_lines(path), SNIFFED))
+    except FormatError:
+        return False
+    return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    return read_workbook(path) if Path(path).suffix.lower() == SUFFIX else read_lines(path)
+
+
+def _parser(head: Sequence[str]) -> Callable[[Iterable[str], str], Discovery] | None:
+    """Return what reads a dump that begins with these lines."""
+    for line in head:
+        for pattern, parse in FORMATS:
+            if pattern.fullmatch(line):
+                return parse
+    return None

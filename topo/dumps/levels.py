@@ -1,0 +1,300 @@
+"""Levels, zones and joints of a fabric from its wiring alone: no name, model or GUID is looked at.
+
+**Levels.** A tree is a fabric whose cables run between adjacent levels, hosts being level 0. So the levels sought are
+those that leave the fewest cables, those of hosts too, between levels that are not adjacent. They are found so:
+
+1. Leaves are the switches with HCAs (aggregation nodes, which every switch has, do not count), except those that have
+   more cables to other leaves than HCAs: management hosts that hang on a spine do not make it a leaf.
+2. Every other switch is as high as it is far from the leaves.
+3. One switch at a time moves to the level that leaves fewest of its cables astray, until none can do better. So a
+   misplugged cable from a leaf to a core does not pull the core down.
+4. An empty leaf, which has no HCAs, is now two levels too high; that costs no cable, so something else must tell it
+   from a core. A core connects spines that have no leaf in common. A switch that has no more cables down than a leaf
+   has up is a leaf if the spines it knows have leaves in common (all but a quarter of their pairs), or if it is wired
+   at least half like some leaf, and more so than like another switch at its level. The same holds at every level (an
+   unused line card of a frame among its spines). After each such find steps 2 and 3 are repeated.
+
+A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph), nor is a very
+tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
+
+**Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of their uplinks to
+the same switches. A switch of level 2 without a cable further up, over a quarter of whose leaves belong elsewhere than
+the rest, may be a joint. The zones are what the other switches are connected to, over cables between adjacent levels
+(so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs elsewhere, as
+long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them. Pods of a
+three-level tree hang together over their cores: they are one zone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, Kind, Role
+from topo.graphs import components
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+UNKNOWN = -1
+
+MOST_HCAS_AT_LEAVES = 0.9
+"""Share of the HCAs that hang on leaves in anything that is called a tree here."""
+
+TALLEST = 16
+"""Levels of anything that is called a tree here; eight is what OpenSM's ftree takes."""
+
+HIGHEST = 127
+"""Level of what is as high or higher: levels are kept in a byte."""
+
+MISPLUGGED = 0.05
+"""Share of the cables that may be taken for misplugged; if more are odd, they are meant so."""
+
+ALMOST_ALL = 0.75
+"""Of the pairs of spines below a core of a tree of two pods nearly half have a leaf in common, below an empty leaf of
+any tree all have; of a spine's leaves all are in its zone, of a joint's no more than half. Faults blur both."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What is plugged into the S switches."""
+
+    cables: csr_array
+    """(S, S) number of cables between two switches; those of a switch to itself are left out."""
+    hcas: Ints
+    """(S,) ports of HCAs."""
+
+
+def find_levels(fabric: Fabric) -> Fabric:
+    """Return the fabric with level, zone and role of its switches, and the zone of its adapters, found from the wiring.
+
+    Level 1 gets the role of leaf, 2 of spine, anything above of core; joints theirs, zone -1, and the level above the
+    leaves that they join. An adapter is in the zone of its switches, -1 when those differ. A switch from which no HCA
+    can be reached keeps level and zone -1. Roles of adapters stay as they are.
+
+    Notes
+    -----
+    O(cables x radix) in time, but for the pairs of leaves with a spine in common, of which a two-level tree has as many
+    as the square of its leaves.
+    """
+    wiring = _wiring(fabric)
+    level = _levels(wiring)
+    zone, joint = _zones(wiring, level)
+    roles = np.array([Role.SWITCH, Role.SWITCH, Role.LEAF, Role.SPINE, Role.CORE], np.uint8)[np.clip(level + 1, 0, 4)]
+    roles[joint] = Role.JOINT
+    n = fabric.n_switches
+    return replace(
+        fabric,
+        level=np.concatenate([level, fabric.level[n:]]).astype(np.int8),
+        zone=np.concatenate([zone, _zones_of_adapters(fabric, zone)]).astype(np.int16),
+        role=np.concatenate([roles, fabric.role[n:]]),
+    )
+
+
+def _wiring(fabric: Fabric) -> Wiring:
+    n = fabric.n_switches
+    near, far = fabric.port_node, fabric.peer_node
+    ones = np.ones(len(fabric.inner), np.int64)
+    from scipy.sparse import coo_array  # which takes long to import, and a spec knows its levels
+
+    cables = coo_array((ones, (near[fabric.inner], far[fabric.inner])), shape=(n, n)).tocsr()  # adds up parallel cables
+    below = (fabric.kind[near] == Kind.HCA) & (far >= 0) & (far < n)
+    return Wiring(cables, np.bincount(far[below], minlength=n).astype(np.int64))
+
+
+def _levels(wiring: Wiring) -> Ints:
+    leaf, tree = _leaves(wiring)
+    anchored = np.where(leaf, 1, UNKNOWN)
+    level = _climb(wiring.cables, anchored)
+    if not tree or level.max(initial=0) > TALLEST:
+        return np.minimum(level, HIGHEST)
+    level = _settle(wiring, level)
+    while (empty := _empty(wiring, level) & (anchored == UNKNOWN)).any():
+        anchored[empty] = level[empty] - 2
+        level = _settle(wiring, _climb(wiring.cables, anchored))
+    return level
+
+
+def _leaves(wiring: Wiring) -> tuple[Bools, bool]:
+    """Return the leaves, and whether they are those of a tree."""
+    hcas = wiring.hcas
+    if not hcas.any():  # a frame on the bench: its leaves are what has ports left for hosts
+        degree = wiring.cables.sum(axis=1)
+        linked = degree[degree > 0]
+        return (degree > 0) & (2 * degree <= min(linked, default=0) + max(linked, default=0)), True
+    leaf = hcas > 0
+    while True:
+        astray = np.where(leaf, wiring.cables @ leaf.astype(np.int64) - hcas, 0)
+        worst = int(np.argmax(astray))
+        if astray[worst] <= 0:
+            break
+        leaf[worst] = False
+    if hcas[leaf].sum() < MOST_HCAS_AT_LEAVES * hcas.sum():
+        return hcas > 0, False
+    return leaf, True
+
+
+def _climb(cables: csr_array, anchored: Ints) -> Ints:
+    """Return levels by distance from the anchored switches; -1 where there is no path to one."""
+    level = anchored.copy()
+    height = 1
+    while (level == height).any():
+        reached = cables @ (level == height).astype(np.int64) > 0
+        level[reached & (level == UNKNOWN)] = height + 1
+        height += 1
+    return level
+
+
+def _settle(wiring: Wiring, level: Ints) -> Ints:
+    """Move switches one by one to the level that leaves fewest cables astray, the one first that saves most."""
+    level = level.copy()
+    height = int(level.max(initial=0)) + 1
+    known = np.flatnonzero(level > 0)
+    to = np.zeros((len(level), height + 2), np.int64)  # cables to each level
+    to[:, 0] = wiring.hcas
+    for at in range(1, height + 1):
+        to[:, at] = wiring.cables @ (level == at).astype(np.int64)
+    while len(known):
+        kept = to[known, :-2] + to[known, 2:]  # on levels 1, 2, ...
+        saved = kept.max(axis=1) - kept[np.arange(len(known)), level[known] - 1]
+        row = int(np.argmax(saved))
+        if saved[row] == 0:
+            break
+        switch = known[row]
+        near = slice(wiring.cables.indptr[switch], wiring.cables.indptr[switch + 1])
+        ends, cables = wiring.cables.indices[near], wiring.cables.data[near]
+        to[ends, level[switch]] -= cables
+        level[switch] = int(np.flatnonzero(kept[row] == kept[row].max())[-1]) + 1  # whether it is empty shows later
+        to[ends, level[switch]] += cables
+    return level
+
+
+def _empty(wiring: Wiring, level: Ints) -> Bools:
+    """Return the switches that are taken for two levels higher than they are: those of the lowest such level."""
+    found = np.zeros(len(level), np.bool_)
+    for height in range(1, int(level.max(initial=0)) - 1):
+        above = level == height + 1
+        up = wiring.cables[level == height][:, above].tocsr()
+        suspects = np.flatnonzero((level == height + 2) & (wiring.hcas == 0))
+        down = wiring.cables[suspects][:, above].tocsr()
+        modest = down.sum(axis=1) <= up.sum(axis=1).max(initial=0)
+        like_here, like_there = _likeness(down, up), _likeness(down, down)
+        np.fill_diagonal(like_there, 0)
+        best = like_here.max(axis=1, initial=0)
+        alike = (best >= 0.5) & (best > like_there.max(axis=1, initial=0))
+        linked = (up > 0).astype(np.int64)
+        in_common = (linked.T @ linked).tocsr()
+        bare = linked.sum(axis=0) == 0  # with nothing below that is known yet
+        for row, suspect in enumerate(suspects.tolist()):
+            below = down.indices[down.indptr[row] : down.indptr[row + 1]]
+            pairs = len(below) * (len(below) - 1)
+            sharing = in_common[below][:, below].nnz - np.count_nonzero(~bare[below])
+            # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
+            found[suspect] = len(below) > 0 and (
+                (modest[row] and (alike[row] or sharing >= ALMOST_ALL * pairs)) or bare[below].all()
+            )
+        if found.any():
+            break
+    return found
+
+
+def _likeness(a: csr_array, b: csr_array) -> NDArray[np.float64]:
+    """Return, for each row of a and of b, how many of the columns that either knows both know."""
+    a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
+    both = (a @ b.T).toarray()
+    either = a.sum(axis=1)[:, None] + b.sum(axis=1)[None, :] - both
+    return np.asarray(both / np.maximum(either, 1))
+
+
+def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
+    """Return the zone of each switch, and which are joints."""
+    cables = wiring.cables
+    joint = np.zeros(len(level), np.bool_)
+    leaves, spines = np.flatnonzero(level == 1), np.flatnonzero(level == 2)
+    group = np.full(len(level), UNKNOWN)
+    group[leaves] = _groups_of_leaves(cables[leaves][:, spines].tocsr(), wiring.hcas[leaves] > 0)
+    members = np.zeros((len(leaves), group.max(initial=0) + 1), np.int64)
+    members[np.arange(len(leaves)), group[leaves]] = 1
+    of_group = (cables[spines][:, leaves] > 0).astype(np.int64) @ members  # leaves that a spine knows, by their group
+    group[spines] = of_group.argmax(axis=1)
+    at_home = of_group.max(axis=1, initial=0) > ALMOST_ALL * of_group.sum(axis=1)
+    higher = cables[spines][:, np.flatnonzero(level > 2)].sum(axis=1)
+    suspects = spines[~at_home & (higher <= (1 - ALMOST_ALL) * cables[spines].sum(axis=1))]
+
+    a, b = cables.nonzero()
+    usable = (level[a] != UNKNOWN) & (np.abs(level[a] - level[b]) == 1) & ~np.isin(a, suspects) & ~np.isin(b, suspects)
+    home = np.isin(np.arange(len(level)), spines[at_home])
+    astray = usable & ((home[a] & (level[b] == 1)) | (home[b] & (level[a] == 1))) & (group[a] != group[b])
+    if np.count_nonzero(astray) <= MISPLUGGED * np.count_nonzero(usable):
+        usable &= ~astray
+    part = components(len(level), a[usable], b[usable]).astype(np.int64)
+    whole = np.zeros(part.max(initial=0) + 1, np.bool_)  # has leaves and spines
+    whole[np.intersect1d(part[leaves], part[np.setdiff1d(spines, suspects)])] = True
+    if np.count_nonzero(whole) < 2 or np.count_nonzero(whole[part[leaves]]) <= len(leaves) / 2:
+        return np.where(level == UNKNOWN, UNKNOWN, 0), joint
+    zone = np.where(whole[part], part, UNKNOWN)
+    for suspect in suspects.tolist():
+        near = zone[cables.indices[cables.indptr[suspect] : cables.indptr[suspect + 1]]]
+        joint[suspect] = len(np.unique(near[near != UNKNOWN])) > 1
+    return _spread(cables, zone, level, joint), joint
+
+
+def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
+    """Return the group of each leaf: leaves that have most of their uplinks to the same spines as another of it.
+
+    A leaf without HCAs joins the group that it is most like, and brings none together: it may be the border of a zone,
+    with nearly as many cables to joints as to spines.
+    """
+    n = len(housed)
+    from scipy.sparse import csr_array
+
+    shared = csr_array((n, n), dtype=np.int64)
+    for count in range(1, int(up.max()) + 1 if up.nnz else 1):  # sum of the lesser number of parallel cables
+        at_least = (up >= count).astype(np.int64)
+        shared = shared + at_least @ at_least.T
+    a, b = shared.nonzero()
+    degree = up.sum(axis=1)
+    alike = np.asarray(shared[a, b]).ravel() / np.minimum(degree[a], degree[b])
+    close = (alike > 0.5) & (a != b)
+    a, b, alike = a[close], b[close], alike[close]
+    order = np.lexsort((b, -alike))  # of the leaves with HCAs that an empty one is like, the likest
+    guest = order[(~housed[a] & housed[b])[order]]
+    guest = guest[np.unique(a[guest], return_index=True)[1]]
+    placed = housed.copy()
+    placed[a[guest]] = True
+    used = (housed[a] & housed[b]) | (~placed[a] & ~placed[b])  # the latter: a zone in which nothing is housed yet
+    used[guest] = True
+    return components(n, a[used], b[used]).astype(np.int64)
+
+
+def _spread(cables: csr_array, zone: Ints, level: Ints, joint: Bools) -> Ints:
+    """Number the zones from 0, and put each switch without one into that of most of its cables."""
+    known = np.unique(zone[zone != UNKNOWN])
+    zone = np.where(zone == UNKNOWN, UNKNOWN, np.searchsorted(known, zone))
+    waiting = (zone == UNKNOWN) & ~joint & (level != UNKNOWN)
+    while waiting.any():
+        votes = np.stack([cables @ (zone == index).astype(np.int64) for index in range(len(known))], axis=1)
+        ready = waiting & (votes.max(axis=1) > 0)
+        if not ready.any():
+            break
+        zone[ready] = votes[ready].argmax(axis=1)
+        waiting &= ~ready
+    return zone
+
+
+def _zones_of_adapters(fabric: Fabric, zone: Ints) -> Ints:
+    n = fabric.n_switches
+    lowest = np.full(fabric.n_nodes, np.iinfo(np.int64).max)
+    highest = np.full(fabric.n_nodes, UNKNOWN)
+    ports = np.arange(fabric.first_adapter_port, fabric.n_ports)
+    ports = ports[(fabric.peer_node[ports] >= 0) & (fabric.peer_node[ports] < n)]
+    node, seen = fabric.port_node[ports], zone[fabric.peer_node[ports]]
+    np.minimum.at(lowest, node, seen)
+    np.maximum.at(highest, node, seen)
+    return np.where(lowest == highest, highest, UNKNOWN)[n:]

@@ -1,0 +1,130 @@
+"""Planes of XDR: chips of a switch as one, and the links between them as the cable that holds them.
+
+A switch of XDR has several chips, each with a plane of its own, and discovery sees each as a switch; a cable holds a
+link of every plane. What is printed at a port (``sw11p1``) is the same on all chips. Such ports are one port here,
+numbered from cage to cage as a plan numbers them, whose lanes are those of its planes that are up. An adapter has a
+port on each plane: those that lead to one port are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from topo.dumps.discovery import MAX_PORTS, CableEnd, Discovery, NodeKey, Records
+
+LABEL = re.compile(r"swp?0*(\d{1,3})[ps]0*([12])", re.IGNORECASE)
+"""Cage and place in it, as NVOS calls the ports of switches with two in a cage."""
+CHIP = re.compile(r"/U(\d{1,2})$")
+"""Which chip of a switch it is, at the end of a NodeDescription."""
+
+End = tuple[NodeKey, int]
+"""A node and a number of its ports."""
+
+
+def number_of_label(label: str) -> int:
+    """Return the number of the port that has a label; 0 for what is no such label.
+
+    Examples
+    --------
+    >>> number_of_label("sw11p1"), number_of_label("11/1")
+    (21, 0)
+    """
+    match = LABEL.fullmatch(label)
+    number = 2 * (int(match[1]) - 1) + int(match[2]) if match else 0
+    return number if 0 < number <= MAX_PORTS else 0
+
+
+def assemble(records: Records) -> Discovery:
+    """Build the fabric that records describe, and the one with its planes merged, if it has any."""
+    discovery = records.assemble()
+    place = _ports_of_switches(records)
+    return replace(discovery, merged=_merge(records, place).assemble()) if place else discovery
+
+
+def _ports_of_switches(records: Records) -> dict[End, End]:
+    """Return the port of the whole switch that each port of its chips is a plane of.
+
+    Chips are in one switch by their system image GUID, or else by their description; and if some label is on each, and
+    no two are of one plane.
+    """
+    chips: dict[NodeKey, dict[str, tuple[int, int | None]]] = defaultdict(dict)
+    for (key, port), (label, plane) in records.labels.items():
+        if key in records.nodes and number_of_label(label):
+            chips[key][label.casefold()] = port, plane
+    boxes: dict[int | str, list[NodeKey]] = defaultdict(list)
+    for key in chips:
+        node = records.nodes[key]
+        boxes[node.system or CHIP.sub("", node.description)].append(key)
+    place: dict[End, End] = {}
+    for keys in boxes.values():
+        keys.sort(key=lambda key: (_chip(records, key), key))
+        shared = set.intersection(*(set(chips[key]) for key in keys)) if len(keys) > 1 else set()
+        planes = [[chips[key][label][1] for key in keys] for label in shared]
+        if any(None in told for told in planes):  # what the dump does not tell, the names of the chips may
+            planes.append([_chip(records, key) for key in keys])
+        if shared and all(None in told or (0 not in told and len(set(told)) == len(keys)) for told in planes):
+            for key in keys:
+                place |= {(key, port): (keys[0], number_of_label(label)) for label, (port, _) in chips[key].items()}
+    return place
+
+
+def _chip(records: Records, key: NodeKey) -> int:
+    """Return which chip of its switch a node says it is; 0 where it does not."""
+    match = CHIP.search(records.nodes[key].description)
+    return int(match[1]) if match else 0
+
+
+def _merge(records: Records, place: dict[End, End]) -> Records:
+    """Return records with one node for all chips of a switch, and one cable for all of its planes."""
+    switches = {key: first for (key, _), (first, _) in place.items()}
+    place = place | _ports_of_adapters(records, place)
+    merged = Records(records.path)
+    merged.lmc = records.lmc
+    owner = switches | {key: first for (key, _), (first, _) in place.items()}
+    ports: Counter[NodeKey] = Counter()
+    for first, number in place.values():
+        ports[first] = max(ports[first], number)
+    for key, node in records.nodes.items():
+        if owner.get(key, key) == key:
+            merged.node(replace(node, ports=ports[key] or node.ports))
+    ends: dict[End, dict[End, list[CableEnd]]] = defaultdict(lambda: defaultdict(list))
+    for cable in records.cables:
+        near, far = (cable.node, cable.number), (cable.far, cable.far_number)
+        lost = any(key in switches and (key, number) not in place for key, number in (near, far))
+        if not lost:  # a port without a label is one that no cable is plugged in
+            ends[place.get(near, near)][place.get(far, far)].append(cable)
+    for (here, number), fars in ends.items():
+        (there, far_number), planes = max(fars.items(), key=lambda item: len(item[1]))
+        width, speed = sum(plane.width for plane in planes), min(plane.speed for plane in planes)
+        if len(fars) > 1:
+            merged.skip(planes[0].line, f"planes of port {number} that lead elsewhere than most of its planes")
+        told = replace(planes[0], node=here, number=number, far=there, far_number=far_number)
+        merged.cable(replace(told, width=width, speed=speed))
+    return merged
+
+
+def _ports_of_adapters(records: Records, place: dict[End, End]) -> dict[End, End]:
+    """Return the port of an adapter as a whole that each of its ports is a plane of: those that lead to one port."""
+    whole = {cable.far for cable in records.cables if (cable.node, cable.number) in place and cable.far[0] != "S"}
+    led: dict[tuple[End, NodeKey | int], list[End]] = defaultdict(list)
+    for cable in records.cables:
+        near, far = (cable.node, cable.number), (cable.far, cable.far_number)
+        if cable.far in whole:
+            ends = led[place.get(near, near), records.nodes[cable.far].system or cable.far]
+            ends += [far] if far not in ends else []
+    root: dict[NodeKey, NodeKey] = {}
+
+    def first(key: NodeKey) -> NodeKey:
+        while key in root:
+            key = root[key]
+        return key
+
+    for ends in led.values():  # an adapter may be seen as several, with some of the planes each
+        lowest = min(first(key) for key, _ in ends)
+        root |= {found: lowest for key, _ in ends if (found := first(key)) != lowest}
+    ranked: dict[NodeKey, list[list[End]]] = defaultdict(list)
+    for ends in sorted(led.values(), key=min):
+        ranked[first(ends[0][0])].append(ends)
+    return {end: (key, rank) for key, groups in ranked.items() for rank, ends in enumerate(groups, 1) for end in ends}

@@ -1,0 +1,92 @@
+"""The link list of a subnet that OpenSM (``opensm-subnet.lst``) and ibdiagnet (``ibdiagnet2.lst``) write: reader.
+
+One line a cable end, with both nodes in full::
+
+    { CA Ports:01 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. {gpu0001 mlx5_0} LID:0008 PN:01 }
+    { SW Ports:28 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. {leaf01} LID:0003 PN:02 }
+    PHY=4x LOG=ACT SPD=50
+
+(in one line). All numbers but width and speed are hexadecimal; the speed is Gb/s of a lane, as the field rounds it.
+Nodes come in the order in which the file first names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
+from topo.files.text import lines_of
+
+END = (
+    r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"
+    r"PortGUID:([0-9A-F]{1,16})\s+VenID:[0-9A-F]+\s+DevID:([0-9A-F]{1,8})\s+Rev:[0-9A-F]+\s+"
+    r"\{(.{0,64}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
+)
+LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
+LETTER = {"CA": "H", "SW": "S", "RT": "R"}
+SPEED = {"2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR", "200": "XDR"}
+
+
+def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
+    """Build the fabric that a link list, as text or line by line, describes.
+
+    Raises
+    ------
+    FormatError
+        At the line that opens a brace but describes no cable, describes a second cable in one port, or a port that
+        its node does not have; or when the text describes no cable at all.
+    """
+    records = Records(path)
+    for number, line in enumerate(lines_of(text, path), 1):
+        if not line.strip():
+            continue
+        match = LINE.fullmatch(line)
+        if match is None:
+            if line.lstrip().startswith("{"):
+                raise records.refuse(
+                    f"cannot read {line.strip()[:100]!r}; expected {{ CA Ports:.. .. PN:01 }} {{ SW .. }} PHY=4x "
+                    "LOG=ACT SPD=50 in one line",
+                    number,
+                )
+            if not line.startswith("#"):
+                records.skip(number, f"{line.strip()[:60]!r}, which describes no cable")
+            continue
+        fields = match.groups()
+        near, far = _node(fields[:9], number), _node(fields[9:18], number)
+        records.node(near)
+        records.node(far)
+        if int(fields[8], 16) == 0 or int(fields[17], 16) == 0:
+            records.skip(number, "port 0, which is a switch's own and holds no cable")
+            continue
+        width, speed = records.rate(fields[18] + SPEED.get(fields[19], fields[19]), number)
+        records.cable(
+            CableEnd(
+                line=number,
+                node=near.key,
+                number=int(fields[8], 16),
+                far=far.key,
+                far_number=int(fields[17], 16),
+                guid=int(fields[4], 16),
+                far_guid=int(fields[13], 16),
+                lid=int(fields[7], 16),
+                far_lid=int(fields[16], 16),
+                width=width,
+                speed=speed,
+            )
+        )
+    return records.assemble()
+
+
+def _node(fields: tuple[str, ...], number: int) -> FoundNode:
+    word, ports, system, guid, _, device, description, lid, _ = fields
+    return FoundNode(
+        key=(LETTER[word.upper()], int(guid, 16)),
+        ports=int(ports, 16),
+        description=description.strip(),
+        line=number,
+        # The far node's 16 bits are printed as the upper half of 32.
+        device=int(device[:4], 16),
+        system=int(system, 16),
+        lid=int(lid, 16),
+    )

@@ -1,0 +1,235 @@
+"""What a single failure takes away: of a switch, a link, a rack or a power feed, computed from the cabling.
+
+What counts is what cables could still carry, whatever the routing: tables have to be made anew after a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from topo.amounts import listed
+from topo.catalog.load import Catalog
+from topo.errors import plural
+from topo.fabric import Fabric, Role
+from topo.failures.parts import feed_down, list_parts
+from topo.failures.reach import Failed, Reach
+from topo.floor.racks import Layout
+from topo.table import Column, Shown, Table
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is lost without one part."""
+
+    kind: str
+    """``leaf``, ``spine``, ``core``, ``joint``, ``switch``, ``link``, ``rack`` or ``feed``."""
+    name: str
+    """Of the part; the first in order where several lose as much."""
+    alike: int
+    """Parts of this kind that lose as much."""
+    of: int
+    """Parts of this kind."""
+    cut: str
+    """Servers that reach no other any more, as a host list."""
+    servers: int
+    """How many those are."""
+    pairs: int
+    """Pairs of servers that no longer reach one another, those of the servers that are cut off included."""
+    apart: tuple[str, ...]
+    """Of the servers that are not cut off, which no longer reach which, as host lists."""
+    ports: int
+    """Ports of adapters without a working link to a working switch."""
+    zones: float | None
+    """Share of the bandwidth between zones that is lost, of the zone that loses the most; None where there are no
+    zones."""
+
+    @property
+    def weight(self) -> tuple[float, ...]:
+        """What the largest failure is chosen by."""
+        return (self.pairs, self.zones or 0.0, self.servers, self.ports)
+
+    def __str__(self) -> str:
+        also = f" (each of {self.alike:,})" if self.alike > 1 else ""
+        lost = [f"{plural(self.servers, 'server')} cut off"] if self.servers else []
+        if self.apart:
+            lost.append(f"{listed(self.apart, 1)} no longer reach one another")
+        if self.pairs:
+            lost.append(f"{plural(self.pairs, 'pair')} of servers lost")
+        if self.zones:
+            lost.append(f"{self.zones:.0%} of the bandwidth between zones lost")
+        if self.ports:
+            lost.append(f"{plural(self.ports, 'adapter port')} without a link")
+        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
+
+
+@dataclass(frozen=True)
+class Losses(Shown):
+    """For each kind of part, the failure that takes the most away."""
+
+    worst: tuple[Loss, ...]
+    unknown: tuple[str, ...]
+    """Kinds of failures of which nobody can tell what they take, and why."""
+
+    def _brief(self) -> str:
+        return str(self.largest or "no switch")
+
+    @property
+    def largest(self) -> Loss | None:
+        """The failure of a switch that takes the most; None where there is no switch."""
+        switches = [loss for loss in self.worst if loss.kind not in ("link", "rack", "feed")]
+        return max(switches, key=lambda loss: loss.weight, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the failures as plain values, as ``plan.json`` has them."""
+        names = ("kind", "name", "alike", "of", "cut", "servers", "pairs", "ports", "zones")
+        rows = [{name: getattr(loss, name) for name in names} | {"apart": list(loss.apart)} for loss in self.worst]
+        return {"worst": rows, "unknown": list(self.unknown)}
+
+    @property
+    def table(self) -> Table:
+        """The failures, a row for each kind of part."""
+        rows = self.worst
+        return Table(
+            "what one failure takes away",
+            (
+                Column("failure of", [f"{row.kind} {row.name}" for row in rows]),
+                Column("alike", [row.alike for row in rows]),
+                Column("of", [row.of for row in rows]),
+                Column("servers cut off", [row.servers for row in rows]),
+                Column("pairs lost", [row.pairs for row in rows]),
+                Column("parted groups", [len(row.apart) for row in rows]),
+                Column("adapter ports", [row.ports for row in rows]),
+                Column("between zones", [row.zones for row in rows], digits=".0%"),
+            ),
+        )
+
+
+def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> Losses:
+    """Let every part fail alone, and return the worst failure of each kind.
+
+    Parameters
+    ----------
+    fabrics : sequence of Fabric
+        All subnets of the plan.
+    catalog : Catalog
+        Hardware of the plan.
+    layout : Layout, optional
+        Where the devices stand; racks and feeds fail only where it is known.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("direct-zones")
+    >>> print(topo.find_losses(cluster.fabrics, cluster.catalog).largest)  # doctest: +ELLIPSIS
+    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
+    """
+    reach = Reach(fabrics)
+    found: dict[str, list[Loss]] = {}
+    twins: dict[object, Loss] = {}
+    for kind, name, failed, twin in _switches(reach):
+        loss = twins.get(twin) or lose(reach, failed)
+        if twin is not None:
+            twins[twin] = loss
+        found.setdefault(kind, []).append(replace(loss, kind=kind, name=name))
+    racks = {} if layout is None else list_parts("rack", reach, catalog=catalog, layout=layout)
+    for name, failed in racks.items():
+        found.setdefault("rack", []).append(lose(reach, failed, "rack", name))
+    parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
+    total = sum(len(fabric.links) for fabric in fabrics)
+    links = [lose(reach, failed, kind, name) for kind, name, failed in _links(reach, parting)]
+    worst = [_worst(losses, len(losses)) for losses in found.values()]
+    worst += [replace(_worst(links, total), alike=1)] if links else []
+    unknown = ["rack, feed: the spec has no floor"] if layout is None else []
+    if layout is not None:
+        silent, failed = feed_down(reach, layout, catalog)
+        if silent:
+            unknown.append(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
+        else:
+            worst.append(lose(reach, failed, "feed", "one of two"))
+    return Losses(tuple(worst), tuple(unknown))
+
+
+def find_parting_switch(reach: Reach) -> str:
+    """Name a switch whose failure parts servers that do not hang on it alone; nothing where there is none."""
+    for subnet, cuts in enumerate(reach.cuts):
+        for switch in sorted(cuts):
+            left = reach.without(Failed(switches={subnet: (switch,)}))
+            if left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone):
+                return reach.fabrics[subnet].label(switch)
+    return ""
+
+
+def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "") -> Loss:
+    """Return what is lost without some parts."""
+    left = reach.without(failed)
+    cut = left.alone & ~reach.whole.alone
+    parted = left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone)
+    zones = None
+    before = reach.whole_zones_gbps
+    if before:
+        after = reach.zones_gbps(failed)
+        zones = max((1 - now / once for now, once in zip(after, before, strict=True) if once), default=0.0)
+    return Loss(
+        kind=kind,
+        name=name,
+        alike=1,
+        of=1,
+        cut=reach.named(cut) if cut.any() else "",
+        servers=int(cut.sum()),
+        pairs=reach.whole.pairs - left.pairs,
+        apart=tuple(reach.parted(left)) if parted else (),
+        ports=reach.whole.ports - left.ports,
+        zones=zones,
+    )
+
+
+def _worst(losses: Sequence[Loss], of: int) -> Loss:
+    worst = max(losses, key=lambda loss: loss.weight)
+    alike = sum(loss.alike for loss in losses if loss.weight == worst.weight)
+    return replace(worst, alike=alike, of=of)
+
+
+def _switches(reach: Reach) -> Iterator[tuple[str, str, Failed, object]]:
+    """Yield every switch. Those without servers whose links are of one rate to the same neighbours are twins.
+
+    Twins lose the same, since the rest of the fabric is the same without either.
+    """
+    for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
+        holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
+        for node in range(fabric.n_switches):
+            ports = slice(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
+            far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
+            order = np.lexsort((rate, far))
+            twin = None if holds[node] else (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())
+            kind = Role(int(fabric.role[node])).name.lower()
+            yield kind, fabric.label(node), Failed(switches={subnet: (node,)}), twin
+
+
+def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]:
+    """Yield the links whose failure can take the most.
+
+    Those are one of each kind of server, one of each pair of switches of which one parts servers when it fails or leads
+    to a single other, and one of each pair of switches in different zones.
+    """
+    ports = np.bincount(np.concatenate([plugs[:, 0] for plugs in reach.plugs]), minlength=len(reach.names))
+    for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
+        kinds: dict[tuple[object, ...], int] = {}
+        for server, switch, link in plugs.tolist():
+            key = (ports[server], reach.computes[server], fabric.zone[switch], *reach.whole.on[server].tolist())
+            kinds.setdefault(key, link)
+        at = fabric.port_node[fabric.links]
+        inner = np.flatnonzero((at < fabric.n_switches).all(axis=1) & (at[:, 0] != at[:, 1]))
+        joins: dict[tuple[int, int], int] = {}
+        for link, a, b in zip(inner.tolist(), *at[inner].T.tolist(), strict=True):
+            joins.setdefault((a, b), link)
+        degree = np.bincount(np.array(list(joins), np.int64).ravel(), minlength=fabric.n_switches)
+        for (a, b), link in joins.items():
+            narrow = degree[a] == 1 or degree[b] == 1 or fabric.label(a) in parting or fabric.label(b) in parting
+            if narrow or fabric.zone[a] != fabric.zone[b]:
+                kinds[a, b] = link
+        for link in kinds.values():
+            yield "link", fabric.channel_label(int(fabric.links[link, 0])), Failed(links={subnet: (link,)})

@@ -1,0 +1,268 @@
+"""What fails as one piece: a link, a switch, a line card, a frame, a rack, a feed, a bundle or a batch of cables.
+
+Each part is a name and what does not work without it, so that single, random and correlated failures are one thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from topo.amounts import listed
+from topo.catalog.load import Catalog
+from topo.errors import HeddleError
+from topo.fabric import Fabric
+from topo.failures.reach import Failed, Reach
+from topo.floor.cables import Cabling
+from topo.floor.racks import Layout, frame_name
+
+PartKind = Literal["link", "adapter", "switch", "card", "frame", "server", "rack", "feed", "bundle", "batch"]
+PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
+"""``link`` between switches; ``adapter``: one port of a server's adapter and its link; ``card``: the chips of one line
+card of a frame; ``feed``: one of two, which stops what needs both; ``bundle``: links between the same two racks, or
+frames and switches where there is no floor plan; ``batch``: transceivers of one model, or cables where there are none,
+that are bought one after another."""
+CARD = re.compile(r"(.+/[LS]\d+)(/U\d+)?")
+"""Label of a chip on a line card or fabric board of a frame: ``core1/L08/U2``, as firmware names it."""
+
+Parts = dict[str, Failed]
+"""What does not work without each part, by its name."""
+
+
+class _Gathered:
+    """Switches, links and servers by the name of the part that they are in."""
+
+    def __init__(self) -> None:
+        self.switches: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.links: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+
+    def parts(self) -> Parts:
+        names = dict.fromkeys([*self.switches, *self.links])
+        return {
+            name: Failed(dict(self.switches[name]) if name in self.switches else {},
+                         dict(self.links[name]) if name in self.links else {})
+            for name in names
+        }  # fmt: skip
+
+
+def list_parts(
+    kind: PartKind,
+    reach: Reach,
+    *,
+    catalog: Catalog | None = None,
+    layout: Layout | None = None,
+    cablings: Sequence[Cabling] | None = None,
+    batch: int | None = None,
+) -> Parts:
+    """List the parts of a kind, with what does not work without each.
+
+    Parameters
+    ----------
+    kind : str
+        One of `PART_KINDS`.
+    reach : Reach
+        The fabrics.
+    catalog, layout, cablings : optional
+        Of the cluster, where a spec is known: racks, feeds and batches are known only then.
+    batch : int, optional
+        Pieces of one model that a batch has.
+
+    Raises
+    ------
+    HeddleError
+        When nobody can tell which parts of the kind there are.
+
+    Examples
+    --------
+    >>> import topo
+    >>> reach = topo.Reach(topo.preset("lab-20").fabrics)
+    >>> [len(topo.list_parts(kind, reach)) for kind in ("link", "adapter", "switch", "server", "bundle")]
+    [40, 22, 4, 20, 4]
+    """
+    if kind in ("rack", "feed") and (layout is None or catalog is None):
+        raise HeddleError(f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan")
+    if kind == "batch" and (cablings is None or batch is None):
+        wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
+        raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
+    if kind == "server":
+        return {name: Failed(servers=frozenset([name])) for name in reach.names}
+    if kind == "rack":
+        assert layout is not None
+        return {layout.rack_name(rack): devices_down(reach, layout, np.flatnonzero(layout.rack == rack).tolist())
+                for rack in range(layout.n_racks)}  # fmt: skip
+    if kind == "feed":
+        assert layout is not None and catalog is not None
+        silent, failed = feed_down(reach, layout, catalog)
+        if silent:
+            raise HeddleError(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
+        return {"one of two": failed}
+    if kind == "batch":
+        assert cablings is not None and batch is not None
+        return _batches(reach.fabrics, cablings, batch)
+    found = _Gathered()
+    for subnet, fabric in enumerate(reach.fabrics):
+        of = f"{fabric.name} " if len(reach.fabrics) > 1 else ""
+        if kind == "frame" and layout is not None:
+            device = layout.node_device[subnet][: fabric.n_switches]
+            for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
+                found.switches[layout.devices[device[node]].name][subnet].append(node)
+        elif kind in ("switch", "card", "frame"):
+            framed = _frames(fabric, subnet, catalog) if kind != "switch" else {}
+            if kind == "card" and framed:
+                models = listed({fabric.models[fabric.model[node]] for node in framed})
+                raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
+                                  "whose names tell, or the kind frame")  # fmt: skip
+            for node in range(fabric.n_switches):
+                if name := framed.get(node) or _box(fabric.label(node), kind):
+                    found.switches[of + name][subnet].append(node)
+        else:
+            _gather_links(found.links, kind, reach, subnet, of, layout)
+    return found.parts()
+
+
+def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
+    """Return the fabrics without the links that do not work, and without those of what does not work.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabrics = topo.preset("lab-20").fabrics
+    >>> spine = topo.list_parts("switch", topo.Reach(fabrics))["spine0"]
+    >>> len(fabrics[0].links) - len(topo.fail_parts(fabrics, spine)[0].links)
+    20
+    """
+    left = []
+    for subnet, fabric in enumerate(fabrics):
+        dead = np.zeros(fabric.n_nodes, bool)
+        dead[list(failed.switches.get(subnet, ()))] = True
+        if failed.servers:
+            gone = np.array([name in failed.servers for name in fabric.hosts], bool)
+            alone = np.array([fabric.label(node) in failed.servers for node in range(fabric.n_nodes)], bool)
+            dead |= np.where(fabric.host >= 0, gone[np.maximum(fabric.host, 0)] if len(gone) else False, alone)
+        links = fabric.links[list(failed.links.get(subnet, ())), 0]
+        ports = np.concatenate([links, np.flatnonzero(dead[fabric.port_node] & (fabric.peer >= 0))])
+        left.append(fabric.without(ports) if len(ports) else fabric)
+    return tuple(left)
+
+
+def unite(parts: Iterable[Failed]) -> Failed:
+    """Return what does not work when several parts fail together.
+
+    Examples
+    --------
+    >>> import topo
+    >>> switches = topo.list_parts("switch", topo.Reach(topo.preset("lab-20").fabrics))
+    >>> topo.unite(switches.values()).switches
+    {0: [0, 1, 2, 3]}
+    """
+    switches: dict[int, set[int]] = defaultdict(set)
+    links: dict[int, set[int]] = defaultdict(set)
+    servers: set[str] = set()
+    for part in parts:
+        for subnet, nodes in part.switches.items():
+            switches[subnet].update(nodes)
+        for subnet, rows in part.links.items():
+            links[subnet].update(rows)
+        servers |= part.servers
+    return Failed({subnet: sorted(nodes) for subnet, nodes in switches.items()},
+                  {subnet: sorted(rows) for subnet, rows in links.items()}, frozenset(servers))  # fmt: skip
+
+
+def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed:
+    """Return what does not work without some devices of a room."""
+    chosen = np.zeros(len(layout.devices), bool)
+    chosen[list(devices)] = True
+    switches = {
+        subnet: np.flatnonzero(chosen[layout.node_device[subnet][: fabric.n_switches]]).tolist()
+        for subnet, fabric in enumerate(reach.fabrics)
+    }
+    names = frozenset(layout.devices[device].name for device in np.flatnonzero(chosen).tolist())
+    return Failed(switches, servers=names & reach.servers.keys())
+
+
+def feed_down(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str], Failed]:
+    """Return the models of which nobody knows whether they run on one feed, and what does not."""
+    runs: Mapping[str, bool | None] = {
+        model: hardware.runs_on_one_feed
+        for models in (catalog.switches, catalog.nodes)
+        for model, hardware in models.items()
+    }
+    silent = sorted({device.model for device in layout.devices if runs.get(device.model) is None})
+    stopped = [number for number, device in enumerate(layout.devices) if runs.get(device.model) is False]
+    return silent, devices_down(reach, layout, stopped)
+
+
+def _box(label: str, kind: str) -> str:
+    """Return the part of a kind that a switch is in; nothing where it is in none."""
+    if kind == "switch":
+        return label
+    if kind == "frame":
+        return label.partition("/")[0] if "/" in label else ""
+    match = CARD.fullmatch(label)
+    return match[1] if match else ""
+
+
+def _frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, str]:
+    """Return the frame of each switch that is a chip of one by the catalog, named as on a floor."""
+    return {
+        node: frame_name(model, subnet, int(fabric.zone[node]))
+        for node in range(fabric.n_switches if catalog is not None else 0)
+        if (model := fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "")
+        and catalog is not None
+        and model in catalog.switches
+        and catalog.switches[model].chips > 1
+    }
+
+
+def _gather_links(
+    found: dict[str, dict[int, list[int]]], kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None
+) -> None:
+    fabric = reach.fabrics[subnet]
+    ends = fabric.links.tolist()
+    if kind == "adapter":
+        for link in reach.plugs[subnet][:, 2].tolist():
+            port = max(ends[link])
+            found[of + fabric.port_label(port)][subnet].append(link)
+        return
+    nodes = fabric.port_node[fabric.links]
+    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
+    if kind == "link":
+        for link in np.flatnonzero(inner).tolist():
+            found[of + " - ".join(map(fabric.port_label, ends[link]))][subnet].append(link)
+        return
+    stands = _places(fabric, subnet, layout)
+    wanted = range(len(ends)) if layout is not None else np.flatnonzero(inner).tolist()
+    for link in wanted:
+        a, b = sorted(stands(node) for node in nodes[link].tolist())
+        if a != b:
+            found[("" if layout else of) + f"{a} - {b}"][subnet].append(link)
+
+
+def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int], str]:
+    """Return what says where a node stands: in which rack, or else in which frame."""
+    if layout is None:
+        return lambda node: fabric.label(node).partition("/")[0]
+    racks = layout.rack[layout.node_device[subnet]]
+    return lambda node: layout.rack_name(int(racks[node]))
+
+
+def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) -> Parts:
+    """Cut the transceivers, or cables, of each model into batches, in the order of their links."""
+    pieces: dict[str, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for subnet, (fabric, cabling) in enumerate(zip(fabrics, cablings, strict=True)):
+        for link in np.flatnonzero(cabling.part >= 0).tolist():
+            optics = [(cabling.optic_of(port), int(cabling.cage[port])) for port in fabric.links[link].tolist()]
+            if not all(model for model, _ in optics):
+                optics = [(cabling.parts[cabling.part[link]].item, int(cabling.cable[link]))]
+            for model, piece in optics:
+                pieces[model][piece].append((subnet, link))
+    found = _Gathered()
+    for model, having in pieces.items():
+        for number, piece in enumerate(having):
+            for subnet, link in having[piece]:
+                found.links[f"{model} batch {number // size + 1}"][subnet].append(link)
+    return {name: unite([part]) for name, part in found.parts().items()}  # a link may have both of its ends in one

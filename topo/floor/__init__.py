@@ -1,0 +1,1 @@
+"""The machine room: racks and positions, cables and their lengths, trays."""

@@ -1,0 +1,160 @@
+"""Panels: the cages that ports are in, the plugs that a cage takes, and what is printed at each port.
+
+A cage takes one transceiver or one end of a copper cable. That of a Quantum-2 switch holds two ports (cage 11 is ports
+``11/1`` and ``11/2``), and a transceiver in it takes two fibres, one a port; that of a DGX H100 holds two adapters. A
+port that is split in two has a number behind its own: ``7/1`` and ``7/2`` of an HDR switch. Quantum-X800 prints
+``sw11p1``, as its operating system NVOS calls its ports (NVIDIA's manuals of QM97X0, Q3400 and DGX H100).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.catalog.load import Catalog
+from topo.catalog.models import SwitchModel
+from topo.errors import plural
+from topo.fabric import Fabric, Kind, freeze_arrays
+from topo.hostlist import device_number
+from topo.speeds import LinkSpeed
+from topo.table import Brief
+
+PLUG_LANES = 4
+"""Lanes in each direction of a fibre with an MPO-12 plug; two wavelengths for each in a duplex one."""
+
+
+@dataclass(frozen=True)
+class Panel(Brief):
+    """The panels of all boxes of one subnet. P ports; numbers are unique over all subnets of the cluster."""
+
+    cage: NDArray[np.int32]
+    """(P,) number of the cage that each port is in; -1 for what is no port on a panel."""
+    plug: NDArray[np.int32]
+    """(P,) number of the plug of a fibre that each port is in; halves of an HDR port share theirs."""
+    ports: NDArray[np.int32]
+    """(P,) ports that the cage of each port holds, plugged in or not."""
+    plugs: NDArray[np.int32]
+    """(P,) plugs that a transceiver in the cage takes."""
+    connector: tuple[str, ...]
+    """(P,) shape of the cage, such as ``OSFP``; empty where the catalog does not tell."""
+    labels: tuple[str, ...]
+    """(P,) the port as it is printed on a switch, ``21``, ``11/1`` or ``sw11p1``, and ``mlx5_0:1`` in a server."""
+
+    def _brief(self) -> str:
+        return (
+            f"of {plural(len(self.labels), 'port')} in {plural(len(set(self.cage[self.cage >= 0].tolist())), 'cage')}"
+        )
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+
+def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
+    """Return the panels of all subnets of a cluster; adapters of different subnets may share a cage of their server.
+
+    Examples
+    --------
+    >>> import topo
+    >>> network = {"shape": "fat-tree", "switch": "QM9700"}
+    >>> cluster = topo.parse({"name": "x", "nodes": {"gpu": {"model": "dgx-b200", "count": 2}}, "network": network})
+    >>> (panel,) = topo.panels(cluster.fabrics, cluster.catalog)
+    >>> panel.labels[0], panel.labels[1], panel.labels[63]
+    ('1/1', '1/2', '32/2')
+    """
+    of_switch = cache(lambda model, ports: _switch_ports(catalog.switches.get(model), ports))
+    of_server: dict[tuple[str, int], int] = {}
+    cages = plugs = 0
+    result = []
+    for fabric in fabrics:
+        numbers = np.full((4, fabric.n_ports), -1, np.int32)  # as the first four fields of a panel
+        connector, labels = [""] * fabric.n_ports, [""] * fabric.n_ports
+        for node in np.flatnonzero((fabric.kind == Kind.SWITCH) | (fabric.kind == Kind.HCA)).tolist():
+            first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
+            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            if fabric.kind[node] == Kind.SWITCH:
+                slots, labels[first:end] = of_switch(model, end - first)
+                numbers[:, first:end] = slots + np.array([[cages], [plugs], [0], [0]])
+                cages, plugs = cages + int(slots[0].max()) + 1, plugs + int(slots[1].max()) + 1
+                connector[first:end] = _connectors(catalog.switches.get(model), end - first)
+                continue
+            host, device = _adapter(fabric, node)
+            adapters = _adapters_in_cage(fabric, node, device, catalog)
+            adapter = catalog.hcas.get(model)
+            for port in range(first, end):
+                key = (host, device // adapters) if adapters > 1 else (f"{fabric.names[node]}:{port}", -1)
+                if key not in of_server:
+                    of_server[key], cages = cages, cages + 1
+                numbers[:, port] = of_server[key], plugs, adapters, adapters
+                plugs += 1
+                connector[port] = (adapter and adapter.connector) or ""
+                labels[port] = f"{fabric.names[node].partition(' ')[2] or 'mlx5_0'}:{port - first + 1}"
+        cage, plug, held, taken = numbers
+        result.append(Panel(cage, plug, held, taken, tuple(connector), tuple(labels)))
+    return tuple(result)
+
+
+def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int32], list[str]]:
+    """Return (4, ports) cage, plug, and ports and plugs in the cage, of each port of one switch, and their labels.
+
+    A switch with more ports than its chip has whole ones has the first of them split: ports 1 and 2 are the halves of
+    its first whole port, and so on. Ports of another kind, for uplinks, are the last, and each is in a cage of its own.
+    """
+    chip = (model.chip_radix or model.radix) if model else ports
+    own = ports - _uplinks(model, ports)
+    halves = 2 * max(own - chip, 0) if model and model.split_radix else 0
+    number = np.arange(own)
+    whole = np.where(number < halves, number // 2, number - halves // 2)
+    in_cage = chip // model.cages if model and model.chips == 1 and model.cages and model.cages < chip else 1
+    cage, place = np.divmod(whole, in_cage)
+    half = np.where(number < halves, number % 2 + 1, 0)
+    plugs_in_port = _plugs(model.speed) if model else 1
+    plug = whole * plugs_in_port + np.minimum(np.maximum(half - 1, 0), plugs_in_port - 1)
+    style = "sw{}p{}" if model and model.speed.generation == "XDR" else "{}/{}" if in_cage > 1 else "{}"
+    labels = [
+        style.format(c, p) + ((f"s{h}" if style[0] == "s" else f"/{h}") if h else "")
+        for c, p, h in zip((cage + 1).tolist(), (place + 1).tolist(), half.tolist(), strict=True)
+    ]
+    slots = np.stack([cage, plug, np.bincount(cage)[cage], np.full(own, in_cage * plugs_in_port)])
+    if own < ports and model:
+        each = _plugs(model.uplink_speed or model.speed)
+        further, full = np.arange(ports - own), np.ones(ports - own, np.int64)
+        uplinks = np.stack([cage.max() + 1 + further, plug.max() + 1 + further * each, full, full * each])
+        slots = np.concatenate([slots, uplinks], axis=1)
+        labels += [str(int(cage.max()) + 2 + port) for port in further.tolist()]
+    return slots.astype(np.int32), labels
+
+
+def _connectors(model: SwitchModel | None, ports: int) -> list[str]:
+    """Return the shape of the cage of each port of a switch; empty where nobody tells."""
+    shape, uplinks = (model and model.connector) or "", _uplinks(model, ports)
+    return [shape] * (ports - uplinks) + [(model and model.uplink_connector) or shape] * uplinks
+
+
+def _uplinks(model: SwitchModel | None, ports: int) -> int:
+    """Return how many of the ports of a switch are of a kind of their own."""
+    return model.uplink_ports if model and ports >= model.chip_ports else 0
+
+
+def _plugs(speed: LinkSpeed) -> int:
+    """Return the plugs of fibres of one port."""
+    return max(speed.width // PLUG_LANES, 1)
+
+
+def _adapter(fabric: Fabric, node: int) -> tuple[str, int]:
+    """Return the server of an adapter and its number there: 3 for ``mlx5_3``."""
+    host, name = int(fabric.host[node]), fabric.names[node]
+    return fabric.hosts[host] if host >= 0 else name, device_number(name) or 0
+
+
+def _adapters_in_cage(fabric: Fabric, node: int, device: int, catalog: Catalog) -> int:
+    """Return how many adapters share the cage of this one."""
+    host = int(fabric.host[node])
+    model = int(fabric.host_model[host]) if host >= 0 else -1
+    server = catalog.nodes.get(fabric.models[model]) if model >= 0 else None
+    if server is None or not server.cages or device >= server.adapters:
+        return 1
+    return max(server.adapters // server.cages, 1)

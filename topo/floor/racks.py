@@ -1,0 +1,483 @@
+"""The room: racks in rows, what stands where in them, and how long each cable is along the trays.
+
+Devices are put in one order in which neighbours in the network are neighbours in the room (servers leaf by leaf, each
+switch at the median of what it is linked to, as in Sugiyama's layered drawings), and the order is cut into racks. Racks
+fill row after row, every other row backwards, so that the order never jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from topo.amounts import Check, Sum, Verdict, listed
+from topo.catalog.load import Catalog
+from topo.errors import DesignError, Faults, did_you_mean, plural
+from topo.fabric import Fabric, Kind, frozen
+from topo.spec.base import SpecModel, spelled
+from topo.spec.units import Metres, Watts
+from topo.table import Column, Shown, Table
+
+RACK_UNIT_M = 0.04445
+"""1.75 inches (EIA-310)."""
+
+SIDE_M = 0.2
+"""From a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
+
+
+Position = Annotated[str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")]
+"""A rack by row and place, both from 1, and perhaps the lowest unit that a device takes there."""
+
+
+class Feeds(SpecModel):
+    """The feeds of a rack, which share what it draws."""
+
+    count: Annotated[int, Field(ge=1, le=8)] = 2
+    """Feeds of each rack, each with a power distribution unit."""
+    power: Annotated[Watts, Field(gt=0)]
+    """Power of one feed, such as ``17 kW``."""
+    spare: Annotated[int, Field(ge=0, le=7)] = 1
+    """Feeds that may fail while all devices keep their power."""
+
+
+class FloorPlan(SpecModel):
+    """The room for servers and switches; trays run above the racks along the rows, and across them."""
+
+    rows: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Rows of racks; as many as make the room about square when left out."""
+    racks_per_row: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Racks in each row; as many as make the room about square when left out."""
+    rack_units: Annotated[int, Field(ge=1, le=100)] = 42
+    """Height of a rack in units of 44.45 mm."""
+    rack_power: Watts | None = None
+    """Maximum power of a rack, such as ``30 kW``."""
+    feeds: Feeds | None = None
+    """Power feeds of each rack; a rack may draw the power of those that are not spare."""
+    switches: Literal["servers", "middle", "end"] = "servers"
+    """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
+    fixed: dict[str, Position] = Field(default_factory=dict)
+    """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
+    rack_width: Metres = 0.6
+    """From the middle of a rack to that of the next."""
+    row_pitch: Metres = 2.4
+    """From the front of a row to that of the next: a rack and an aisle."""
+    tray_height: Metres = 0.5
+    """From the top of a rack to the tray."""
+    slack: Metres = 0.5
+    """Spare length at each end of a cable that leaves its rack."""
+    rack_slack: Metres = 0.0
+    """Spare length at each end of a cable within a rack."""
+
+    @property
+    def most_power(self) -> float | None:
+        """W that a rack may draw, by its own limit and that of its feeds; None where neither is given."""
+        fed = [(self.feeds.count - self.feeds.spare) * self.feeds.power] if self.feeds else []
+        return min([*fed, *([] if self.rack_power is None else [self.rack_power])], default=None)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What stands in a rack as one piece: a server, a switch, or a frame with all its chips."""
+
+    name: str
+    model: str
+    rack_units: int
+    power_w: float | None
+    """At most, or typically where the maximum is unknown; None where both are."""
+    at_most: bool
+    """Whether its power is its maximum."""
+
+
+@dataclass(frozen=True)
+class Layout(Shown):
+    """Where everything stands. D devices, R racks."""
+
+    floor: FloorPlan
+    devices: tuple[Device, ...]
+    node_device: tuple[NDArray[np.int32], ...]
+    """Subnet by subnet, (N,) index into `devices` of each node."""
+    rack: NDArray[np.int32]
+    """(D,) rack of each device, from 0."""
+    unit: NDArray[np.int32]
+    """(D,) lowest rack unit of each device, from 1."""
+    row: NDArray[np.int32]
+    """(R,) row of each rack, from 0."""
+    column: NDArray[np.int32]
+    """(R,) place of each rack in its row, from 0."""
+
+    @property
+    def n_racks(self) -> int:
+        """Racks in use."""
+        return len(self.row)
+
+    def rack_name(self, rack: int) -> str:
+        """Name of a rack by row and place: ``R02-11``, both from 1."""
+        return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
+
+    def power_by_rack(self) -> list[Sum]:
+        """Return W that the devices of each rack draw, each at its maximum, or typically where that is unknown."""
+        inside: list[list[tuple[float | None, str]]] = [[] for _ in range(self.n_racks)]
+        for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
+            inside[rack].append((device.power_w, device.name))
+        return [Sum.of(devices) for devices in inside]
+
+    def check_power(self) -> Check | None:
+        """Hold the rack that draws the most against the power that the floor allows; None where it states none."""
+        limit = self.floor.most_power
+        if limit is None:
+            return None
+        racks = self.power_by_rack()
+        fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
+        typical = sorted({device.model for device in self.devices if not device.at_most and device.power_w is not None})
+        unknown = sorted({device.model for device in self.devices if device.power_w is None})
+        basis = f"; typical power (the maximum is unknown) of {listed(typical)}" if typical else ""
+        lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
+        text = f"{fullest} W in the fullest rack at maximum power{basis}{lacking}, {limit:,.0f} W allowed"
+        return Check("rack power", Verdict.all_of(rack.against(limit) for rack in racks), text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return where every device stands as plain values."""
+        return self.table.to_dict()
+
+    @property
+    def table(self) -> Table:
+        """The devices, rack by rack from below."""
+        order = np.lexsort((self.unit, self.rack)).tolist()
+        devices = [self.devices[device] for device in order]
+        return Table(
+            f"{plural(len(devices), 'device')} in {plural(self.n_racks, 'rack')}",
+            (
+                Column("rack", [self.rack_name(int(self.rack[device])) for device in order]),
+                Column("lowest unit", self.unit[order].tolist()),
+                Column("units", [device.rack_units for device in devices]),
+                Column("device", [device.name for device in devices]),
+                Column("model", [device.model for device in devices]),
+                Column("power", [device.power_w for device in devices], "W"),
+            ),
+        )
+
+
+def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
+    """Put every device of all subnets into a rack.
+
+    Raises
+    ------
+    DesignError
+        When a device has no known height or fits in no rack, or the room has too few racks: the message names the
+        device or the numbers.
+    """
+    if floor.feeds and floor.feeds.spare >= floor.feeds.count:
+        raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
+    devices, node_device = _devices(fabrics, catalog, floor)
+    order = _order(fabrics, devices, node_device)
+    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor)
+    used, rack = np.unique(place, return_inverse=True)
+    racks = int(used.max(initial=-1)) + 1
+    per_row = _per_row(racks, floor)
+    if floor.rows is not None and racks > floor.rows * per_row:
+        raise DesignError(
+            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
+            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, or a larger room"
+        )
+    row, column = _position(used, per_row)
+    return Layout(
+        floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack.astype(np.int32)), frozen(unit), row, column
+    )
+
+
+def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
+    """Length that the cable of each link needs.
+
+    In its rack a cable goes by the cable manager at the side; between racks up to the tray, along and across the
+    trays, and down again. Either way it has slack at both ends.
+
+    Returns
+    -------
+    (L,) float64
+        Metres.
+    """
+    floor = layout.floor
+    a, b = layout.node_device[subnet][fabric.port_node[fabric.links]].T
+    rack_a, rack_b = layout.rack[a], layout.rack[b]
+    across = floor.row_pitch * np.abs(layout.row[rack_a] - layout.row[rack_b])
+    along = floor.rack_width * np.abs(layout.column[rack_a] - layout.column[rack_b])
+    up = [RACK_UNIT_M * (floor.rack_units - layout.unit[end]) + floor.tray_height for end in (a, b)]
+    within = RACK_UNIT_M * np.abs(layout.unit[a] - layout.unit[b]) + 2 * floor.rack_slack
+    return frozen(2 * SIDE_M + np.where(rack_a == rack_b, within, up[0] + up[1] + along + across + 2 * floor.slack))
+
+
+def _devices(
+    fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan
+) -> tuple[list[Device], list[NDArray[np.int32]]]:
+    """List the devices: servers by name over all subnets, then switches, chips of a frame as one."""
+    devices: list[Device] = []
+    index: dict[tuple[object, ...], int] = {}
+    node_device: list[NDArray[np.int32]] = []
+    faults, refused = Faults(), set[str]()
+    for subnet, fabric in enumerate(fabrics):
+        mine = np.empty(fabric.n_nodes, np.int32)
+        for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
+            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            key: tuple[object, ...]
+            if fabric.host[node] >= 0:
+                host = int(fabric.host[node])
+                model = fabric.models[fabric.host_model[host]] if fabric.host_model[host] >= 0 else ""
+                name = fabric.hosts[host]
+                key = ("server", name)
+            elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
+                name = frame_name(model, subnet, int(fabric.zone[node]))
+                key = ("frame", name)
+            elif fabric.kind[node] == Kind.SWITCH:
+                name = fabric.label(node)
+                key = ("switch", subnet, name)
+            else:
+                raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
+            if key not in index:
+                index[key] = len(devices)
+                told = len(faults.found)
+                if model not in refused:
+                    with faults.under():
+                        devices.append(make_device(name, model, catalog, floor))
+                if len(faults.found) > told:
+                    refused.add(model)  # one device of a model is enough to name
+            mine[node] = index[key]
+        node_device.append(mine)
+    faults.refuse()
+    return devices, node_device
+
+
+def frame_name(model: str, subnet: int, zone: int) -> str:
+    """Return the name of the frame that is the tree of a zone."""
+    return f"{model}-{subnet}-{zone}"
+
+
+def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
+    """Look up what stands in a rack.
+
+    Raises
+    ------
+    DesignError
+        When its height is unknown, or it is higher than a rack or draws more than one may.
+    """
+    hardware = catalog.switches.get(model) or catalog.nodes.get(model)
+    if hardware is None or hardware.rack_units is None:
+        raise DesignError(f"{name} ({model or 'of no known model'}) has no height: give its `rack_units` in a catalog")
+    if hardware.rack_units > floor.rack_units:
+        raise DesignError(
+            f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
+        )
+    power = hardware.planned_w
+    if floor.most_power is not None and power is not None and power > floor.most_power:
+        raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.most_power:,.0f} W")
+    return Device(name, model, hardware.rack_units, power, hardware.power_max_w is not None)
+
+
+def _order(
+    fabrics: Sequence[Fabric], devices: Sequence[Device], node_device: Sequence[NDArray[np.int32]]
+) -> NDArray[np.int64]:
+    """Return (D,) the devices in the order in which they stand."""
+    position = np.full(len(devices), np.nan)
+    servers = _servers_in_order(fabrics, node_device)
+    heights = np.array([devices[server].rack_units for server in servers], np.float64)
+    position[servers] = np.cumsum(heights) - heights / 2
+    ends = [mine[fabric.port_node[fabric.links]] for fabric, mine in zip(fabrics, node_device, strict=True)]
+    links = np.concatenate([*ends, np.empty((0, 2), np.int32)])
+    links = np.concatenate([links, links[:, ::-1]])
+    while True:  # wave by wave away from the servers
+        known = np.isnan(position[links[:, 0]]) & ~np.isnan(position[links[:, 1]])
+        if not known.any():
+            break
+        device, neighbour = links[known].T
+        by_place = np.lexsort((position[neighbour], device))
+        reached, first, count = np.unique(device[by_place], return_index=True, return_counts=True)
+        position[reached] = position[neighbour[by_place[first + count // 2]]]
+    return np.argsort(position, kind="stable")  # what is linked to nothing comes last
+
+
+def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[int]:
+    """List the servers switch by switch, port by port. One that hangs in several zones stands in them in turn."""
+    attached: dict[int, list[tuple[int, int, int]]] = {}
+    for subnet, fabric in enumerate(fabrics):
+        for node in np.flatnonzero(fabric.host >= 0).tolist():
+            first = int(fabric.port_offset[node])
+            plugged = [port for port in range(first, int(fabric.port_offset[node + 1])) if fabric.peer[port] >= 0]
+            at = [(subnet, int(fabric.zone[node]), int(fabric.peer[port])) for port in plugged]
+            attached.setdefault(int(node_device[subnet][node]), []).extend(at)
+    key: dict[int, tuple[int, int]] = {}
+    turn: dict[tuple[int, ...], int] = {}
+    for server, at in attached.items():
+        subnet = min((place[0] for place in at), default=0)
+        zones = tuple(sorted({zone for net, zone, _ in at if net == subnet}))
+        if not zones:
+            key[server] = (len(fabrics), server)
+            continue
+        zone = zones[turn.get(zones, 0) % len(zones)]
+        turn[zones] = turn.get(zones, 0) + 1
+        key[server] = (subnet, min(port for net, z, port in at if (net, z) == (subnet, zone)))
+    return sorted(attached, key=lambda server: key[server])
+
+
+def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]], n_devices: int) -> NDArray[np.bool_]:
+    """(D,) bool: the devices that are switches."""
+    switch = np.zeros(n_devices, bool)
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        switch[mine[: fabric.n_switches]] = True
+    return switch
+
+
+def _fill(
+    devices: Sequence[Device], order: NDArray[np.int64], switch: NDArray[np.bool_], floor: FloorPlan
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Cut the order into racks, by height and power; return the place of the rack, and lowest unit, of each device.
+
+    Places of racks are numbered in the order in which racks fill, see `_position`.
+    """
+    fixed = _fixed(devices, floor)
+    free = [index for index in order.tolist() if index not in fixed]
+    groups = [free]
+    if floor.switches != "servers":
+        groups = [[index for index in free if switch[index] == own] for own in (False, True)]
+    needed = [bool(group) * 1 for group in groups]
+    while True:  # until the racks of each group hold it: fixed devices take units from them
+        filling = _Filling(devices, floor, fixed)
+        left = [filling.take(group, places) for group, places in zip(groups, _places(needed, floor), strict=True)]
+        if not any(left):
+            return filling.place, filling.unit
+        needed = [count + filling.racks_for(rest) for count, rest in zip(needed, left, strict=True)]
+
+
+class _Filling:
+    """Racks as they are filled."""
+
+    def __init__(self, devices: Sequence[Device], floor: FloorPlan, fixed: dict[int, tuple[int, int | None]]) -> None:
+        self.devices, self.floor = devices, floor
+        self.place = np.zeros(len(devices), np.int64)
+        self.unit = np.zeros(len(devices), np.int32)
+        self.taken: dict[int, dict[int, int]] = {}
+        """By rack: which device takes a unit."""
+        self.drawn: dict[int, float] = {}
+        for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
+            device = devices[index]
+            lowest = unit or self.lowest(index, place, 1)
+            rack = f"rack {_name(place, floor)}"
+            units = [] if lowest is None else range(lowest, lowest + device.rack_units)
+            if lowest is None or lowest + max(device.rack_units, 1) - 1 > floor.rack_units:
+                raise DesignError(
+                    f"{device.name} is {device.rack_units} units high, and {rack} has no room for it there"
+                )
+            for other in (self.taken.get(place, {}).get(at) for at in units):
+                if other is not None:
+                    raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
+            if not self.can_power(index, place):
+                raise DesignError(f"the devices fixed in {rack} draw more than the {floor.most_power:,.0f} W of a rack")
+            self.put(index, place, lowest)
+
+    def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
+        """Put devices into racks one after another; return those for which there was no place."""
+        at, above = 0, 1
+        for number, index in enumerate(group):
+            while at < len(places):
+                unit = self.lowest(index, places[at], above)
+                if unit is not None and self.can_power(index, places[at]):
+                    break
+                at, above = at + 1, 1
+            if at == len(places):
+                return list(group[number:])
+            assert unit is not None
+            self.put(index, places[at], unit)
+            above = unit + self.devices[index].rack_units
+        return []
+
+    def racks_for(self, group: Sequence[int]) -> int:
+        """Racks that some devices take where nothing stands yet, or somewhat fewer."""
+        units = sum(self.devices[index].rack_units for index in group)
+        return -(-units // self.floor.rack_units)
+
+    def lowest(self, index: int, place: int, above: int) -> int | None:
+        """Return the lowest units of a rack from one on that are free for a device; without height it fits."""
+        height, taken = self.devices[index].rack_units, self.taken.get(place, {})
+        if not height:
+            return min(above, self.floor.rack_units)
+        last = self.floor.rack_units + 1
+        walls = [above - 1, *sorted(unit for unit in taken if unit >= above), last]
+        return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
+
+    def can_power(self, index: int, place: int) -> bool:
+        most, drawn = self.floor.most_power, self.drawn.get(place, 0.0)
+        return most is None or not drawn or drawn + self.draw(index) <= most
+
+    def draw(self, index: int) -> float:
+        """Return the power of a device; one of unknown power takes all that a rack may draw, and stands alone."""
+        power = self.devices[index].power_w
+        return (self.floor.most_power or 0.0) if power is None else power
+
+    def put(self, index: int, place: int, unit: int) -> None:
+        device = self.devices[index]
+        self.place[index], self.unit[index] = place, unit
+        self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
+        self.drawn[place] = self.drawn.get(place, 0.0) + self.draw(index)
+
+
+def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:
+    """Return place and unit of each device that has a fixed position; no unit where any will do."""
+    if floor.fixed and floor.racks_per_row is None:
+        raise DesignError("positions are fixed, which move with the length of a row: give `racks_per_row`")
+    per_row = floor.racks_per_row or 1
+    index = {device.name: number for number, device in enumerate(devices)}
+    fixed: dict[int, tuple[int, int | None]] = {}
+    for name, text in floor.fixed.items():
+        if name not in index:
+            raise DesignError(f"{name} has a fixed position, and there is no such device. {did_you_mean(name, index)}")
+        rack, _, unit = text.partition(" U")
+        row, column = (int(part) - 1 for part in rack[1:].split("-"))
+        inside = 0 <= row < (floor.rows or row + 1) and 0 <= column < per_row
+        if not inside or unit == "0":
+            room = f"{floor.rows or 'any'} rows of {per_row} racks"
+            raise DesignError(f"{name} is fixed at {text}, which does not exist: {room}, from R01-01 U1 on")
+        fixed[index[name]] = row * per_row + (per_row - 1 - column if row % 2 else column), int(unit) if unit else None
+    return fixed
+
+
+def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
+    """Return the places of racks for each group: servers with switches, or servers and then switches."""
+    racks = sum(needed)
+    places = list(range(racks))
+    if len(needed) == 1:
+        return [places]
+    per_row = _per_row(racks, floor)
+    rows = [places[first : first + per_row] for first in range(0, racks, per_row)]
+    own: list[int] = []
+    for number, row in enumerate(rows):
+        # As many in each row, but for what does not divide; the first rows have one more.
+        count = min(-(-(needed[1] - len(own)) // (len(rows) - number)), len(row))
+        first = (len(row) - count) // 2 if floor.switches == "middle" else 0 if number % 2 else len(row) - count
+        own += row[first : first + count]
+    return [[place for place in places if place not in {*own}], own]
+
+
+def _per_row(racks: int, floor: FloorPlan) -> int:
+    """Return racks in a row of a room for so many."""
+    if floor.racks_per_row is not None:
+        per_row = floor.racks_per_row
+    elif floor.rows is not None:
+        per_row = -(-racks // floor.rows)
+    else:
+        per_row = round((racks * floor.row_pitch / floor.rack_width) ** 0.5)
+    return max(per_row, 1)
+
+
+def _position(places: NDArray[np.int64], per_row: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return row and column of places, every other row from its end."""
+    row, column = np.divmod(places.astype(np.int32), np.int32(per_row))
+    return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))
+
+
+def _name(place: int, floor: FloorPlan) -> str:
+    row, column = (int(part[0]) for part in _position(np.array([place]), floor.racks_per_row or 1))
+    return f"R{row + 1:02d}-{column + 1:02d}"

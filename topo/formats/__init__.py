@@ -1,1 +1,0 @@
-"""Readers and writers of the files that describe fabrics."""

@@ -1,1 +1,0 @@
-"""Hardware models and the catalog that lists them."""

@@ -1,1 +1,0 @@
-"""The machine room: racks, positions, cables and their lengths."""

@@ -1,1 +1,0 @@
-"""The vocabulary of specs: strict models, names, units, validation."""

@@ -1,0 +1,179 @@
+"""Validates a document against a model, and says of every error where it stands and what was expected there.
+
+pydantic names an error by a path of keys. The document has line and column of each path; a walk along the
+path through the model's JSON Schema gives the names and the meaning of what could stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from topo.errors import Finding, SpecError, did_you_mean
+from topo.files.yaml import KEY, Document, Keys, describe
+
+MAX_FINDINGS = 20
+"""Findings of one file that are spelled out; the rest are counted."""
+
+Schema = dict[str, Any]
+M = TypeVar("M", bound=BaseModel)
+
+TYPES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+}
+"""What was expected, by pydantic's type of error."""
+BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+    "too_long": ("max_length", "at most"),
+    "too_short": ("min_length", "at least"),
+    "string_too_long": ("max_length", "at most"),
+    "string_too_short": ("min_length", "at least"),
+}
+"""Key of the bound in the error's context, and its words."""
+COUNTED = {"too_long": " entries", "too_short": " entries", "string_too_long": " characters"}
+
+
+def validate(model: type[M], document: Document, context: Mapping[str, Any] | None = None) -> M:
+    """Return what a document says as an instance of ``model``.
+
+    Raises
+    ------
+    SpecError
+        With a finding for every error, in the order of the file.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.validate(topo.ClusterSpec, topo.read_yaml(topo.config_root() / "lab-20.yaml")).name
+    'lab-20'
+    """
+    try:
+        return model.model_validate(document.value, context=dict(context or {}))
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+    schema = model.model_json_schema()
+    located = [_finding(detail, document, schema) for detail in details]
+    located.sort(key=lambda pair: document.position(*pair[0]))
+    findings = [finding for _, finding in located[:MAX_FINDINGS]]
+    if len(located) > MAX_FINDINGS:
+        findings.append(Finding(document.path or "spec", f"{len(located) - MAX_FINDINGS} more errors", "none"))
+    raise SpecError(findings)
+
+
+def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Keys, Finding]:
+    """Return the finding of one error, and the path of what it is about."""
+    kind, path, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    of_key = path[-1:] == (KEY,)
+    about_key = of_key or kind in ("missing", "extra_forbidden")
+    at, value, schema = _locate(document, root, path[: -2 if of_key else -1] if about_key else path)
+    name = str(path[-2] if of_key else path[-1]) if about_key else ""
+    hint = str(context.get("hint", ""))
+    if about_key and kind != "missing":
+        start = (*at, name, KEY) if name in value else at
+    else:
+        start = (*at, KEY) if kind == "missing" or value is None else at
+    if kind == "missing":
+        found, expected = f"no `{name}`", _describe_property(schema, name, root)
+    elif kind == "extra_forbidden":
+        names = list(schema.get("properties", {}))
+        found, expected = f"the unknown key `{name}`", _one_of(names)
+        hint = did_you_mean(name, [other for other in names if other not in value])
+    elif kind in ("union_tag_invalid", "union_tag_not_found"):
+        tag = str(context["discriminator"]).strip("'")
+        tags = schema.get("discriminator", {}).get("mapping", {})
+        written = isinstance(value, dict) and tag in value
+        start = (*at, tag) if written else (*at, KEY)
+        found, expected = describe(value[tag]) if written else f"no `{tag}`", _one_of(list(tags))
+        if written:
+            hint = did_you_mean(str(value[tag]), tags)
+        elif kind == "union_tag_not_found":
+            expected = f"`{tag}`: {expected}"
+    else:
+        found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(value))
+        expected = _expected(kind, detail, context)
+        choices = schema.get("enum")
+        if kind in ("literal_error", "enum") and choices:
+            expected = _one_of([str(choice) for choice in choices])
+            hint = did_you_mean(str(value), map(str, choices))
+    return start, Finding(document.where(*start), found, expected, hint)
+
+
+def _expected(kind: str, detail: ErrorDetails, context: Mapping[str, Any]) -> str:
+    if "expected" in context:
+        return str(context["expected"]).replace("'", "")
+    if kind in TYPES:
+        return TYPES[kind]
+    if kind in BOUNDS:
+        key, words = BOUNDS[kind]
+        return f"{words} {context[key]:,}{COUNTED.get(kind, '')}"
+    return detail["msg"].removeprefix("Value error, ")
+
+
+def _locate(document: Document, root: Schema, path: Keys) -> tuple[Keys, Any, Schema]:
+    """Follow an error's path as far as it leads: return the path in the document, the value there, and its schema.
+
+    Where the schema has a union, pydantic puts its tag into the path.
+    """
+    schema = _resolve(root, root)
+    at: Keys = ()
+    for part in path:
+        tags = schema.get("discriminator", {}).get("mapping", {})
+        if part in tags:
+            schema = _resolve({"$ref": tags[part]}, root)
+        elif document.reach(*at, part)[0] == at:
+            break
+        else:
+            at, schema = (*at, part), _step(schema, part, root)
+    return at, document.reach(*at)[1], schema
+
+
+def _step(schema: Schema, part: str | int, root: Schema) -> Schema:
+    """Return the schema of a key or an entry."""
+    for found in (
+        schema.get("properties", {}).get(part),
+        *schema.get("patternProperties", {}).values(),
+        schema.get("additionalProperties"),
+        schema.get("items"),
+    ):
+        if isinstance(found, dict):
+            return _resolve(found, root)
+    return {}
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    """Follow references, and take the first alternative that is not null."""
+    while True:
+        if "$ref" in schema:
+            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        elif "anyOf" in schema:
+            schema = next((choice for choice in schema["anyOf"] if choice.get("type") != "null"), {})
+        else:
+            return schema
+
+
+def _describe_property(schema: Schema, name: str, root: Schema) -> str:
+    """Say what a key is for: ``the key `count`: number of servers``."""
+    written = schema.get("properties", {}).get(name, {})
+    text = written.get("description") or _resolve(written, root).get("description") or ""
+    first = text.partition("\n")[0].rstrip(".")
+    return f"the key `{name}`: {first[:1].lower()}{first[1:]}" if first else f"the key `{name}`"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of {', '.join(names)}" if len(names) > 1 else "".join(names) or "nothing here"
