@@ -45,7 +45,7 @@ lint: .venv/installed-dev ## lint, format, types, import contracts: seconds
 	$(BIN)/lint-imports
 
 bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fails on none
-	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+	@set -e; for bench in benchmarks/timings/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
 notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
 	$(BIN)/python scripts/render_notebooks.py

@@ -92,6 +92,18 @@ def test_documents_name_no_missing_file(repository: Path) -> None:
     assert missing == []
 
 
+def test_decisions_are_short_and_in_the_index(repository: Path) -> None:
+    folder = repository / "docs" / "decisions"
+    decisions = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("0*.md"))}
+    assert [name for name, text in decisions.items() if len(text.splitlines()) > 40] == []
+    numbers = [int(re.match(r"# (\d+)\. ", text)[1]) for text in decisions.values()]  # type: ignore[index]
+    assert numbers == [int(name[:4]) for name in decisions]
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[(\d+)\]\((.*)\) \|", index, re.MULTILINE) == [
+        (str(number), name) for number, name in zip(numbers, decisions, strict=True)
+    ]
+
+
 def test_documents_name_no_missing_make_target(repository: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     documents = "\n".join((repository / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md"))
@@ -138,8 +150,8 @@ def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
 
 
 def test_every_mutation_is_one_edit_of_the_code_as_it_is(repository: Path) -> None:
-    """benchmarks/mutate.py takes half an hour: what it can no longer make is told here, in milliseconds."""
-    spec = spec_from_file_location("mutate", repository / "benchmarks" / "mutate.py")
+    """scripts/mutate.py takes half an hour: what it can no longer make is told here, in milliseconds."""
+    spec = spec_from_file_location("mutate", repository / "scripts" / "mutate.py")
     assert spec
     assert spec.loader
     script = sys.modules["mutate"] = module_from_spec(spec)

@@ -1,14 +1,18 @@
 """Modules of benchmarks, for tests of them."""
 
-from importlib.util import module_from_spec, spec_from_file_location
+import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
 
 def load(name: str) -> ModuleType:
-    """Return a module of ``benchmarks`` that needs no other of them."""
-    spec = spec_from_file_location(name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py")
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Return a module of ``benchmarks``, such as ``timings/trees``, with the modules beside it that it imports."""
+    path = FOLDER / name
+    sys.path.insert(0, str(path.parent))
+    try:
+        return import_module(path.name)
+    finally:
+        sys.path.remove(str(path.parent))

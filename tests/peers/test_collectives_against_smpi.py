@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.benchmarks import load
 from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
@@ -36,9 +37,9 @@ ALGORITHMS = [
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("smpi") / "smpi_peer"
-    source = repository / "benchmarks" / "smpi_peer.c"
+    source = Path(__file__).with_name("smpi_peer.c")
     subprocess.run(["smpicc", "-O2", source, "-o", path], check=True, capture_output=True)
     return path
 
@@ -80,17 +81,13 @@ def theirs(program: Path, folder: Path, ranks: int, collective: str, size: int, 
 def test_takes_as_long_as_in_smpi(
     program: Path,
     tmp_path: Path,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
     collective: str,
     algorithm: str,
     their_algorithm: str,
     ranks: int,
     mapping: str,
 ) -> None:
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    from fluid_loads import zone
-
+    zone = load("timings/fluid_loads").zone
     small = zone(leaves=1, spines=1, hosts=16) if algorithm == "halving-doubling" else zone(leaves=4, spines=2, hosts=4)
     network = Network.of(Routed(small.fabric, small.tables))
     ends = np.arange(small.fabric.n_switches, small.fabric.n_end_ports)

@@ -1,12 +1,11 @@
 """Fluid flows against SimGrid 3.32 (CM02, nothing of TCP), over the same routes: each finish time."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers import benchmarks
 from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
@@ -17,25 +16,22 @@ from simulate.workload.goal import flows_of_goal
 pytestmark = pytest.mark.peer("g++", "usr/include/simgrid/s4u.hpp")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Path]:
-    """The peer of the benchmark, which knows how to write its inputs."""
-    sys.path.append(str(repository / "benchmarks"))
-    from simgrid_peer import build_peer
+fluid_loads = benchmarks.load("timings/fluid_loads")
+simgrid_peer = benchmarks.load("timings/simgrid_peer")
 
-    yield build_peer(tmp_path_factory.mktemp("simgrid"))
-    sys.path.remove(str(repository / "benchmarks"))
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The peer of the benchmark, which knows how to write its inputs."""
+    return simgrid_peer.build_peer(tmp_path_factory.mktemp("simgrid"))
 
 
 def check(program: Path, folder: Path, network: Network, load: str, optim: str) -> None:
     """Hold each finish time of a load against SimGrid's."""
-    from fluid_loads import make_load
-    from simgrid_peer import finish_of_real, play_in_simgrid, write_inputs
-
-    played = make_load(load, network)
-    write_inputs(folder, network, played)
-    theirs = play_in_simgrid(program, folder, optim).finish_s
-    ours = finish_of_real(played.flows, play(network, played.flows).finish_s)
+    played = fluid_loads.make_load(load, network)
+    simgrid_peer.write_inputs(folder, network, played)
+    theirs = simgrid_peer.play_in_simgrid(program, folder, optim).finish_s
+    ours = simgrid_peer.finish_of_real(played.flows, play(network, played.flows).finish_s)
 
     # A thousandth is what the field would call equal; SimGrid forgives itself a nanosecond an event.
     assert ours == pytest.approx(theirs, rel=1e-3)
@@ -60,9 +56,7 @@ def check(program: Path, folder: Path, network: Network, load: str, optim: str) 
     ],
 )
 def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str, latency_s: float) -> None:
-    from fluid_loads import zone
-
-    small = zone(leaves=8, spines=4, hosts=10)
+    small = fluid_loads.zone(leaves=8, spines=4, hosts=10)
     network = Network.of(Routed(small.fabric, small.tables), message_latency_s=latency_s)
     check(program, tmp_path, network, load, optim)
 
@@ -77,10 +71,7 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
 
     SimGrid asks no receiver, so there are no latencies.
     """
-    from fluid_loads import zone
-    from simgrid_peer import play_in_simgrid, write_platform
-
-    network = zone(leaves=4, spines=2, hosts=4)
+    network = fluid_loads.zone(leaves=4, spines=2, hosts=4)
     first, n = network.fabric.n_switches, 16
     rng = np.random.default_rng(seed)
     ranks: list[list[tuple[str, bool]]] = [[] for _ in range(n)]  # operations in GOAL, and whether they are posted
@@ -116,11 +107,11 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
             before = before if later else at
         text += [f"rank {rank} {{", *lines, *requires, "}"]
     flows = flows_of_goal(parse_goal(text), eager).placed(np.arange(n) + first)
-    write_platform(tmp_path, network, flows)
+    simgrid_peer.write_platform(tmp_path, network, flows)
     lines = "\n".join(" ".join(map(repr, row)) for row in rows)
     (tmp_path / "flows").write_text(f"ranks {eager}\n{lines}\n")
 
-    theirs = play_in_simgrid(program, tmp_path, "Full").finish_s
+    theirs = simgrid_peer.play_in_simgrid(program, tmp_path, "Full").finish_s
     outcome = play(network, flows)
     assert outcome.makespan_s == pytest.approx(theirs.max(), rel=1e-6)
     for flow in np.flatnonzero(flows.rendezvous):
@@ -142,6 +133,4 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
     ],
 )
 def test_every_finish_time_of_800_hosts(program: Path, tmp_path: Path, load: str, optim: str) -> None:
-    from fluid_loads import zone
-
-    check(program, tmp_path, zone(), load, optim)
+    check(program, tmp_path, fluid_loads.zone(), load, optim)

@@ -1,4 +1,4 @@
-"""Random fabrics, routed by us and by a real OpenSM: the same by day, others at night (benchmarks/tournament.py)."""
+"""Random fabrics, routed by us and by a real OpenSM (benchmarks/opensm/tournament.py): others at night."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from helpers.benchmarks import load
 from helpers.strategies import examples
 
-tournament = load("tournament")
+tournament = load("opensm/tournament")
 
 
 @pytest.mark.slow

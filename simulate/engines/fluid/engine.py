@@ -34,7 +34,7 @@ FIRST_BIN_S = 1e-6
 
 CROWD = 16
 """Below this many routes behind one resource it costs less to look at each: measured on the loads of
-``benchmarks/fluid_loads.py``."""
+``benchmarks/timings/fluid_loads.py``."""
 
 EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""

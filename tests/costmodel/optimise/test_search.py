@@ -1,5 +1,4 @@
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import islice, product
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from costmodel.optimise.families import FAMILIES, openings
 from costmodel.optimise.needs import Needs, quoted, read_needs, validate_needs
 from costmodel.optimise.problem import Task
 from costmodel.optimise.search import Design, judge, optimise
+from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import nightly, seeds, slow_but
@@ -368,13 +368,7 @@ def test_a_mix_of_one_size_is_that_size_and_smaller_jobs_cost_no_more() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4])
 def test_no_rival_by_hand_that_is_cheaper_delivers_what_is_needed_when_it_is_routed_and_played(seed: int) -> None:
-    file = config_root().parent / "benchmarks" / "rivals_optimise.py"
-    spec = spec_from_file_location("rivals_optimise", file)
-    assert spec
-    assert spec.loader
-    script = module_from_spec(spec)
-    spec.loader.exec_module(script)
-    line, wrong = script.compare(seed, 3)
+    line, wrong = load("optimum/rivals").compare(seed, 3)
     assert not wrong, line
 
 

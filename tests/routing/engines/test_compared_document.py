@@ -1,6 +1,5 @@
-"""docs/routing-compared.md: what it says of our tables is what they are, and no fabric is left out."""
+"""docs/validation/routing-compared.md: what it says of our tables is what they are, and no fabric is left out."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ from helpers.strategies import nightly
 from topo.dumps.fabric_file import read_fabric
 
 ROOT = Path(__file__).parents[3]
-TEXT = (ROOT / "docs" / "routing-compared.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "validation" / "routing-compared.md").read_text(encoding="utf-8")
 
-sys.path.append(str(ROOT / "benchmarks"))  # where it finds the tournament
-benchmark = load("compare_engines")
+benchmark = load("opensm/compare_engines")
 
 CELLS = [[cell.strip() for cell in line.strip("| ").split("|")] for line in TEXT.splitlines() if line.startswith("| ")]
 FABRICS = [*benchmark.REAL, *benchmark.OWN]

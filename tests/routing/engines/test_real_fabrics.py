@@ -19,7 +19,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
 
 # Effective bisection bandwidth and most loaded link of the best complete engine in each respect, whether its tables
-# have credit loops on one lane or not: OpenSM 3.3.23 over ibsim, HCAs as endpoints (docs/routing-compared.md).
+# have credit loops on one lane or not: OpenSM 3.3.23 over ibsim, HCAs as endpoints (routing-compared.md).
 BARS = {
     "hdr-pod": (0.754, 2_873),
     "a100-superpod": (0.625, 1_960),

@@ -89,7 +89,7 @@ def test_a_tree_takes_leaves_of_the_zone_it_is_in_first() -> None:
 
 @pytest.mark.slow
 def test_an_uneven_split_slows_only_who_sums_within_a_rack_first() -> None:
-    """The figures of docs/operate.md."""
+    """The figures of docs/validation/placement.md."""
     routed = routing.route(topo.preset("tapered-three-to-one").fabric)
     ends = routed.fabric.ends(role="compute")
     leaf = simulate.leaf_of(routed.fabric, ends)

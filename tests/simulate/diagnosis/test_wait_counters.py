@@ -30,7 +30,7 @@ def test_the_culprit_comes_first(seed: int, fault: str) -> None:
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_how_often_the_culprit_comes_first() -> None:
-    """The table of docs/explain.md."""
+    """The table of docs/validation/explain.md."""
     tally = {fault: Counter[str]() for fault in ("link", "collision", "")}
     for seed in range(30):
         for fault, row in tally.items():

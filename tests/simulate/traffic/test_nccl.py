@@ -67,7 +67,7 @@ def test_the_tree_sums_every_gpu() -> None:
 
 
 def test_latency_of_the_ring_is_that_of_its_steps() -> None:
-    ring_latency_s = load("nccl_latency").ring_latency_s
+    ring_latency_s = load("published/nccl_latency").ring_latency_s
     assert ring_latency_s(1, 8) == pytest.approx(14 * 5.7e-6)
     assert ring_latency_s(2, 8) == pytest.approx(28 * 5.7e-6 + 2 * 9.6e-6)
 

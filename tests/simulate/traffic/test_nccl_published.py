@@ -1,4 +1,4 @@
-"""Published results of nccl-tests beside the model's: the errors that docs/nccl.md states, and its table."""
+"""Published results of nccl-tests beside the model's: the errors that docs/validation/nccl.md states, and its table."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from helpers.benchmarks import load
 
 @pytest.fixture(scope="module")
 def points() -> list:
-    compare = load("compare_nccl_tests")
+    compare = load("published/compare_nccl_tests")
     return [*compare.points()]
 
 
@@ -34,5 +34,5 @@ def test_errors_are_those_of_the_manual(points: list) -> None:
 
 @pytest.mark.slow
 def test_the_table_of_the_manual_is_computed(points: list) -> None:
-    compare = load("compare_nccl_tests")
+    compare = load("published/compare_nccl_tests")
     assert compare.table(points) in compare.PAGE.read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ RATE = 25e9
 N = 8
 
 
-search_bucket = load("bucket_search").search_bucket
+search_bucket = load("published/bucket_search").search_bucket
 
 
 @pytest.fixture(scope="module")

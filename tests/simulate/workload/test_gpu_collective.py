@@ -1,4 +1,4 @@
-"""Collectives of GPUs as jobs of a workload: the ceilings of docs/fire-flyer.md, beside other jobs, and refusals."""
+"""Collectives of GPUs as jobs: the ceilings of docs/validation/fire-flyer.md, beside other jobs, and refusals."""
 
 import numpy as np
 import pytest

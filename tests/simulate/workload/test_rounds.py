@@ -183,7 +183,7 @@ def test_rounds_that_may_differ_are_refused_with_the_reason() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "times"), [("allreduce", 2), ("all-to-all", 1)])
 def test_collectives_of_32768_ranks_take_what_their_ports_take(kind: str, times: int) -> None:
-    trees = load("trees")
+    trees = load("timings/trees")
     fabric = trees.three_level_tree(32, 32, 2)
     routed = Routed(fabric, trees.modulo_tables(fabric, 32, 32, 2))
     found = play(routed, collective(kind, fabric.ends(role="compute"), "64 MiB"))

@@ -51,7 +51,7 @@ def test_a_permutation_takes_as_long_as_its_fullest_link(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("inputs", "gain"), [("fifo", 1.7), ("voq", 1.2)])
 def test_a_lane_for_hot_spots_gives_the_others_more(inputs: str, gain: float) -> None:
-    # Guay et al., "vFtree", 2011: gains of 221 to 757 % in simulations of a 648-port fabric; docs/packets.md has ours.
+    # Guay et al., "vFtree", 2011: gains of 221 to 757 % for 648 ports, simulated; docs/validation/packets.md has ours.
     fabric = grow_tree((12, 12), (1, 12), (1, 1))
     rng, slots = np.random.default_rng(1), 800
     places = rng.permutation(fabric.ends())

@@ -1,0 +1,107 @@
+"""How fast packets are played, by hosts, load, lanes and routing: packet hops a second of CPU time.
+
+    python benchmarks/timings/bench_packets.py
+
+A zone is a tree of two levels at 200 Gb/s, destination d over spine d modulo the spines, packets of 4,096 bytes, 145 ns
+a hop, 8 packets of buffer. Compilation is not counted. The best of three runs. Then how much of steps of training on
+Fire-Flyer 2 is played, and how much repeats itself.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from fluid_loads import zone
+from numpy.typing import NDArray
+
+import topo
+from routing import route
+from simulate import Flows, Network, PacketModel, parse_workload
+
+ZONES = {96: (8, 12, 12), 800: (40, 20, 20), 2048: (64, 32, 32)}
+"""Leaves, spines, and hosts of a leaf, by hosts."""
+
+WEIGHTS = (64.0, 128.0, 64.0, 192.0)
+VGG16 = {"parallel": "data", "model": "vgg16", "ranks": 16, "forward": "42.5 ms", "backward": "85 ms"}
+STEPS: dict[str, dict[str, Any]] = {
+    "VGG16, rings": VGG16 | {"algorithm": "ring", "bucket": "25 MiB"},
+    "VGG16, double binary tree": VGG16 | {"algorithm": "double-binary-tree", "bucket": "25 MiB"},
+    "GPT2-medium, fully sharded": {
+        "parallel": "sharded", "ranks": 16, "layers": 24, "forward": "181.5 ms", "backward": "363 ms",
+        "parameters": "710 MB",
+    },
+    "experts, all-to-all (8 servers)": {
+        "parallel": "expert", "ranks": 8, "layers": 28, "forward": "150 ms", "backward": "300 ms",
+        "activations": "32 MiB",
+    },
+}  # fmt: skip
+
+STATIC, ADAPTIVE = PacketModel(), PacketModel(adaptive=True)
+
+
+@cache
+def network(hosts: int, lanes: int = 1) -> Network:
+    """Return a zone."""
+    found = zone(*ZONES[hosts])
+    found = replace(found, hop_latency_s=np.full(found.fabric.n_ports, 145e-9), lane_weight=np.array(WEIGHTS[:lanes]))
+    return replace(found, tables=replace(found.tables, sl2vl=tuple(level % lanes for level in range(16))))
+
+
+def permutations(ends: NDArray[np.int32], size: float, lanes: int = 1) -> Flows:
+    """Return one random permutation for each lane."""
+    rng = np.random.default_rng(0)
+    dst = np.concatenate([rng.permutation(ends) for _ in range(lanes)])
+    return Flows.of(np.tile(ends, lanes), dst, size / lanes, sl=np.repeat(np.arange(lanes), len(ends)))
+
+
+def main() -> None:
+    """Print the table."""
+    cases: list[tuple[str, int, int, PacketModel, Flows]] = []
+    for hosts in ZONES:
+        ends = network(hosts).fabric.ends(role="compute")
+        size = 2.0**31 / hosts if hosts < 800 else 2.0**21
+        cases += [
+            ("shift", hosts, 1, STATIC, Flows.of(ends, np.roll(ends, 13), size)),
+            ("permutation", hosts, 1, STATIC, permutations(ends, size)),
+            ("permutation", hosts, 1, replace(STATIC, inputs="voq"), permutations(ends, size)),
+            ("four permutations", hosts, 4, STATIC, permutations(ends, size, 4)),
+            ("permutation", hosts, 1, ADAPTIVE, permutations(ends, size)),
+            ("permutation", hosts, 1, replace(ADAPTIVE, inputs="voq"), permutations(ends, size)),
+        ]
+        incast = permutations(ends, size)
+        crowd = np.where(np.arange(hosts) < hosts // 4, ends[-1], incast.dst)
+        cases.append(("a quarter to one", hosts, 1, STATIC, Flows.of(ends, crowd, size / 16)))
+    print("| load | hosts | lanes | routing | inputs | hops | simulated, ms | CPU, s | million hops a second |")
+    print("|---|--:|--:|---|---|--:|--:|--:|--:|")
+    for load, hosts, lanes, model, flows in cases:
+        best, hops, makespan = np.inf, 0, 0.0
+        for _ in range(3):
+            engine = model(network(hosts, lanes))
+            begin = time.process_time()
+            makespan = engine.play(flows).makespan_s
+            best, hops = min(best, time.process_time() - begin), engine.n_hops
+        routing = "adaptive" if model.adaptive else "static"
+        figures = f"{hops:,} | {makespan * 1e3:.3f} | {best:.2f} | {hops / best / 1e6:.1f}"
+        print(f"| {load} | {hosts:,} | {lanes} | {routing} | {model.inputs} | {figures} |", flush=True)
+    print("\n| step of training, 16 servers | messages | hops | simulated hops | ratio | CPU, s |")
+    print("|---|--:|--:|--:|--:|--:|")
+    fabric = topo.preset("fire-flyer-2").fabric
+    routed = Network.of(route(fabric), hop_latency_s=200e-9)
+    for name, job in STEPS.items():
+        flows = parse_workload({"jobs": [{"name": "step", "kind": "training", "within": "zone", **job}]}, fabric).flows
+        engine = STATIC(routed)
+        begin = time.process_time()
+        engine.play(flows)
+        seconds, played = time.process_time() - begin, engine.n_hops - engine.n_repeated_hops
+        messages = np.count_nonzero(flows.src != flows.dst)
+        print(
+            f"| {name} | {messages:,} | {engine.n_hops:,} | {played:,} | {engine.n_hops / played:.1f} | {seconds:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
