@@ -1,10 +1,27 @@
-"""Benchmarks still run: each is imported, and some do their smallest case, untimed."""
+"""Benchmarks still run: each is imported, and those that can do a small case do it, untimed."""
+
+import re
+import sys
+from typing import Any
 
 import pytest
 
 from helpers.benchmarks import FOLDER, load
 
 SCRIPTS = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
+SMALL_TREES = {"small": (2, 2, 1), "8,000 hosts": (4, 4, 1)}
+SMALL: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "timings/bench_engines": ({"SIZES": SMALL_TREES, "TURNS": 1}, [], r"  fat-tree: .* s\n  balanced: .* s\n"),
+    "timings/bench_packets": ({"ZONES": {16: (4, 2, 4)}, "STEPS": {}}, [], r"\| a quarter to one \| 16 \|"),
+    "timings/bench_proof": ({"SIZES": SMALL_TREES}, [], r"0 missing, 0 channels in credit loops\n"),
+    "timings/bench_scale": ({}, ["--row", "uniform 780", "2000"], r"\| uniform 780 \| 2,000 \|"),
+    "optimum/brute_force": (
+        {},
+        ["--needs", "1", "--most", "4", "--seconds", "1"],
+        r"beaten in 0 of 1, bound too high in 0, winners that miss a need 0\n",
+    ),
+}
+"""Of some scripts: what is made small in them, their arguments, and what they print."""
 
 
 def test_the_readme_lists_every_script() -> None:
@@ -19,3 +36,15 @@ def test_the_readme_lists_every_script() -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_benchmark_is_imported(name: str) -> None:
     assert load(name).__doc__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_the_smallest_case_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    small, arguments, printed = SMALL[name]
+    script = load(name)
+    for constant, value in small.items():
+        monkeypatch.setattr(script, constant, value)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    script.main()
+    assert re.search(printed, capsys.readouterr().out)
