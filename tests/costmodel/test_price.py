@@ -123,7 +123,7 @@ def test_half_of_the_prices_that_a_cluster_needs_are_known_and_each_missing_one_
 
 
 def test_a_public_price_sheet_line_by_line() -> None:
-    """1,024 H100 on NDR, August 2024, as docs/catalog.md sets it beside ours."""
+    """1,024 H100 on NDR, August 2024, as docs/validation/prices.md sets it beside ours."""
     bill = costmodel.bill(pod("hgx-h100", 128))
     cost = bill.price("USD")
     assert (bill.count("node"), bill.count("switch")) == (128, 48)
