@@ -104,6 +104,29 @@ def test_decisions_are_short_and_in_the_index(repository: Path) -> None:
     ]
 
 
+def test_measurements_are_in_validation_with_the_command_that_makes_them(repository: Path) -> None:
+    """Pages for users say what to do and how to read it; how good that is stands in `docs/validation`."""
+    folder = repository / "docs" / "validation"
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    index, manual = pages.pop("README"), (repository / "docs" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\(([\w-]+)\.md\) \|", index) == list(dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", index)))
+    assert (
+        set(pages) == set(re.findall(r"\]\(([\w-]+)\.md\)", index)) == set(re.findall(r"validation/([a-z-]+)", manual))
+    )
+    assert [
+        name for name, text in pages.items() if not re.search(r"benchmarks/\w+/\w+\.py|python -m pytest", text)
+    ] == []
+    users = {path.name: path.read_text(encoding="utf-8") for path in (repository / "docs").glob("*.md")}
+    assert [name for name, text in users.items() if "benchmarks/" in text] == []
+
+
+def test_contributing_names_every_room(repository: Path) -> None:
+    text = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text[text.index("## Rooms") : text.index("## House rules")]
+    rooms = [path.parent for package in PACKAGES for path in (repository / package).glob("*/__init__.py")]
+    assert [str(room.relative_to(repository)) for room in rooms if f"{room.name}/`" not in table] == []
+
+
 def test_documents_name_no_missing_make_target(repository: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     documents = "\n".join((repository / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md"))
