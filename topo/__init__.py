@@ -101,7 +101,7 @@ Errors
     ``FormatError``  a file of another format that cannot be read
     ``RoutingError``  a fabric that an engine does not take
     ``ToolError``  a program from outside that fails or is missing
-    ``Finding``  one thing that is wrong: where, found, expected
+    ``Finding``  one thing that is wrong: where, found, expected, what to do
 """
 
 import lazy_loader

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import plural
+from topo.errors import plural, spell_out
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components, max_flow_gbps
 from topo.hostlist import compress
@@ -22,7 +22,6 @@ from topo.table import Brief
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 MOST_ZONES = 16
 """More zones than these are groups of a dragonfly, between which bandwidth is no question of single links."""
-MOST_FAULTS = 8
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,7 @@ class Reach:
         if self.whole.pairs == self.required:
             return []
         found = [self._fault(one, other) for one, other in self._apart(self.whole, np.zeros(len(self.names), bool))]
-        more = len(found) - MOST_FAULTS
-        return found[:MOST_FAULTS] + ([f"{more:,} more pairs of groups that do not reach one another"] * (more > 0))
+        return spell_out(found, "pairs of groups that do not reach one another")
 
     def _apart(self, reached: Reached, left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], ...]]:
         """Yield pairs of groups that must reach one another and do not; a server alone is no group with itself."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topo.catalog.load import Catalog
 from topo.catalog.models import CableModel
-from topo.errors import DesignError, Fault
+from topo.errors import DesignError, Finding
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.floor.panels import PLUG_LANES, Panel, panels
 from topo.floor.racks import Layout, route_lengths
@@ -132,7 +132,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     optics: dict[str, int] = {}
     optic = [np.full(fabric.n_ports, -1, np.int32) for fabric in fabrics]
     numbered = 0
-    faults: list[Fault] = []
+    findings: list[Finding] = []
     for joined in _joined_cages(fabrics, fronts, catalog):
         longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
         route_m = float(routes[longest[0]][longest[1]])
@@ -145,7 +145,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
                 f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m:.1f} m, and no {_speed(fabric, a)} "
                 "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
             )
-            faults.append(Fault(text))
+            findings.append(Finding("", text))
             continue
         together: dict[object, list[Link]] = {}  # links that are in one cable, by what they share
         for subnet, link in joined:
@@ -166,8 +166,8 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
                 part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
                 cable[subnet][link] = number
         numbered += len(together)
-    if faults:
-        raise DesignError(faults=faults)
+    if findings:
+        raise DesignError(findings)
     return tuple(
         Cabling(tuple(parts[n]), part[n], cable[n], routes[n], tuple(optics), optic[n], fronts[n].cage)
         for n in range(len(fabrics))

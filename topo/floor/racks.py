@@ -18,7 +18,7 @@ from pydantic import Field
 
 from topo.amounts import Check, Sum, Verdict, listed
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Faults, did_you_mean, plural
+from topo.errors import DesignError, Findings, did_you_mean, plural
 from topo.fabric import Fabric, Kind, frozen
 from topo.spec.base import SpecModel, spelled
 from topo.spec.units import Metres, Watts
@@ -219,7 +219,7 @@ def _devices(
     devices: list[Device] = []
     index: dict[tuple[object, ...], int] = {}
     node_device: list[NDArray[np.int32]] = []
-    faults, refused = Faults(), set[str]()
+    findings, refused = Findings(), set[str]()
     for subnet, fabric in enumerate(fabrics):
         mine = np.empty(fabric.n_nodes, np.int32)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
@@ -240,15 +240,15 @@ def _devices(
                 raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
             if key not in index:
                 index[key] = len(devices)
-                told = len(faults.found)
+                told = len(findings.found)
                 if model not in refused:
-                    with faults.under():
+                    with findings.under():
                         devices.append(make_device(name, model, catalog, floor))
-                if len(faults.found) > told:
+                if len(findings.found) > told:
                     refused.add(model)  # one device of a model is enough to name
             mine[node] = index[key]
         node_device.append(mine)
-    faults.refuse()
+    findings.refuse()
     return devices, node_device
 
 
