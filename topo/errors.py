@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
 
@@ -46,7 +46,7 @@ class Finding:
     """What could stand there instead."""
     hint: str = ""
     """What to do about it, the nearest valid name for example."""
-    keys: tuple[str | int, ...] = ()
+    keys: tuple[str | int, ...] = field(default=(), repr=False)
     """Keys in a spec that it is about, from where it was found."""
 
     def __str__(self) -> str:
