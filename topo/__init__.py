@@ -80,8 +80,8 @@ Names and files
     ``expand``  the names of a host list
     ``natural_order``  a key by which ``leaf2`` comes before ``leaf11``
     ``device_number``  3 of ``mlx5_3``
-    ``switch_device``  device ID of a switch
-    ``adapter_device``  device ID of an adapter
+    ``device_id``  InfiniBand device ID of a node
+    ``vendor_name``  the model of a switch as the device itself says it
     ``did_you_mean``  a hint with the nearest of some names
     ``read_yaml``  a YAML file as plain values with their places
     ``validate``  what such a file says, as an instance of a model

@@ -39,8 +39,7 @@ from .files.text import config_root as config_root, read_text as read_text
 from .files.yaml import read_yaml as read_yaml
 from .changes.growth import Growth as Growth, plan_growth as plan_growth
 from .catalog.load import Catalog as Catalog, load_catalog as load_catalog
-from .catalog.devices import adapter_device as adapter_device, switch_device as switch_device
-from .catalog.latency import hop_latencies as hop_latencies
+from .catalog.devices import device_id as device_id, hop_latencies as hop_latencies, vendor_name as vendor_name
 from .speeds import SPEEDS as SPEEDS
 from .hostlist import (
     compress as compress,

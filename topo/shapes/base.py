@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import FabricBuilder
+from topo.catalog.devices import vendor_name
 from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
@@ -188,7 +189,7 @@ def add_switches(
     They get NodeDescriptions in the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``.
     """
     digits = len(str(max(count - 1, 0)))
-    vendor = f"M{ports.name}" if ports.name[:2] in ("QM", "CS", "SB", "SN") else ports.name
+    vendor = vendor_name(ports.name)
     return [
         builder.switch(
             f"MF0;{stem}{number:0{digits}d}:{vendor}/U1",
