@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from topo.budget import YAML_BYTES
+from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster_spec import ClusterSpec
 from topo.counts import Counts, count
@@ -27,7 +28,6 @@ from topo.files.text import config_root, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
 from topo.floor.racks import Layout, make_device, place_devices
-from topo.names import distinct_names
 from topo.shapes.base import HostGroup, ShapeModel
 from topo.shapes.rail import Rail
 from topo.spec.validation import validate
