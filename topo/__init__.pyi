@@ -1,4 +1,5 @@
 from . import palette as palette
+from .builder import FabricBuilder as FabricBuilder
 from .budget import Budget as Budget, budgets as budgets
 from .cluster import (
     Cluster as Cluster,
@@ -39,7 +40,7 @@ from .files.yaml import read_yaml as read_yaml
 from .changes.growth import Growth as Growth, plan_growth as plan_growth
 from .catalog.load import Catalog as Catalog, load_catalog as load_catalog
 from .catalog.devices import device_id as device_id, hop_latencies as hop_latencies, vendor_name as vendor_name
-from .speeds import SPEEDS as SPEEDS
+from .speeds import SPEEDS as SPEEDS, LinkSpeed as LinkSpeed
 from .hostlist import (
     compress as compress,
     device_number as device_number,
