@@ -1,4 +1,4 @@
-"""Clusters: what a spec says, the hardware that it names, the fabrics that follow, the room and pictures of them.
+"""Clusters: specs, the hardware that they name, the fabrics that follow, their floors and pictures.
 
 Clusters
     ``preset``  a cluster that ships, by its name

@@ -99,7 +99,7 @@ class Sum:
         return None if self.missing or self.known is None else self.known.middle
 
     def against(self, limit: float) -> Verdict:
-        """Hold the sum against an upper limit.
+        """Compare the sum with an upper limit.
 
         Examples
         --------
@@ -129,7 +129,7 @@ class Sum:
 
 
 class Verdict(StrEnum):
-    """What is known of a limit: it holds, it is exceeded, or nobody can tell because an item is unknown."""
+    """Whether a limit holds, is exceeded, or cannot be checked because an item is unknown."""
 
     HOLDS = "holds"
     EXCEEDED = "exceeded"
@@ -137,7 +137,7 @@ class Verdict(StrEnum):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the limit holds; None where nobody can tell."""
+        """Whether the limit holds; None if unknown."""
         return None if self is Verdict.CANNOT_TELL else self is Verdict.HOLDS
 
     @classmethod
@@ -156,13 +156,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check(Record):
-    """A limit, and what is known of it."""
+    """A limit, and whether it holds."""
 
     what: str
     """What is limited, such as ``power``."""
     verdict: Verdict
     text: str
-    """What is planned and what is allowed, with what is unknown."""
+    """What is planned, what is allowed, and what is unknown."""
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

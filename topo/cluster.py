@@ -40,7 +40,7 @@ PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
 
 @dataclass(frozen=True, eq=False)
 class Cluster(Shown):
-    """A spec with its catalog, and what follows from it: fabrics, places in the room, cables.
+    """A spec with its catalog, and what follows from it: fabrics, positions on the floor, cables.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Cluster(Shown):
                 with findings.under("networks", name), _of_network(name):
                     compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
                     fabrics += _of_one_protocol(compiled, self.catalog)
-            if findings.found and spec.floor is not None:  # what is wrong with the room is told in the same breath
+            if findings.found and spec.floor is not None:  # findings about the floor belong to the same error
                 for group, node in spec.nodes.items():
                     with findings.under("nodes", group):
                         make_device(group, node.model, self.catalog, spec.floor)
@@ -134,12 +134,12 @@ class Cluster(Shown):
 
     @cached_property
     def layout(self) -> Layout | None:
-        """Place of every device in the room; None where the spec has no floor plan.
+        """Position of every device on the floor; None if the spec has no floor plan.
 
         Raises
         ------
         DesignError
-            When the room cannot hold the cluster.
+            When the floor cannot hold the cluster.
         """
         with self._placed("floor"):
             return place_devices(self.fabrics, self.catalog, self.spec.floor) if self.spec.floor else None

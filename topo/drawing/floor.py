@@ -1,4 +1,4 @@
-"""Draws the room: the floor with its racks and trays from above, and the front of each rack."""
+"""Draws the floor with its racks and trays from above, and the front of each rack."""
 
 from __future__ import annotations
 

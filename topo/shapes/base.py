@@ -246,7 +246,7 @@ def each_adapter(groups: Iterable[HostGroup]) -> list[HostGroup]:
 def attach_hosts(
     builder: FabricBuilder,
     leaves: Sequence[int],
-    room: NDArray[np.int64],
+    free: NDArray[np.int64],
     groups: Sequence[HostGroup],
     speed: LinkSpeed,
     *,
@@ -261,7 +261,7 @@ def attach_hosts(
     ----------
     leaves : sequence of int
         Keys of the leaves in the builder.
-    room : (leaves,) int64
+    free : (leaves,) int64
         Ports of each leaf that servers may take.
     speed : LinkSpeed
         Fastest speed of a leaf's port.
@@ -272,8 +272,8 @@ def attach_hosts(
     """
     next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
-        counts = apportion(group.count, room) if placed is None else placed[index]
-        room = room - counts
+        counts = apportion(group.count, free) if placed is None else placed[index]
+        free = free - counts
         link_speed = slower(group.speed, speed)
         on = np.repeat(np.arange(len(leaves)), counts)
         others = taken.setdefault(group.name, [])
@@ -312,25 +312,25 @@ def attach_alike(
     attach_hosts(builder, leaves, np.full(len(leaves), hosts), rails, speed)
 
 
-def apportion(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Spread servers over places as evenly as the room of each place allows.
+def apportion(count: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Spread servers over places as evenly as their free ports allow.
 
     Parameters
     ----------
     count : int
         Servers to place.
-    room : (n,) int64
+    free : (n,) int64
         Free ports of each place.
 
     Returns
     -------
     (n,) int64
-        Servers of each place: min(room, level) or one more, for one level. Places with one more are evenly spaced.
+        Servers of each place: min(free, level) or one more, for one level. Places with one more are evenly spaced.
 
     Raises
     ------
     DesignError
-        When the places have too little room.
+        When the places have too few free ports.
 
     Examples
     --------
@@ -338,14 +338,14 @@ def apportion(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> apportion(7, np.array([4, 1, 4, 4])).tolist()
     [2, 1, 2, 2]
     """
-    if count > int(room.sum()):
-        raise DesignError(f"{count} servers need {count} ports and {int(room.sum())} are free")
+    if count > int(free.sum()):
+        raise DesignError(f"{count} servers need {count} ports and {int(free.sum())} are free")
     level = 0
-    while int(np.minimum(room, level + 1).sum()) <= count and level < count:
+    while int(np.minimum(free, level + 1).sum()) <= count and level < count:
         level += 1
-    placed = np.minimum(room, level)
+    placed = np.minimum(free, level)
     more = count - int(placed.sum())
-    open_places = np.flatnonzero(room > level)
+    open_places = np.flatnonzero(free > level)
     if more:
         step = np.arange(len(open_places) + 1) * more // len(open_places)
         placed[open_places[np.flatnonzero(np.diff(step))]] += 1

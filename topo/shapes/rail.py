@@ -146,11 +146,11 @@ class Rail(ShapeModel):
                 counts[rail] = _fill_in_order(left, group.count)
                 left -= counts[rail]
                 placed.append(counts.ravel())
-        room = size.down - np.sum(placed, axis=0)
-        left_over = int(room.sum())
+        free = size.down - np.sum(placed, axis=0)
+        left_over = int(free.sum())
         wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
         rooms = {unit: rails * (-(-count // unit) * size.down - count) for unit in range(self.unit_nodes, 0, -1)}
-        fits = next((unit for unit, room in rooms.items() if room >= wanted), 1)
+        fits = next((unit for unit, ports in rooms.items() if ports >= wanted), 1)
         require_ports(
             wanted,
             left_over,
@@ -161,8 +161,8 @@ class Rail(ShapeModel):
         )
         for group in beside:
             turn = group.device  # few servers begin with another leaf for each of their adapters
-            placed.append(np.roll(apportion(group.count, np.roll(room, -turn)), turn))
-            room = room - placed[-1]
+            placed.append(np.roll(apportion(group.count, np.roll(free, -turn)), turn))
+            free = free - placed[-1]
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, apart=True)
@@ -189,8 +189,8 @@ def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
-def _fill_in_order(room: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _fill_in_order(free: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return how many of ``count`` nodes each unit takes, filling one after the other."""
-    before = np.cumsum(room) - room
-    taken: NDArray[np.int64] = np.clip(count - before, 0, room)
+    before = np.cumsum(free) - free
+    taken: NDArray[np.int64] = np.clip(count - before, 0, free)
     return taken
