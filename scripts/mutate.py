@@ -114,7 +114,7 @@ SUBJECTS = {
         ("tests/topo/shapes",),
         (
             M("those with one more stand together", "open_places[np.flatnonzero(np.diff(step))]", "open_places[:more]"),
-            M("one more than there is room for", "np.flatnonzero(room > level)", "np.flatnonzero(room >= level)"),
+            M("one more than there are free ports", "np.flatnonzero(free > level)", "np.flatnonzero(free >= level)"),
             M("a slow port runs at the adapter's rate", "slower(group.speed, speed)", "group.speed"),
         ),
     ),

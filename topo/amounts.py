@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from topo.table import Record
+
 
 @dataclass(frozen=True)
 class Range:
@@ -97,7 +99,7 @@ class Sum:
         return None if self.missing or self.known is None else self.known.middle
 
     def against(self, limit: float) -> Verdict:
-        """Hold the sum against an upper limit.
+        """Compare the sum with an upper limit.
 
         Examples
         --------
@@ -127,7 +129,7 @@ class Sum:
 
 
 class Verdict(StrEnum):
-    """What is known of a limit: it holds, it is exceeded, or nobody can tell because an item is unknown."""
+    """Whether a limit holds, is exceeded, or cannot be checked because an item is unknown."""
 
     HOLDS = "holds"
     EXCEEDED = "exceeded"
@@ -135,7 +137,7 @@ class Verdict(StrEnum):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the limit holds; None where nobody can tell."""
+        """Whether the limit holds; None if unknown."""
         return None if self is Verdict.CANNOT_TELL else self is Verdict.HOLDS
 
     @classmethod
@@ -153,18 +155,14 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
-    """A limit, and what is known of it."""
+class Check(Record):
+    """A limit, and whether it holds."""
 
     what: str
     """What is limited, such as ``power``."""
     verdict: Verdict
     text: str
-    """What is planned and what is allowed, with what is unknown."""
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the check as plain values."""
-        return {"what": self.what, "verdict": str(self.verdict), "text": self.text}
+    """What is planned, what is allowed, and what is unknown."""
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

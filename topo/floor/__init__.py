@@ -1,1 +1,1 @@
-"""The machine room: racks and positions, cables and their lengths, trays."""
+"""The floor: racks and positions of devices, cables and their lengths, trays."""

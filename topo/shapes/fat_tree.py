@@ -386,9 +386,9 @@ def add_tree(
     leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone)
     above = low + 1
     spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=above, zone=zone)
-    room = size.down - kept
-    grafted = _ports_of_grafts(links_onto(grafts, "leaves"), room - sum(placed or ()))
-    attach_hosts(builder, leaves, room - grafted, groups, leaf_ports.speed, placed=placed, apart=apart)
+    free = size.down - kept
+    grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
+    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.speed, placed=placed, apart=apart)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
@@ -399,9 +399,9 @@ def add_tree(
         _link_cores(builder, size, spines, cores, slower(core_ports.speed, spine_ports.speed))
     if grafts:
         on_leaves = [  # a port of each leaf in turn, so that a grafted leaf's uplinks go to different ones
-            (key, free - ports + 1 + turn)
+            (key, own - ports + 1 + turn)
             for turn in range(int(grafted.max()))
-            for key, free, ports in zip(leaves, room.tolist(), grafted.tolist(), strict=True)
+            for key, own, ports in zip(leaves, free.tolist(), grafted.tolist(), strict=True)
             if turn < ports
         ]
         free_ports = FreePorts(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.speed)
@@ -414,15 +414,15 @@ def base_level(grafts: Sequence[SizedGraft]) -> int:
     return 2 if links_onto(grafts, "leaves") else 1
 
 
-def _ports_of_grafts(links: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ports_of_grafts(links: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return (leaves,) ports of each leaf for grafts, spread evenly."""
-    left = int(room.sum())
+    left = int(free.sum())
     if links > left:
         raise DesignError(
-            f"grafts onto leaves need {links} leaf ports, and {len(room)} leaves have {left} left: short of "
+            f"grafts onto leaves need {links} leaf ports, and {len(free)} leaves have {left} left: short of "
             f"{links - left}. Take fewer uplinks, or `onto: spines`"
         )
-    return apportion(links, room)
+    return apportion(links, free)
 
 
 def _free_spine_ports(size: TreeSize, spines: Sequence[int]) -> Pods:

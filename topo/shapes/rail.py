@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Faults
+from topo.errors import DesignError, Findings
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     HostGroup,
@@ -53,14 +53,14 @@ class Planes(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile each plane into a subnet."""
-        faults = Faults()
+        findings = Findings()
         for group in groups:
             if group.adapters % self.planes:
                 fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
                 terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
-                with faults.under("planes"):
+                with findings.under("planes"):
                     refuse_uneven(terms, f"{self.planes} planes", fitting)
-        faults.refuse()
+        findings.refuse()
         return tuple(
             self.tree.compile_one(
                 [
@@ -102,15 +102,15 @@ class Rail(ShapeModel):
         if any(group.adapters != rails for group in nodes):
             raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
         beside = [] if self.storage else each_adapter(others)
-        faults, fabrics = Faults(), []
-        with faults.under():
+        findings, fabrics = Findings(), []
+        with findings.under():
             fabrics.append(self._rails(nodes, rails, beside, grafts, catalog, name))
         if self.storage:
             # The compute nodes with their storage adapters, numbered after those of the rails.
             storage_side = [_storage_side(group, catalog) for group in nodes]
-            with faults.under("storage"):
+            with findings.under("storage"):
                 fabrics += self.storage.compile([*storage_side, *others], catalog, f"{name}-storage")
-        faults.refuse()
+        findings.refuse()
         return tuple(fabrics)
 
     def _rails(
@@ -146,11 +146,11 @@ class Rail(ShapeModel):
                 counts[rail] = _fill_in_order(left, group.count)
                 left -= counts[rail]
                 placed.append(counts.ravel())
-        room = size.down - np.sum(placed, axis=0)
-        left_over = int(room.sum())
+        free = size.down - np.sum(placed, axis=0)
+        left_over = int(free.sum())
         wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
         rooms = {unit: rails * (-(-count // unit) * size.down - count) for unit in range(self.unit_nodes, 0, -1)}
-        fits = next((unit for unit, room in rooms.items() if room >= wanted), 1)
+        fits = next((unit for unit, ports in rooms.items() if ports >= wanted), 1)
         require_ports(
             wanted,
             left_over,
@@ -161,8 +161,8 @@ class Rail(ShapeModel):
         )
         for group in beside:
             turn = group.device  # few servers begin with another leaf for each of their adapters
-            placed.append(np.roll(apportion(group.count, np.roll(room, -turn)), turn))
-            room = room - placed[-1]
+            placed.append(np.roll(apportion(group.count, np.roll(free, -turn)), turn))
+            free = free - placed[-1]
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, apart=True)
@@ -189,8 +189,8 @@ def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
-def _fill_in_order(room: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _fill_in_order(free: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return how many of ``count`` nodes each unit takes, filling one after the other."""
-    before = np.cumsum(room) - room
-    taken: NDArray[np.int64] = np.clip(count - before, 0, room)
+    before = np.cumsum(free) - free
+    taken: NDArray[np.int64] = np.clip(count - before, 0, free)
     return taken

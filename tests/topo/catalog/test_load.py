@@ -2,11 +2,13 @@ import csv
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
+from topo.catalog.devices import DEVICES
 from topo.catalog.load import Catalog, config_root, load_catalog
 from topo.catalog.models import CONFIDENCE
 from topo.catalog.tables import parse_table
@@ -312,3 +314,17 @@ def test_junk_is_read_or_refused(text: str) -> None:
         parse_table(text, "f.csv", ("radix",))
     except SpecError as error:
         assert all(finding.where.startswith("f.csv") for finding in error.findings)
+
+
+def test_a_new_switch_is_one_row(tmp_path: Path) -> None:
+    """Ports, device id, panel and cables of a fabric follow from it."""
+    header = "model,protocol,chip,radix,speed,connector,source,date,confidence"
+    row = "QX1,infiniband,Quantum-2,12,4xNDR,OSFP,a data sheet,2026-01,R"
+    (tmp_path / "switches.csv").write_text(f"{header}\n{row}\n")
+    catalog = load_catalog([tmp_path])
+    network = {"shape": "fat-tree", "switch": "QX1", "leaves": 2, "spines": 1}
+    spec = {"name": "own", "nodes": {"gpu": {"model": "pcie-a100", "count": 6}}, "network": network}
+    fabric = topo.compile(topo.ClusterSpec.model_validate(spec), catalog).fabric
+    assert {int(ports) for ports in np.diff(fabric.port_offset)[: fabric.n_switches]} == {12}
+    assert topo.device_id(fabric, 0, catalog) == topo.device_id(fabric, 2, catalog) == DEVICES["Quantum-2"]
+    assert topo.panels([fabric], catalog)[0].labels[:2] == ("1", "2")
