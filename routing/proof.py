@@ -237,7 +237,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     (True, 462, 0, 0, 3)
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    _check_shape(fabric, tables)
+    check_shape(fabric, tables)
     ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
 
@@ -375,7 +375,8 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     return True
 
 
-def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
+def check_shape(fabric: Fabric, tables: RoutingTables) -> None:
+    """Raise RoutingError when tables are not of the shape of a fabric."""
     switches = plural(fabric.n_switches, "switch", "switches")
     expected = f"the fabric has {switches} and {plural(fabric.n_end_ports, 'end port')}"
     if tables.lft.ndim != 2 or len(tables.lft) != fabric.n_switches or tables.lid.shape != (fabric.n_end_ports,):

@@ -39,7 +39,10 @@ its figures is at most this share of theirs; and what bounds the search for lane
 
 
 def choose(
-    fabric: Fabric, tables_of: Callable[[str, int], RoutingTables], lanes: int | None = None
+    fabric: Fabric,
+    tables_of: Callable[[str, int], RoutingTables],
+    lanes: int | None = None,
+    outside: Sequence[str] = (),
 ) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
     """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
 
@@ -49,7 +52,9 @@ def choose(
     tables_of : callable
         Makes the tables of an engine by its name, and by the data lanes that there are.
     lanes : int, optional
-        Most data lanes that tables may need; when left out they get one, and are told what more would gain.
+        Most data lanes that tables may need; when left out they get one, and the reason says what more would gain.
+    outside : sequence of str
+        Names of engines that are not Heddle's, tried after those that are.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def choose(
         When the engine that takes any fabric has a reason not to take this one.
     """
     with ThreadPoolExecutor(2) as pool:
-        entrants = (*ENTRANTS, "shortest") if (lanes or 1) > 1 else ENTRANTS
+        entrants = (*ENTRANTS, *(("shortest",) if (lanes or 1) > 1 else ()), *outside)
         made = list(pool.map(lambda name: _try(name, lambda: tables_of(name, lanes or 1)), entrants))
         tried = list(pool.map(lambda pair: _judged(fabric, pair[0], pair[1], made[0][0]), made))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
@@ -116,7 +121,11 @@ def _judged(
     """Return tables with what they are worth: as much as the first ones where they are the same."""
     if tables is None:
         return None, row
-    same = first is not None and tables.path_sl is None is first.path_sl and np.array_equal(tables.lft, first.lft)
+    same = (
+        first is not None
+        and (tables.path_sl is None is first.path_sl and tables.sl2vl == first.sl2vl)
+        and np.array_equal(tables.lft, first.lft)
+    )
     asked = first if first is not None and same and row.engine not in PLAIN else tables
     return tables, replace(judge(fabric, asked, switches=row.engine not in PLAIN), engine=row.engine)
 
