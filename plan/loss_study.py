@@ -60,7 +60,7 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
 
     import routing
 
-    ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]
+    ends = [routing.find_ends(routed, pair).tolist() for pair in asked.paths]
     return Answers(
         tuple(
             routing.trace(routed, *pair, lid)

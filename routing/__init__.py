@@ -60,9 +60,11 @@ Parts
     ``tree_order``  end ports in the order of the tree
     ``end_label``  name of an end port
     ``find_end``  the end port that has a name, a LID or a GUID
+    ``find_ends``  several of them, or those of a set
     ``find_switch``  the switch that has a name or a GUID
     ``find_link``  the port that a link is named by
     ``find_part``  the ports of a switch, a link or a host
+    ``find_ports``  the ports of several of them
     ``demand_load``  how full a demand makes the channels
     ``pairs_over``  pairs whose path goes over some channels
     ``congestion``  flows that meet on a channel, phase by phase

@@ -9,8 +9,16 @@ from .lanes.classes import LanePlan as LanePlan
 from .lanes.fit import fit_lanes as fit_lanes
 from .lanes.policy import QosPolicy as QosPolicy, apply_policy as apply_policy, policy_of_classes as policy_of_classes
 from .engines.multipath import Multipath as Multipath, measure_lids as measure_lids
-from .names import find_end as find_end, find_link as find_link, find_part as find_part, find_switch as find_switch
-from .trace import Fault as Fault, Trace as Trace, end_label as end_label, trace as trace
+from .names import (
+    end_label as end_label,
+    find_end as find_end,
+    find_ends as find_ends,
+    find_ports as find_ports,
+    find_link as find_link,
+    find_part as find_part,
+    find_switch as find_switch,
+)
+from .trace import Fault as Fault, Trace as Trace, trace as trace
 from .proof import ChannelClass as ChannelClass, Proof as Proof, check_certificate as check_certificate, prove as prove
 from .quality import (
     Congestion as Congestion,

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
 from routing.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels
 from routing.trace import Trace, trace, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
@@ -206,7 +207,7 @@ class Proof(Shown):
         }
 
 
-def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
+def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray[np.integer] = "hca") -> Proof:
     """Walk every ordered pair of different end ports, and judge the channel dependencies that those paths make.
 
     Paths are judged on the lanes that the tables give them, those to all LIDs of a port together.
@@ -215,8 +216,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     ----------
     routed : Routed
         The tables may hold anything, so long as they are of the shape of the fabric.
-    endpoints : str or (n,) int32
-        A set of `select_endpoints`, or end ports one by one.
+    endpoints : str or (n,) int or str
+        A set of `select_endpoints`, or end ports one by one, as `find_ends` takes them.
 
     Returns
     -------
@@ -226,8 +227,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
 
     Raises
     ------
-    RoutingError
-        When the tables are not of this fabric, or there is no such set.
+    HeddleError
+        When the tables are not of this fabric, or there is no such set or end port.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
     check_shape(fabric, tables)
-    ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
+    ends = find_ends(routed, endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
 
     senders = ends[fabric.end_switch[ends] >= 0]

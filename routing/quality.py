@@ -7,16 +7,18 @@ effects of static routing in high-performance networks", IEEE Cluster 2008).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.congestion import NOWHERE, output_ports, phase_congestion
+from routing.names import find_ends
+from routing.phases import NOWHERE, output_ports, phase_congestion
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.routed import Routed
-from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
+from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
 from topo.errors import plural
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Column, Shown, Table
@@ -151,7 +153,7 @@ class Quality(Shown):
 
 def measure(
     routed: Routed,
-    endpoints: EndpointSet | NDArray[np.int32] = "hca",
+    endpoints: EndpointSet | Sequence[int | str] | NDArray[np.integer] = "hca",
     *,
     seed: int | np.random.Generator = 0,
     samples: int = 200,
@@ -163,9 +165,9 @@ def measure(
     Parameters
     ----------
     routed : Routed
-    endpoints : str or (n,) int32
+    endpoints : str or (n,) int or str
         A set of `select_endpoints`, whose ranks are counted along the tree (`tree_order`), or end ports in the order of
-        their ranks, which shifts and halving-doubling follow: the GPUs of a zone, for instance.
+        their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone, for instance.
     seed : int or numpy.random.Generator
         Of the random bisections and permutations.
     samples : int
@@ -177,8 +179,8 @@ def measure(
 
     Raises
     ------
-    RoutingError
-        When the tables are not of this fabric, or there is no such set.
+    HeddleError
+        When the tables are not of this fabric, or there is no such set or end port.
 
     Examples
     --------
@@ -191,10 +193,9 @@ def measure(
     rng = np.random.default_rng(seed)
     if tables.lmc:
         routed, proof = replace(routed, tables=tables.only(0)), None
+    ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
-        ranks = tree_order(fabric, select_endpoints(fabric, tables, endpoints))
-    else:
-        ranks = frozen(endpoints)
+        ranks = tree_order(fabric, ranks)
     n = len(ranks)
     proof = prove(routed, ranks) if proof is None else proof
     load = proof.load[fabric.inner]
@@ -225,14 +226,15 @@ def measure(
 
 
 def congestion(
-    routed: Routed, ranks: NDArray[np.int32], partners: NDArray[np.int32]
+    routed: Routed, ranks: Sequence[int | str] | NDArray[np.integer], partners: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
     """Play phases of flows between ranks.
 
     Parameters
     ----------
-    ranks : (n,) int32
-        End ports.
+    routed : Routed
+    ranks : (n,) int or str
+        End ports, as `find_ends` takes them.
     partners : (K, n) int32
         The rank that each rank sends to in each phase; -1 nobody.
 
@@ -254,7 +256,7 @@ def congestion(
     >>> max_load.tolist(), int(lost.sum())
     ([1, 1, 1], 0)
     """
-    return phase_congestion(*_laid_out(Routed.given(routed), ranks), frozen(partners))
+    return phase_congestion(*_laid_out(Routed.given(routed), find_ends(routed, ranks)), frozen(partners))
 
 
 def _laid_out(

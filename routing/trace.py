@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from routing import pairs
 from routing.lanes.policy import levels_of_pairs
+from routing.names import end_label, find_end
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
 
@@ -143,37 +144,38 @@ class Trace(Shown):
         return f"{ends}: port {self.port} of {switch} hands it to {wrong}"
 
 
-def end_label(fabric: Fabric, end: int) -> str:
-    """Name of an end port for messages: ``gpu0001 mlx5_0:1``, or ``leaf01:0`` for a switch's own.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.end_label(fabric, 0), routing.end_label(fabric, int(fabric.ends()[0]))
-    ('leaf0:0', 'gpu00 mlx5_0:1')
-    """
-    if end < fabric.n_switches:
-        return f"{fabric.label(end)}:0"
-    return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
-
-
-def trace(routed: Routed, source: int, destination: int, lid: int = 0) -> Trace:
+def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 0) -> Trace:
     """Follow one packet from an end port to another, as the tables say.
 
     Tables may hold anything: the walk stops at the first fault. Where they give paths no service level of their own,
-    the level is that of the policy. Where the destination has several LIDs, the packet goes to the lowest, unless
-    another is given.
+    the level is that of the policy.
+
+    Parameters
+    ----------
+    routed : Routed
+    source, destination : int or str
+        End ports, by index or by name as `routing.find_end` takes it.
+    lid : int, optional
+        One of the LIDs of the destination; the lowest when left out.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such end port, or the destination has no such LID.
 
     Examples
     --------
     >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> path = routing.trace(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
+    >>> path = routing.trace(routing.route(topo.preset("lab-20").fabric), "gpu00", "head1")
     >>> path.describe()
     'gpu00 mlx5_0:1 to head1 mlx5_0:1: arrives over 3 switches'
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
+    source, destination = find_end(routed, source), find_end(routed, destination)
+    known = tables.lids_of(np.array([destination]))[1] if tables.lid[destination] else np.zeros(1, np.int32)
+    if lid and lid not in known:
+        lids = f"{known[0]} to {known[-1]}" if len(known) > 1 else str(known[0] or "none")
+        raise HeddleError(f"found LID {lid} for {end_label(fabric, destination)}, whose LIDs are: {lids}")
     channels: list[int] = []
     switches: list[int] = []
 

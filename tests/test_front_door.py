@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -87,6 +88,16 @@ def test_a_face_lists_exactly_what_it_has(face: str) -> None:
     assert sorted(listed) == sorted(module.__all__)
     assert sorted(set(listed)) == sorted(listed), "each once"
     assert set(dir(module)) >= set(module.__all__)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_no_module_takes_the_place_of_a_name_of_its_package(face: str) -> None:
+    """Once ``routing.x`` is imported, it stands where a name x of another module of `routing` would."""
+    for name in FACES[face].__all__:
+        module = f"{face}.{name}"
+        thing = public(face, name)
+        if importlib.util.find_spec(module) and not isinstance(thing, ModuleType):
+            assert getattr(thing, "__module__", "").startswith(module)
 
 
 def public(face: str, name: str) -> object:

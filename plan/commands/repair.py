@@ -84,7 +84,7 @@ def repair(
         from topo import find_missing
 
         step("repairing")
-        ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
+        ports = [routing.find_ports(whole.fabric, down)]
         notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
         if now is not None:
             gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(now))

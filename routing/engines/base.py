@@ -162,8 +162,8 @@ def _given(engine: object) -> Engine:
     """Return an object that is an engine; raise HeddleError for any other."""
     if not isinstance(engine, Engine) or not isinstance(engine.name, str):
         raise HeddleError(
-            f"found {engine!r} for an engine; expected auto, the name of an engine ({', '.join(ENGINES)}), or an object "
-            "with `name`, `purpose`, `max_lanes` and `route`, as routing.Engine says"
+            f"found {engine!r} for an engine; expected auto, the name of an engine ({', '.join(ENGINES)}), or an "
+            "object with `name`, `purpose`, `max_lanes` and `route`, as routing.Engine says"
         )
     return engine
 
@@ -316,6 +316,6 @@ def _refuse_unproven(routed: Routed) -> None:
         faults[0] += f" ({proof.examples[0].describe()})"
     faults += [f"{plural(proof.credit_loops, 'channel')} in credit loops"] if proof.credit_loops else []
     raise RoutingError(
-        f"{routed.fabric.name}: the tables of {routed.tables.engine} fail the proof: {', '.join(faults)}; expected every "
-        "pair to arrive, and no credit loop. To study them as they are, take Routed(fabric, engine.route(fabric))"
+        f"{routed.fabric.name}: the tables of {routed.tables.engine} fail the proof: {', '.join(faults)}; expected "
+        "every pair to arrive, and no credit loop. To study them as they are, take Routed(fabric, engine.route(fabric))"
     )

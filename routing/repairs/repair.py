@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from routing.engines.base import ENGINES, route
 from routing.lanes.fit import break_loops
+from routing.names import find_ports
 from routing.order.turn_order import regrow_channel_order
 from routing.order.turns import extend_order, note_turns
 from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
@@ -98,7 +100,12 @@ class Repair(Shown):
         return found | {"host_ports_without_a_cable": cut}
 
 
-def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: float | None = None) -> Repair:
+def repair(
+    basis: RepairBasis | Routed,
+    down: int | str | Sequence[int | str] | NDArray[np.integer],
+    *,
+    spare: float | None = None,
+) -> Repair:
     """Make tables for what is left of a fabric, out of those for the whole.
 
     An entry stays as it is unless its cable is down, or leads to a switch that has no path as short as the old one any
@@ -110,8 +117,8 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
     ----------
     basis : RepairBasis or Routed
         The whole fabric with its tables; a basis, which `prepare_repair` makes, serves any number of repairs.
-    down : (k,) int
-        Ports whose cables are down, either end of each.
+    down : (k,) int or str
+        Ports whose cables are down, either end of each; or names of links, switches and hosts (`find_ports`).
     spare : float, optional
         How many entries may change for the sake of the load, as a share of those that change anyway. When left out:
         1, which is seldom used up; 0 where one cable is down, or where the tables need several lanes.
@@ -123,20 +130,20 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
 
     Raises
     ------
-    RoutingError
-        When the tables have credit loops, or what is left cannot be routed.
+    HeddleError
+        When there is no such part, the tables have credit loops, or what is left cannot be routed.
 
     Examples
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
+    >>> repair = routing.repair(routed, "leaf0:21")
     >>> len(repair.changed), routing.prove(repair.after, "all").holds
     (2, True)
     """
     basis = basis if isinstance(basis, RepairBasis) else prepare_repair(basis)
     whole, tables = basis.routed.fabric, basis.routed.tables
-    left = whole.without(np.asarray(down, np.int64))
+    left = whole.without(find_ports(whole, down))
     dead = whole.is_inner & ~left.is_inner
     homes, weight, lids = destinations(left, tables)
     met = _meets(whole, tables, np.flatnonzero(dead))[lids]
@@ -195,7 +202,7 @@ def route_anew(done: Repair) -> Repair:
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> anew = routing.route_anew(routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")]))
+    >>> anew = routing.route_anew(routing.repair(routed, "leaf0:21"))
     >>> anew.how, routing.prove(anew.after).holds
     ('routed anew', True)
     """

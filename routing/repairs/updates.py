@@ -137,7 +137,7 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
+    >>> repair = routing.repair(routed, "leaf0:21")
     >>> updates = routing.order_updates(repair.before, repair.after)
     >>> updates.stages, len(updates.writes), len(updates.drained)
     (1, 2, 0)

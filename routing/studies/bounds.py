@@ -11,7 +11,7 @@ computed anew from them, so that it holds even where they are not the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
 from scipy.sparse.csgraph import dijkstra
 from scipy.special import gammaln
 
+from routing.names import find_ends
 from routing.studies.spread import spread_traffic
 from topo.fabric import Fabric, Role
 from topo.graphs import components
@@ -87,14 +88,20 @@ class Net:
         return len(self.targets) * len(self.sender)
 
 
-def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int = 0, exact: bool = False) -> Bounds:
+def bound(
+    fabric: Fabric,
+    ends: Sequence[int | str] | NDArray[np.integer] | None = None,
+    *,
+    reached: int = 0,
+    exact: bool = False,
+) -> Bounds:
     """Bound the fullest link and the effective bisection of any tables on a fabric.
 
     Parameters
     ----------
     fabric : Fabric
-    ends : (n,) int32, optional
-        End ports that talk; all host ports when left out.
+    ends : (n,) int or str, optional
+        End ports that talk, as `routing.find_ends` takes them; all host ports when left out.
     reached : int
         Fullest link of tables that there are: once the bound is as high, nothing is left to search for.
     exact : bool
@@ -105,6 +112,11 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
     Bounds
         Valid for any routing by destination, on any number of lanes.
 
+    Raises
+    ------
+    HeddleError
+        When there is no such end port.
+
     Examples
     --------
     >>> import topo, routing
@@ -112,7 +124,7 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
     >>> routing.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
     (30420, 30420)
     """
-    ends = Fabric.given(fabric).ends() if ends is None else ends
+    ends = Fabric.given(fabric).ends() if ends is None else find_ends(fabric, ends)
     net = _net(fabric, ends)
     groupings = list(_groupings(fabric, net))
     load, why, cut = _fullest_cut(fabric, net, groupings)
