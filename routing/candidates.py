@@ -93,15 +93,7 @@ FIGURES = (
 
 
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
-    """Return candidates side by side; those that refuse the fabric are left out.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> routing.candidate_table(routed.candidates).columns[0].values
-    ['balanced', 'fat-tree', 'minhop', 'dfsssp']
-    """
+    """Return candidates side by side; those that refuse the fabric are left out."""
     rows = [row for row in candidates if not row.refusal]
     columns = {"missing": "missing", "loops": "credit_loops", "lanes": "lanes", "switches": "max_hops"}
     plain = (Column(name, [getattr(row, field) for row in rows]) for name, field in columns.items())

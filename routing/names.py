@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,13 +79,13 @@ def find_ends(
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> routing.find_ends(routed, ["gpu00", "gpu01", 6])
+    >>> find_ends(routed, ["gpu00", "gpu01", 6])
     array([4, 5, 6], dtype=int32)
     """
     if isinstance(ends, str):
         if not isinstance(fabric, Routed):
             raise HeddleError(f"found the set of end ports {ends!r} for a fabric without tables; expected end ports")
-        return select_endpoints(fabric.fabric, fabric.tables, ends)
+        return select_endpoints(fabric.fabric, fabric.tables, cast(EndpointSet, ends))
     of = fabric.fabric if isinstance(fabric, Routed) else Fabric.given(fabric)
     if not isinstance(ends, np.ndarray):
         names = EndNames.of(fabric) if any(isinstance(end, str) for end in ends) else None
@@ -197,7 +198,7 @@ def find_link(fabric: Fabric, link: int | str) -> int:
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> fabric.channel_label(routing.find_link(fabric, "leaf0:21"))
+    >>> fabric.channel_label(find_link(fabric, "leaf0:21"))
     'leaf0:21 -> spine0:1'
     """
     if not isinstance(link, str):
@@ -251,8 +252,8 @@ def find_part(fabric: Fabric, part: int | str) -> tuple[NDArray[np.int32], str]:
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> ports, name = routing.find_part(fabric, "spine0")
-    >>> len(ports), name, routing.find_part(fabric, "gpu07")[1]
+    >>> ports, name = find_part(fabric, "spine0")
+    >>> len(ports), name, find_part(fabric, "gpu07")[1]
     (20, 'spine0', 'gpu07')
     """
     nodes, name = np.zeros(0, np.intp), str(part)

@@ -77,5 +77,17 @@ class Routed(Shown):
         figures |= {"engine reason": self.why, "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
         return Table("routed fabric", (Column("of", list(figures)), Column("value", list(figures.values()))))
 
+    @property
+    def candidate_table(self) -> Table:
+        """The engines that were tried, side by side; those that refuse the fabric are left out.
+
+        Examples
+        --------
+        >>> import topo, routing
+        >>> routing.route(topo.preset("lab-20").fabric).candidate_table.columns[0].values
+        ['balanced', 'fat-tree', 'minhop', 'dfsssp']
+        """
+        return candidate_table(self.candidates)
+
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, *((candidate_table(self.candidates),) if self.candidates else ()))
+        return (self.table, self.candidate_table) if self.candidates else (self.table,)

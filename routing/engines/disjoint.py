@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -33,29 +32,6 @@ class LidNet(NamedTuple):
     """(D,) lowest LID."""
     partner: Int32s
     """(D, LIDs) the destination whose paths to its lowest LID go where those to each LID should, for balance."""
-
-
-@kernel
-def order_by_key(indptr: NDArray[np.int64], then: Int32s, nodes: Int32s, key: Int32s) -> Int32s:
-    """Return (P,) the position of each node behind all that it follows, and else by the smallest (P,) key; -1 others.
-
-    Nodes that lie on or behind a cycle have -1, too.
-    """
-    waiting = np.zeros(len(key), np.int32)
-    for target in then:
-        waiting[target] += 1
-    heap = [(key[node], node) for node in nodes if waiting[node] == 0]
-    heapify(heap)
-    position, count = np.full(len(key), -1, np.int32), 0
-    while len(heap):
-        _, node = heappop(heap)
-        position[node] = count
-        count += 1
-        for i in range(indptr[node], indptr[node + 1]):
-            waiting[then[i]] -= 1
-            if waiting[then[i]] == 0:
-                heappush(heap, (key[then[i]], then[i]))
-    return position
 
 
 @inner

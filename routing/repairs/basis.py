@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import QosPolicy, apply_policy
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.dependencies import dependency_graph
+from routing.order.dependencies import dependency_graph, order_by_key
 from routing.proof import parts_of, prove, prove_order
-from routing.repairs.mend import Ground, climbing_order, sum_load
+from routing.repairs.mend import Ground, sum_load
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
@@ -68,7 +68,7 @@ def prepare_repair(routed: Routed) -> RepairBasis:
     Examples
     --------
     >>> import topo, routing
-    >>> basis = routing.prepare_repair(routing.route(topo.preset("lab-20").fabric))
+    >>> basis = routing.repairs.prepare_repair(routing.route(topo.preset("lab-20").fabric))
     >>> int(basis.load[basis.routed.fabric.inner].max())
     11
     """
@@ -122,9 +122,9 @@ def _climbing_order(fabric: Fabric, depends: NDArray[np.uint64], wish: NDArray[n
     first, after = leader[first], leader[then]
     turn = np.argsort(first, kind="stable")
     starts = np.searchsorted(first[turn], np.arange(fabric.n_ports + 1)).astype(np.int64)
-    together = climbing_order(frozen(starts), frozen(after[turn].astype(np.int32)), frozen(ports[one]), frozen(wish))
+    together = order_by_key(frozen(starts), frozen(after[turn].astype(np.int32)), frozen(ports[one]), frozen(wish))
     if (together[ports[one]] < 0).any():
-        return climbing_order(frozen(indptr), frozen(then), ports, frozen(wish))
+        return order_by_key(frozen(indptr), frozen(then), ports, frozen(wish))
     rank = np.full(fabric.n_ports, -1, np.int32)
     rank[ports[np.lexsort((ports, together[leader[ports]]))]] = np.arange(len(ports))
     return rank

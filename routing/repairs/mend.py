@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -404,39 +403,3 @@ def _pin(ground: Ground, home: int, tree: Survey, number: Numbers) -> None:
             tree.cut[here] = False
             tree.label[here] = entered = ground.rank[port]
             here = ground.node[port]
-
-
-@kernel
-def climbing_order(indptr: NDArray[np.int64], then: Int32s, inner: Int32s, wish: Int32s) -> Int32s:
-    """Return (P,) a position of each channel between switches that rises along every dependency; -1 for other ports.
-
-    Of the channels that wait for none that is not placed yet, the one of the lowest wish comes first: where the wishes
-    rise along every dependency, their order is what comes out. Channels on and behind cycles have -1 as well.
-
-    Parameters
-    ----------
-    indptr, then
-        The dependency graph, as `routing.order.dependencies.dependency_graph` returns it.
-    inner : (C,) int32
-        The channels.
-    wish : (P,) int32
-    """
-    n_ports = len(wish)
-    waiting = np.zeros(n_ports, np.int32)
-    for port in then:
-        waiting[port] += 1
-    position = np.full(n_ports, -1, np.int32)
-    heap = [(np.int32(0), np.int32(0)) for _ in range(0)]
-    for port in inner:
-        if waiting[port] == 0:
-            heapq.heappush(heap, (wish[port], port))
-    count = 0
-    while len(heap) > 0:
-        port = heapq.heappop(heap)[1]
-        position[port] = count
-        count += 1
-        for i in range(indptr[port], indptr[port + 1]):
-            waiting[then[i]] -= 1
-            if waiting[then[i]] == 0:
-                heapq.heappush(heap, (wish[then[i]], then[i]))
-    return position

@@ -137,7 +137,7 @@ def repair(
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, "leaf0:21")
+    >>> repair = routing.repairs.repair(routed, "leaf0:21")
     >>> len(repair.changed), routing.prove(repair.after, "all").holds
     (2, True)
     """
@@ -202,7 +202,7 @@ def route_anew(done: Repair) -> Repair:
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> anew = routing.route_anew(routing.repair(routed, "leaf0:21"))
+    >>> anew = routing.repairs.route_anew(routing.repairs.repair(routed, "leaf0:21"))
     >>> anew.how, routing.prove(anew.after).holds
     ('routed anew', True)
     """

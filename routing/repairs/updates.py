@@ -18,6 +18,7 @@ the last.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from scipy.sparse.csgraph import connected_components
 
 from routing.order.dependencies import topological_order
 from routing.routed import Routed
-from routing.tables import LFT_BLOCK, NO_PATH, lid_owners
+from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables, lid_owners
 from topo.errors import RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
@@ -137,8 +138,8 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, "leaf0:21")
-    >>> updates = routing.order_updates(repair.before, repair.after)
+    >>> repair = routing.repairs.repair(routed, "leaf0:21")
+    >>> updates = routing.repairs.order_updates(repair.before, repair.after)
     >>> updates.stages, len(updates.writes), len(updates.drained)
     (1, 2, 0)
     """
@@ -303,3 +304,33 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
             break
     unsettled = (last != stage).reshape(n, switches).any(axis=1)
     return np.where(unsettled[:, None], -1, stage.reshape(n, switches))
+
+
+def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
+    """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
+
+    Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> one, other = (routing.route(fabric, engine).tables for engine in ("balanced", "minhop"))
+    >>> len(routing.repairs.differing_entries(fabric, one, other))
+    69
+    """
+    owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
+
+    def entries(tables: RoutingTables, ends: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
+        lids = tables.lid[ends].astype(np.int64)
+        has = (lids > 0) & (number < np.where(ends < len(tables.lft), 1, 1 << tables.lmc))
+        known = has & (lids + number < tables.lft.shape[1])
+        return np.where(known, tables.lft[:, np.where(known, lids + number, 0)], NO_PATH)
+
+    found = [np.zeros((0, 2), np.int64)]
+    for start, number in product(range(0, len(owners), 4096), range(1 << max(a.lmc, b.lmc))):
+        ends = owners[start : start + 4096]
+        switch, index = np.nonzero(entries(a, ends, number) != entries(b, ends, number))
+        found.append(np.stack([switch, ends[index]], axis=1))
+    every = np.concatenate(found)
+    return every[np.lexsort((every[:, 1], every[:, 0]))]

@@ -128,7 +128,7 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_adaptive(routing.route(topo.preset("lab-20").fabric))
+    >>> study = routing.studies.study_adaptive(routing.route(topo.preset("lab-20").fabric))
     >>> [(row.kind, row.lanes, row.max_load) for row in study.rows]
     [('tables', 1, 11.0), ('legal', 1, 6.05), ('shortest', 1, 6.05)]
     """

@@ -101,7 +101,7 @@ def bound(
     ----------
     fabric : Fabric
     ends : (n,) int or str, optional
-        End ports that talk, as `routing.find_ends` takes them; all host ports when left out.
+        End ports that talk, by index or by name (`routing.find_end`); all host ports when left out.
     reached : int
         Fullest link of tables that there are: once the bound is as high, nothing is left to search for.
     exact : bool
@@ -121,7 +121,7 @@ def bound(
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("fire-flyer-2").fabric
-    >>> routing.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
+    >>> routing.studies.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
     (30420, 30420)
     """
     ends = Fabric.given(fabric).ends() if ends is None else find_ends(fabric, ends)

@@ -183,10 +183,10 @@ def study_failures(
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_failures(topo.preset("lab-20").fabric, 2)
+    >>> study = routing.studies.study_failures(topo.preset("lab-20").fabric, 2)
     >>> study.before.mean, study.after.mean, study.proof.missing
     (20.0, 18.0, 0)
-    >>> routing.study_failures(topo.preset("lab-20").fabric, ["leaf0:21", "leaf1:21"]).failed
+    >>> routing.studies.study_failures(topo.preset("lab-20").fabric, ["leaf0:21", "leaf1:21"]).failed
     ('leaf0:21 -> spine0:1', 'leaf1:21 -> spine0:11')
     """
     rng = np.random.default_rng(seed)

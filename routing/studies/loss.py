@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from routing.engines.base import Engine, route
 from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
-from routing.quality import Quality, measure
+from routing.quality.figures import Quality, measure
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
 from routing.trace import walk
@@ -206,7 +206,7 @@ def link_use(routed: Routed, link: int | str, endpoints: Endpoints = "hca") -> L
     Examples
     --------
     >>> import topo, routing
-    >>> use = routing.link_use(routing.route(topo.preset("lab-20").fabric), "leaf0:21")
+    >>> use = routing.studies.link_use(routing.route(topo.preset("lab-20").fabric), "leaf0:21")
     >>> len(use.forth), len(use.back)
     (11, 0)
     """
@@ -246,7 +246,7 @@ def study_loss(
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_loss(routing.route(topo.preset("lab-20").fabric), "spine0")
+    >>> study = routing.studies.study_loss(routing.route(topo.preset("lab-20").fabric), "spine0")
     >>> len(study.lost), study.rerouted[0].missing
     (143, 0)
     """
@@ -293,7 +293,7 @@ def pairs_over(
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> len(routing.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
+    >>> len(routing.studies.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
     (242, [0, 220, 0, 242])
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables

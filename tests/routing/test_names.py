@@ -92,8 +92,8 @@ def test_verbs_give_the_same_for_a_name_as_for_an_index(case: Case, data) -> Non
     port = data.draw(st.sampled_from(fabric.links.ravel().tolist()))
     for name in (fabric.port_label(port), fabric.channel_label(port)):
         assert find_link(fabric, name) == find_link(fabric, port) == port
-        assert np.array_equal(routing.pairs_over(routed, name), routing.pairs_over(routed, port))
-        assert routing.link_use(routed, name).to_dict() == routing.link_use(routed, port).to_dict()
+        assert np.array_equal(routing.studies.pairs_over(routed, name), routing.studies.pairs_over(routed, port))
+        assert routing.studies.link_use(routed, name).to_dict() == routing.studies.link_use(routed, port).to_dict()
     assert find_part(fabric, fabric.port_label(port))[0].tolist() == find_part(fabric, port)[0].tolist() == [port]
     plugged = [one for one in range(*fabric.port_offset[switch : switch + 2]) if fabric.peer[one] >= 0]
     assert find_ports(fabric, fabric.label(switch)).tolist() == plugged
@@ -106,18 +106,18 @@ def test_repairs_and_failures_take_names_too(engine: str) -> None:
     routed = route(fabric, engine)
     links = fabric.inner_links[[0, -1], 0].tolist()
     names = [fabric.channel_label(port) for port in links]
-    by_name, by_index = (routing.repair(routed, down).after for down in (names, links))
+    by_name, by_index = (routing.repairs.repair(routed, down).after for down in (names, links))
     assert np.array_equal(by_name.tables.lft, by_index.tables.lft)
     assert np.array_equal(by_name.fabric.peer, by_index.fabric.peer)
     spine = fabric.label(int(np.argmax(fabric.level)))
-    left = routing.repair(routed, spine).after.fabric
+    left = routing.repairs.repair(routed, spine).after.fabric
     assert np.array_equal(left.peer, fabric.without(find_ports(fabric, spine)).peer)
-    study = routing.study_failures(fabric, names, engine=engine)
-    assert study.to_dict() == routing.study_failures(fabric, links, engine=engine).to_dict()
+    study = routing.studies.study_failures(fabric, names, engine=engine)
+    assert study.to_dict() == routing.studies.study_failures(fabric, links, engine=engine).to_dict()
     assert study.failed == tuple(names)
     ends = fabric.ends()
     labels = [end_label(fabric, end) for end in ends.tolist()]
-    assert routing.bound(fabric, labels) == routing.bound(fabric, ends) == routing.bound(fabric)
+    assert routing.studies.bound(fabric, labels) == routing.studies.bound(fabric, ends) == routing.studies.bound(fabric)
 
 
 ENDS: dict[str, Callable[[int], object]] = {
@@ -129,19 +129,19 @@ ENDS: dict[str, Callable[[int], object]] = {
     "prove": lambda end: routing.prove(LAB, [*HOSTS, end]),
     "prove an array": lambda end: routing.prove(LAB, np.array([*HOSTS, end])),
     "measure": lambda end: routing.measure(LAB, [*HOSTS, end]),
-    "congestion": lambda end: routing.congestion(LAB, [HOSTS[0], end], routing.shifts(2, 1)),
-    "bound": lambda end: routing.bound(LAB.fabric, [*HOSTS, end]),
-    "pairs_over": lambda end: routing.pairs_over(LAB, 0, [*HOSTS, end]),
-    "link_use": lambda end: routing.link_use(LAB, 0, [*HOSTS, end]),
+    "congestion": lambda end: routing.quality.congestion(LAB, [HOSTS[0], end], routing.quality.shifts(2, 1)),
+    "bound": lambda end: routing.studies.bound(LAB.fabric, [*HOSTS, end]),
+    "pairs_over": lambda end: routing.studies.pairs_over(LAB, 0, [*HOSTS, end]),
+    "link_use": lambda end: routing.studies.link_use(LAB, 0, [*HOSTS, end]),
 }
 PORTS: dict[str, Callable[[int], object]] = {
     "find_link": lambda port: find_link(LAB.fabric, port),
     "find_part": lambda port: find_part(LAB.fabric, port),
-    "link_use": lambda port: routing.link_use(LAB, port),
-    "pairs_over": lambda port: routing.pairs_over(LAB, np.array([0, port])),
-    "study_loss": lambda port: routing.study_loss(LAB, port),
-    "study_failures": lambda port: routing.study_failures(LAB.fabric, [port]),
-    "repair": lambda port: routing.repair(LAB, [port]),
+    "link_use": lambda port: routing.studies.link_use(LAB, port),
+    "pairs_over": lambda port: routing.studies.pairs_over(LAB, np.array([0, port])),
+    "study_loss": lambda port: routing.studies.study_loss(LAB, port),
+    "study_failures": lambda port: routing.studies.study_failures(LAB.fabric, [port]),
+    "repair": lambda port: routing.repairs.repair(LAB, [port]),
     "without": lambda port: LAB.fabric.without(np.array([0, port])),
 }
 BEYOND = [

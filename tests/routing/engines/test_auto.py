@@ -139,7 +139,7 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
 @pytest.mark.slow
 def test_candidates_as_tables_and_as_plain_values() -> None:
     routed = routing.route(FABRICS["joined zones"](), "auto")
-    table = routing.candidate_table(routed.candidates)
+    table = routed.candidate_table
     assert [column.name for column in table.columns][:5] == ["engine", "missing", "loops", "lanes", "switches"]
     told = {row["engine"]: row for row in routed.to_dict()["candidates"]}
     assert told["balanced"]["max_load"] > 0

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.names import find_ends
-from routing.phases import NOWHERE, output_ports, phase_congestion
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
+from routing.quality.phases import NOWHERE, output_ports, phase_congestion
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
 from topo.errors import plural
@@ -252,7 +252,8 @@ def congestion(
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> ranks = fabric.ends(role="compute")
-    >>> max_load, bandwidth, lost = routing.congestion(routing.route(fabric), ranks, routing.shifts(len(ranks), 3))
+    >>> phases = routing.quality.shifts(len(ranks), 3)
+    >>> max_load, bandwidth, lost = routing.quality.congestion(routing.route(fabric), ranks, phases)
     >>> max_load.tolist(), int(lost.sum())
     ([1, 1, 1], 0)
     """
@@ -284,7 +285,7 @@ def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32
     Examples
     --------
     >>> import numpy as np, routing
-    >>> routing.bisections(4, 1, np.random.default_rng(0))
+    >>> routing.quality.bisections(4, 1, np.random.default_rng(0))
     array([[ 3, -1,  1, -1]], dtype=int32)
     """
     half = n // 2
@@ -301,7 +302,7 @@ def permutations(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int
     Examples
     --------
     >>> import numpy as np, routing
-    >>> routing.permutations(4, 1, np.random.default_rng(0))
+    >>> routing.quality.permutations(4, 1, np.random.default_rng(0))
     array([[ 2,  0,  1, -1]], dtype=int32)
     """
     partners = np.array([rng.permutation(n) for _ in range(count)], np.int32).reshape(count, n)
@@ -315,7 +316,7 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
     Examples
     --------
     >>> import routing
-    >>> routing.shifts(4, 2)
+    >>> routing.quality.shifts(4, 2)
     array([[1, 2, 3, 0],
            [3, 0, 1, 2]], dtype=int32)
     """
@@ -331,7 +332,7 @@ def halving_doubling(n: int) -> NDArray[np.int32]:
     Examples
     --------
     >>> import routing
-    >>> routing.halving_doubling(3)
+    >>> routing.quality.halving_doubling(3)
     array([[ 1,  0, -1],
            [ 2, -1,  0]], dtype=int32)
     """
