@@ -56,8 +56,8 @@ paths, a second row gives `--lanes 8`.
 - *fullest link*: ordered pairs of hosts over the most loaded channel between switches. *bisection*: effective bisection
   bandwidth, the mean over random halves of 1 / (flows on the fullest channel of a flow's path). *worst shift*: flows on
   the fullest channel in the worst shift permutation, ranks numbered along the tree.
-- *bound*: what no routing by destination can beat on the same cables (`routing.studies.bound`), computed from cuts, from
-  whole destinations at a leaf, and from the lengths of paths.
+- *bound*: what no routing by destination can beat on the same cables (`routing.studies.bound`), computed from cuts,
+  from whole destinations at a leaf, and from the lengths of paths.
 - *safe*: the best engine of OpenSM that connects every pair without a credit loop on one lane. *any*: the best that
   connects every pair, if it needs more lanes than one to be free of loops and is better than the safe ones.
 - Bold: OpenSM is ahead by more than .5 %.

@@ -1,7 +1,11 @@
 """The registry of engines: ours, and those that other distributions bring."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,3 +125,29 @@ def test_what_is_no_engine_is_refused() -> None:
         routing.route(LAB, Minhop())
     with pytest.raises(HeddleError, match="only the engine auto"):
         routing.route(LAB, "minhop", entrants=[mine])
+
+
+def test_a_registered_engine_is_known_by_name_and_enters_auto(tmp_path, monkeypatch) -> None:
+    """As CONTRIBUTING says: a distribution beside Heddle with an entry point, and no file of Heddle."""
+    folder = tmp_path / "theirs-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[heddle.engines]\ntheirs = their_engine:engine\n")
+    (tmp_path / "their_engine.py").write_text(
+        "from routing import ENGINES\n"
+        "class Theirs:\n"
+        "    name, purpose, max_lanes = 'theirs', 'for a test', 1\n"
+        "    def route(self, fabric, lid=None, *, lanes=None):\n"
+        "        return ENGINES['minhop'].route(fabric, lid)\n"
+        "engine = Theirs()\n"
+    )
+    code = (
+        "import topo, routing\n"
+        "fabric = topo.preset('lab-20').fabric\n"
+        "print(routing.route(fabric, 'theirs').tables.engine)\n"
+        "print([row.engine for row in routing.route(fabric, 'auto').candidates])\n"
+    )
+    root = Path(routing.__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["theirs", "['balanced', 'fat-tree', 'minhop', 'dfsssp', 'theirs']"], done.stderr
