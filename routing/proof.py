@@ -349,9 +349,9 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     True
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    home = fabric.end_switch[proof.ends]
-    sources = np.unique(home[home >= 0])
-    dests, lids = tables.entries_of(proof.ends[home >= 0])
+    dest_switch = fabric.end_switch[proof.ends]
+    sources = np.unique(dest_switch[dest_switch >= 0])
+    dests, lids = tables.entries_of(proof.ends[dest_switch >= 0])
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
@@ -406,8 +406,8 @@ def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray
     """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
     component = parts_of(fabric)
     sources = np.bincount(component, weights=attached).astype(np.int64)
-    home = fabric.end_switch[dests]
-    return int((sources[component[home[home >= 0]]] - 1).sum())
+    dest_switch = fabric.end_switch[dests]
+    return int((sources[component[dest_switch[dest_switch >= 0]]] - 1).sum())
 
 
 def _add_injection(
@@ -499,9 +499,9 @@ def _judge_lost(
     """Return how many channels more than the (lanes, P) looping ones packets that are lost put on loops, and a loop."""
     depends = walk.depends.copy()
     dests, lid = tables.entries_of(ends)
-    home = fabric.end_switch[dests]
-    at = np.where(home < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
-    parts = (lid, home, at, np.zeros(len(dests), np.int32))
+    dest_switch = fabric.end_switch[dests]
+    at = np.where(dest_switch < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
+    parts = (lid, dest_switch, at, np.zeros(len(dests), np.int32))
     follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
     count, loops = 0, []
     for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):

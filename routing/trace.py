@@ -186,8 +186,8 @@ def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 
         return Trace(fabric, source, destination, lid, level, lane, tuple(channels), tuple(switches), fault, port)
 
     node = int(fabric.end_switch[source])
-    home = int(fabric.end_switch[destination])
-    if node < 0 or home < 0:
+    dest_switch = int(fabric.end_switch[destination])
+    if node < 0 or dest_switch < 0:
         return end(Fault.DETACHED)
     last = -1
     if destination >= fabric.n_switches:
@@ -204,7 +204,7 @@ def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 
         if number == NO_PATH:
             return end(Fault.NO_ENTRY)
         if number == 0:
-            arrived = node == home and last < 0
+            arrived = node == dest_switch and last < 0
             break
         if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
             return end(Fault.NO_SUCH_PORT, number)
@@ -266,12 +266,12 @@ def walk(
         Whether each arrives.
     """
     fabric, tables = routed.fabric, routed.tables
-    home, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
+    dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
     radix = np.diff(fabric.port_offset)
     arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
     for _ in range(fabric.n_switches):
         number = tables.lft[node, lid[packet]].astype(np.int64)
-        arrives[packet[(number == 0) & (node == home[packet]) & (last[packet] < 0)]] = True
+        arrives[packet[(number == 0) & (node == dest_switch[packet]) & (last[packet] < 0)]] = True
         goes = (number > 0) & (number <= radix[node])
         packet, port = packet[goes], fabric.port_offset[node[goes]] + number[goes] - 1
         visit(packet, port)

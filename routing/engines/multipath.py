@@ -25,10 +25,10 @@ from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, frozen
 
 DETOUR = 2
-"""Switches that a path may pass beyond the shortest legal one, where it then shares fewer cables."""
+"""Switches beyond the shortest legal path that a path may have where it then shares fewer cables."""
 
 BLOCK = 50_000_000
-"""Destinations times channels that kernels look at before Python hears signals again."""
+"""Destinations times channels per call of a kernel, between which Python handles signals."""
 
 
 def add_lids(routed: Routed, lmc: int) -> Routed:
@@ -93,7 +93,7 @@ def lid_net(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, ends: ND
         offset=fabric.port_offset,
         at=frozen(at),
         sources=frozen(np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches).astype(np.int32)),
-        home=frozen(fabric.end_switch[ends]),
+        dest_switch=frozen(fabric.end_switch[ends]),
         lid=frozen(tables.lid[ends].astype(np.int32)),
         partner=frozen(partner),
     )
@@ -108,7 +108,7 @@ def _with_partners(net: LidNet, by_lid: NDArray[np.uint8], role: NDArray[np.uint
     from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask
 
     partner = net.partner.copy()
-    alike = net.home.astype(np.int64) * 256 + role
+    alike = net.dest_switch.astype(np.int64) * 256 + role
     bounds = np.flatnonzero(np.diff(alike, prepend=-1, append=-1)).tolist()
     for begin, end in pairwise(bounds):
         cost = compare_trees(net, by_lid, begin, end)

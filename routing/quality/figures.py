@@ -26,11 +26,11 @@ from topo.table import Column, Shown, Table
 
 @dataclass(frozen=True)
 class Congestion:
-    """What phases of simultaneous flows meet; each phase is a case of its own."""
+    """Congestion in phases of simultaneous flows; each phase stands by itself."""
 
     phases: int
     bandwidth: float
-    """Mean over phases and flows of the bandwidth of a flow, as a part of a link's; a lost flow has none."""
+    """Mean bandwidth of a flow over phases and flows, as a share of a link; a lost flow counts as 0."""
     error: float
     """Standard error of that mean, for phases that are a random sample; the true mean is within two, 19 times in 20."""
     max_load_median: float
@@ -97,7 +97,7 @@ class Quality(Shown):
 
     @property
     def balance(self) -> float:
-        """Pairs over the most loaded channel between switches by those over the mean used one; 1 is even."""
+        """Ratio of the most loaded to the mean used channel between switches; 1 is even."""
         return self.max_load / self.mean_load if self.mean_load else 1.0
 
     @property
@@ -344,21 +344,21 @@ def halving_doubling(n: int) -> NDArray[np.int32]:
 
 def _uplink_shares(fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int32]) -> tuple[UplinkShare, ...]:
     """Count destinations for each uplink of the leaves that hold ranks; where levels are unknown, all leads up."""
-    home, lid = fabric.end_switch[ranks], tables.lid[ranks].astype(np.int64)
+    leaf_of, lid = fabric.end_switch[ranks], tables.lid[ranks].astype(np.int64)
     role = fabric.role[fabric.end_node[ranks]]
     listed = lid < tables.lft.shape[1]
     level = fabric.level
     inner = fabric.is_inner
     roles = [None, *(Role(value) for value in np.unique(role))]
     counts: dict[Role | None, list[NDArray[np.int64]]] = {which: [] for which in roles}
-    for leaf in np.unique(home[home >= 0]).tolist():
+    for leaf in np.unique(leaf_of[leaf_of >= 0]).tolist():
         if level[leaf] > 1:
             continue
         ports = np.arange(fabric.port_offset[leaf], fabric.port_offset[leaf + 1])
         above = level[fabric.peer_node[ports]]
         up = np.flatnonzero(inner[ports] & ((above > level[leaf]) | (above < 0)))
         for which in roles:
-            far = listed & (home != leaf) & ((role == which) if which is not None else True)
+            far = listed & (leaf_of != leaf) & ((role == which) if which is not None else True)
             counts[which].append(np.bincount(tables.lft[leaf, lid[far]], minlength=NO_PATH + 1)[up + 1])
     shares = []
     for which, parts in counts.items():

@@ -34,10 +34,10 @@ from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
 HOME = 1 << 30
-"""Rank of what a destination's own switch does: packets have arrived."""
+"""Rank at a destination's own switch, where packets have arrived."""
 
 CHUNK = 1024
-"""Destinations that are looked at at a time."""
+"""Destinations per block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Updates(Shown):
     """Stages in which new entries are written, and the order of channels that proves them."""
 
     fabric: Fabric = field(repr=False)
-    """As it is while entries are written."""
+    """The fabric while entries are written."""
     entries: NDArray[np.int32]
     """(n, 3) stage, switch and LID of each entry that is written, in this order; stages count from 0."""
     drained: NDArray[np.int32]
-    """LIDs to which nothing may be sent meanwhile."""
+    """LIDs to which nothing may be sent until all stages are written."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
@@ -59,7 +59,7 @@ class Updates(Shown):
 
     @property
     def stages(self) -> int:
-        """How many there are."""
+        """Number of stages."""
         return int(self.entries[:, 0].max(initial=-1)) + 1
 
     @property
@@ -120,7 +120,7 @@ class Updates(Shown):
 
 
 def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None = None) -> Updates:
-    """Order the writes that lead from one table to another.
+    """Order the writes that turn one set of tables into another.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class _Mixture(NamedTuple):
     """(n, S) old and new: port that sends, -1 where a packet is dropped or has arrived."""
     then: tuple[NDArray[np.int64], NDArray[np.int64]]
     """(n, S) old and new: the switch that it is sent to, or the switch itself."""
-    home: NDArray[np.int64]
+    dest_switch: NDArray[np.int64]
     """(n,) the switch that each destination hangs on."""
     changed: NDArray[np.bool_]
     """(n, S) entries that differ."""
@@ -192,18 +192,18 @@ class _Mixture(NamedTuple):
     def of(cls, before: Routed, after: Routed, lids: NDArray[np.integer]) -> _Mixture:
         fabric = after.fabric
         n, first = fabric.n_switches, fabric.port_offset[: fabric.n_switches + 1]
-        home = fabric.end_switch[lid_owners(after.tables)[lids]].astype(np.int64)
+        dest_switch = fabric.end_switch[lid_owners(after.tables)[lids]].astype(np.int64)
         here = np.arange(n)[None, :]
         channels, nexts = [], []
         for tables in (before.tables, after.tables):
             entry = tables.lft[:, lids].T.astype(np.int64)
             named = (entry > 0) & (entry != NO_PATH) & (entry <= np.diff(first))
             port = np.where(named, first[:-1] + entry - 1, 0)
-            goes = named & fabric.is_inner[port] & (here != home[:, None])
+            goes = named & fabric.is_inner[port] & (here != dest_switch[:, None])
             channels.append(np.where(goes, port, -1))
             nexts.append(np.where(goes, fabric.peer_node[port], here))
         changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
-        return cls((channels[0], channels[1]), (nexts[0], nexts[1]), home, changed)
+        return cls((channels[0], channels[1]), (nexts[0], nexts[1]), dest_switch, changed)
 
     def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
         """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
@@ -267,7 +267,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
     arrives = np.zeros((n, switches), bool)
-    arrives[np.arange(n), mixture.home] = True
+    arrives[np.arange(n), mixture.dest_switch] = True
     while True:  # one switch farther each time
         more = arrives | np.take_along_axis(arrives, mixture.then[0], axis=1)
         if np.array_equal(more, arrives):

@@ -1,4 +1,4 @@
-"""What an operator asks of tables: who uses a link, and what is lost without a switch or a link."""
+"""Loss study: who uses a link, and what is lost without a switch or a link."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class LinkUse(Shown):
 
 @dataclass(frozen=True, eq=False)
 class LossStudy(Shown):
-    """A fabric without one switch or link: with the tables that it has, and routed anew."""
+    """The loss of one switch, link or host: with the present tables, and routed anew."""
 
     fabric: Fabric = field(repr=False)
-    """Still whole."""
+    """The whole fabric."""
     part: str
-    """Name of what goes."""
+    """Name of the lost part."""
     lost: NDArray[np.int32]
     """(n, 2) source and destination of the pairs that the tables deliver, and no longer without it."""
     whole: tuple[Proof, Quality] = field(repr=False)
@@ -121,7 +121,7 @@ class LossStudy(Shown):
 
     @property
     def table(self) -> Table:
-        """What becomes of pairs, of the fullest link and of the effective bisection."""
+        """Missing pairs, fullest link and effective bisection in each state."""
         rows = self._rows()
         digits = {"mean load": ",.0f", "bisection": ".3f"}
         names = [name for name in rows[0] if name != "tables"]
@@ -224,7 +224,7 @@ def study_loss(
     endpoints: EndpointSet = "hca",
     seed: int = 0,
 ) -> LossStudy:
-    """Take one switch or link away: which pairs are lost, and what becomes of the others.
+    """Study the loss of one switch, link or host: which pairs are lost, and how the others fare.
 
     Parameters
     ----------
