@@ -143,6 +143,8 @@ class EndNames:
 
 def check_index(index: int, count: int, what: str, fabric: Fabric) -> int:
     """Return an index that exists, from 0 to ``count`` - 1; raise HeddleError for any other."""
+    if isinstance(index, int) and 0 <= index < count:  # messages name many ports
+        return index
     return int(_check_indices(np.array([index]), count, what, fabric)[0])
 
 

@@ -264,6 +264,13 @@ def walk(
     -------
     (n,) bool
         Whether each arrives.
+
+    Notes
+    -----
+    The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
+    on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
+    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
+    tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
     """
     fabric, tables = routed.fabric, routed.tables
     dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
