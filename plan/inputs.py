@@ -243,7 +243,7 @@ def read_routed_argument(
         subnets = [*(subnet_folders(path) if path.is_dir() else (fabric.name for fabric in read_cluster(path).subnets))]
         names = [name for name in subnets if fnmatchcase(name, given.subnet)] or [_one_of(path, subnets, given.subnet)]
         several = [read_routed_argument(path, replace(given, subnet=name), step) for name in names]
-        return routing.side_by_side(several, path.stem)
+        return routing.studies.side_by_side(several, path.stem)
     step("reading the fabric")
     tables, lanes, policy = given.tables, given.lanes, given.policy
     if path.is_dir():

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routing import AdaptiveStudy, EndpointSet, LinkUse, LossStudy, Routed, Trace
+    from routing import EndpointSet, Routed, Trace
+    from routing.studies import AdaptiveStudy, LinkUse, LossStudy
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
             for pair in ((a, b), (b, a))
             for lid in routed.tables.lids_of(np.array(pair[1:]))[1].tolist()
         ),
-        tuple(routing.link_use(routed, link, endpoints) for link in asked.over),
-        tuple(routing.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
-        routing.study_adaptive(routed) if asked.adaptive else None,
+        tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
+        tuple(routing.studies.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
+        routing.studies.study_adaptive(routed) if asked.adaptive else None,
     )

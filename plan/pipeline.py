@@ -39,7 +39,9 @@ from topo import (
 )
 
 if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes route
-    from routing import Bounds, Demand, EndpointSet, FailureStudy, Multipath, Proof, Quality, Routed
+    from routing import Demand, EndpointSet, Proof, Routed
+    from routing.quality import Quality
+    from routing.studies import Bounds, FailureStudy, Multipath
 
 Step = Callable[[str], None]
 """Progress callback, called as ``step(message)``."""
@@ -265,8 +267,8 @@ def measure_quality(plan: Plan, step: Step) -> Plan:
         step(f"measuring{plan.of(routed.fabric)}")
         quality = routing.measure(routed, wishes.endpoints, seed=wishes.seed, proof=proof)
         found.append(quality)
-        bounds.append(routing.bound(routed.fabric, proof.ends, reached=quality.max_load))
-        paths.append(routing.measure_lids(routed) if routed.tables.lmc else None)
+        bounds.append(routing.studies.bound(routed.fabric, proof.ends, reached=quality.max_load))
+        paths.append(routing.studies.measure_lids(routed) if routed.tables.lmc else None)
     return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
 
 
@@ -328,7 +330,7 @@ def advise_lanes(plan: Plan, step: Step) -> Plan:
     routed, proof = looping[0]
     now = proof.lanes
     try:
-        freed = routing.fit_lanes(routed.fabric, routing.fit_lanes(routed.fabric, routed.tables, 1), 8)
+        freed = routing.lanes.fit_lanes(routed.fabric, routing.lanes.fit_lanes(routed.fabric, routed.tables, 1), 8)
     except RoutingError as error:
         return replace(plan, advice=str(error))
     return replace(
@@ -347,7 +349,7 @@ def fail_links(plan: Plan, step: Step) -> Plan:
 
     fabric = plan.fabrics[0]
     engine = fabric.engine if wishes.engine is None else wishes.engine
-    study = routing.study_failures(
+    study = routing.studies.study_failures(
         fabric, wishes.failures, engine=engine, lanes=wishes.lanes, endpoints=wishes.endpoints, seed=wishes.seed
     )
     return replace(plan, failures=study)

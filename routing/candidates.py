@@ -16,7 +16,7 @@ class Candidate:
     engine: str
     refusal: str = ""
     missing: int = 0
-    """Pairs of adapters that cables connect and its tables do not."""
+    """Pairs of adapters that cables connect and the tables do not."""
     credit_loops: int = 0
     """Channels in credit loops on the lanes that the tables have: between hosts, or if these have none, between all."""
     lanes: int = 1
@@ -27,24 +27,24 @@ class Candidate:
     max_load: int = 0
     """Pairs over the fullest link."""
     shared_load: int = 0
-    """Pairs over the fullest of the links that lead to several hosts: on a link to one, no flows meet that do not meet
-    at that host."""
+    """Pairs over the fullest link that leads to several hosts. On a link to one host, all flows end at that host and
+    meet there anyway."""
     role_load: float = 0.0
-    """What hosts of one role meet of each other's on those links: most pairs to one role over any, without those to its
-    busiest host there, and as many as hosts, which that one is sent; in the geometric mean over roles."""
+    """Load by role, as a geometric mean over roles: n_hosts + max over shared links of (pairs to the role - pairs to
+    its busiest host)."""
     ebb: float = 0.0
     permutation: float = 0.0
-    """Bandwidth of random permutations."""
+    """Mean bandwidth in random permutations, as a share of a link."""
     shift: float = 0.0
-    """Bandwidth of shifts along the tree."""
+    """Mean bandwidth in shifts along the tree, as a share of a link."""
     role_shift: float = 0.0
     """The same among the hosts of one role, in the mean over all hosts."""
     mean_shift: float = 0.0
-    """Flows on the fullest link of a shift, in the mean over all of them."""
+    """Flows on the fullest link of a shift, mean over all shifts."""
     role_mean_shift: float = 0.0
     """The same among the hosts of one role, in the mean over all hosts."""
     worst_shift: int = 0
-    """The same in the worst of them."""
+    """Flows on the fullest link of the worst shift."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
@@ -63,11 +63,11 @@ class Figure(NamedTuple):
     """1 where more is better, -1 where less is."""
     weight: float
     behind: float
-    """Weight of what it falls short of plain engines."""
+    """Weight of the regret against the baseline engines."""
     digits: str
 
     def share(self, row: Candidate, other: Candidate) -> float:
-        """Return how much of another's figure one has: 1 where both are as good."""
+        """Return the ratio of two figures: above 1 where the first is better."""
         over, under = getattr(row, self.field), getattr(other, self.field)
         if self.sign < 0:
             over, under = under, over
@@ -93,15 +93,7 @@ FIGURES = (
 
 
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
-    """Return candidates side by side; those that refuse the fabric are left out.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> routing.candidate_table(routed.candidates).columns[0].values
-    ['balanced', 'fat-tree', 'minhop', 'dfsssp']
-    """
+    """Return candidates side by side; those that refuse the fabric are left out."""
     rows = [row for row in candidates if not row.refusal]
     columns = {"missing": "missing", "loops": "credit_loops", "lanes": "lanes", "switches": "max_hops"}
     plain = (Column(name, [getattr(row, field) for row in rows]) for name, field in columns.items())
@@ -113,7 +105,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> Table:
 
 
 def telling_figures(rows: Sequence[Candidate]) -> list[Figure]:
-    """Return the figures, without those that are others' again in all rows: of rarer links, or by role where one is."""
+    """Return the figures, without those that equal another figure in every row."""
     again = {"shared_load": "max_load", "role_load": "shared_load"}
     again |= {"role_shift": "shift", "role_mean_shift": "mean_shift"}
     return [

@@ -128,8 +128,9 @@ def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.floa
     Examples
     --------
     >>> import topo, routing
+    >>> from routing.demand import demand_load
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> bool(routing.demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max())
+    >>> bool(demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max())
     True
     """
     net = _net(Routed.given(routed).fabric, routed, demand, np.zeros(0, np.int32))
@@ -160,10 +161,11 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     Examples
     --------
     >>> import numpy as np, topo, routing
+    >>> from routing.demand import demand_load
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
     >>> demand = routing.Demand(hosts[:8], hosts[8:], np.ones(8))
-    >>> float(routing.demand_load(routing.fit_traffic(routed, demand), demand).max())
+    >>> float(demand_load(routing.fit_traffic(routed, demand), demand).max())
     1.0
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables

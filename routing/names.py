@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.routed import Routed
-from routing.trace import end_label
+from routing.tables import EndpointSet, select_endpoints
 from topo.errors import HeddleError, did_you_mean
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric, Kind, frozen
 from topo.hostlist import runs
 
 LISTED = 4
 """Candidates that a message lists."""
 
 
-def find_end(routed: Routed, text: str) -> int:
-    """Return the end port that has a name, a LID or a GUID.
+def end_label(fabric: Fabric, end: int) -> str:
+    """Name of an end port for messages: ``gpu0001 mlx5_0:1``, or ``leaf01:0`` for a switch's own.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> routing.end_label(fabric, 0), routing.end_label(fabric, int(fabric.ends()[0]))
+    ('leaf0:0', 'gpu00 mlx5_0:1')
+    """
+    if check_index(end, fabric.n_end_ports, "end port", fabric) < fabric.n_switches:
+        return f"{fabric.label(end)}:0"
+    return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
+
+
+def find_end(fabric: Fabric | Routed, end: int | str) -> int:
+    """Return the index of an end port.
 
     Parameters
     ----------
-    routed : Routed
-    text : str
-        ``gpu0001 mlx5_0:1``, or the name of an adapter, a server or a switch that has one end port with a LID; a LID
-        (``193``, ``0xc1``); the GUID of a port or node (``0x`` and 16 digits).
+    fabric : Fabric or Routed
+        LIDs are known of a routed fabric only.
+    end : int or str
+        Its index; or a name: ``gpu0001 mlx5_0:1``, or that of an adapter, a server or a switch that has one end port; a
+        LID as text (``193``, ``0xc1``); the GUID of a port or node (``0x`` and 16 digits). Of several end ports of one
+        name, those without a LID do not count.
 
     Raises
     ------
@@ -41,14 +59,47 @@ def find_end(routed: Routed, text: str) -> int:
     >>> routing.end_label(routed.fabric, routing.find_end(routed, "gpu07"))
     'gpu07 mlx5_0:1'
     """
-    return EndNames.of(routed).find(text)
+    if isinstance(end, str):
+        return EndNames.of(fabric).find(end)
+    fabric = fabric.fabric if isinstance(fabric, Routed) else Fabric.given(fabric)
+    return check_index(end, fabric.n_end_ports, "end port", fabric)
+
+
+def find_ends(
+    fabric: Fabric | Routed, ends: EndpointSet | Sequence[int | str] | NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Return (n,) int32 the end ports of a set, or end ports that are given one by one, as `find_end` takes each.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such set, or no such end port.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> find_ends(routed, ["gpu00", "gpu01", 6])
+    array([4, 5, 6], dtype=int32)
+    """
+    if isinstance(ends, str):
+        if not isinstance(fabric, Routed):
+            raise HeddleError(f"found the set of end ports {ends!r} for a fabric without tables; expected end ports")
+        return select_endpoints(fabric.fabric, fabric.tables, cast(EndpointSet, ends))
+    of = fabric.fabric if isinstance(fabric, Routed) else Fabric.given(fabric)
+    if not isinstance(ends, np.ndarray):
+        names = EndNames.of(fabric) if any(isinstance(end, str) for end in ends) else None
+        ends = np.array([names.find(end) if names and isinstance(end, str) else end for end in ends])
+    return frozen(_check_indices(ends, of.n_end_ports, "end port", of).astype(np.int32))
 
 
 @dataclass(frozen=True)
 class EndNames:
-    """The end ports of a routed fabric that have a LID, by every name."""
+    """The end ports of a fabric by every name: those that have a LID where any of that name has one."""
 
-    routed: Routed
+    fabric: Fabric
+    lid: NDArray[np.uint16]
+    """(E,) lowest LID of each; 0 for none."""
     ends: dict[str, list[int]]
     """By name of the end port, its node and its server."""
     guids: dict[int, list[int]]
@@ -56,11 +107,13 @@ class EndNames:
     lids: dict[int, list[int]]
 
     @classmethod
-    def of(cls, routed: Routed) -> EndNames:
+    def of(cls, fabric: Fabric | Routed) -> EndNames:
         """Collect the names."""
-        fabric, lid = Routed.given(routed).fabric, routed.tables.lid
-        found = cls(routed, {}, {}, {})
-        for end in np.flatnonzero(lid).tolist():
+        tables = fabric.tables if isinstance(fabric, Routed) else None
+        fabric = fabric.fabric if isinstance(fabric, Routed) else Fabric.given(fabric)
+        lid = np.zeros(fabric.n_end_ports, np.uint16) if tables is None else tables.lid
+        found = cls(fabric, lid, {}, {}, {})
+        for end in range(fabric.n_end_ports):
             node = int(fabric.end_node[end])
             names = {end_label(fabric, end), fabric.label(node), fabric.names[node]}
             names |= {fabric.hosts[fabric.host[node]]} if fabric.host[node] >= 0 else set()
@@ -68,8 +121,9 @@ class EndNames:
                 found.ends.setdefault(name, []).append(end)
             for guid in {int(fabric.end_guid[end]), int(fabric.node_guid[node])}:
                 found.guids.setdefault(guid, []).append(end)
-        for end, each in zip(*(part.tolist() for part in routed.tables.lids_of(np.flatnonzero(lid))), strict=True):
-            found.lids.setdefault(each, []).append(end)
+        if tables is not None:
+            for end, each in zip(*(part.tolist() for part in tables.lids_of(np.flatnonzero(lid))), strict=True):
+                found.lids.setdefault(each, []).append(end)
         return found
 
     def find(self, text: str) -> int:
@@ -79,16 +133,33 @@ class EndNames:
         found = self.ends.get(wanted, [])
         if not found and number is not None:
             found = (self.guids if len(wanted) > 6 else self.lids).get(number, [])
+        found = [end for end in found if self.lid[end]] or found
         if not found:
             hint = did_you_mean(wanted, self.ends)
             raise HeddleError(f"found no end port {text!r}; expected a name, a LID or a GUID. {hint}".strip())
-        fabric, lid = self.routed.fabric, self.routed.tables.lid
-        labels = [f"{end_label(fabric, end)} (LID {lid[end]})" for end in found]
+        labels = [f"{end_label(self.fabric, end)} (LID {self.lid[end] or 'none'})" for end in found]
         return _only(text, "end port", np.array(found), labels)
 
 
-def find_switch(fabric: Fabric, text: str) -> int:
-    """Return the switch that has a name or a GUID.
+def check_index(index: int, count: int, what: str, fabric: Fabric) -> int:
+    """Return an index that exists, from 0 to ``count`` - 1; raise HeddleError for any other."""
+    if isinstance(index, int) and 0 <= index < count:  # messages name many ports
+        return index
+    return int(_check_indices(np.array([index]), count, what, fabric)[0])
+
+
+def _check_indices(indices: NDArray[np.integer], count: int, what: str, fabric: Fabric) -> NDArray[np.integer]:
+    if indices.ndim != 1 or (indices.dtype.kind not in "iu" and len(indices)):
+        raise HeddleError(f"found {indices!r}; expected the names or indices of {what}s, (n,) whole numbers")
+    wrong = indices[(indices < 0) | (indices >= count)]
+    if len(wrong):
+        has = f"{what}s 0 to {count - 1:,}" if count else f"no {what}"
+        raise HeddleError(f"found the {what} {wrong[0]}; {fabric.name} has {has}")
+    return indices
+
+
+def find_switch(fabric: Fabric, switch: int | str) -> int:
+    """Return the index of a switch that is given by its index, its name or its GUID.
 
     Raises
     ------
@@ -101,16 +172,24 @@ def find_switch(fabric: Fabric, text: str) -> int:
     >>> routing.find_switch(topo.preset("lab-20").fabric, "leaf1")
     1
     """
-    found = _nodes(fabric, text)
+    if not isinstance(switch, str):
+        return check_index(switch, fabric.n_switches, "switch", fabric)
+    found = _nodes(fabric, switch)
     found = found[fabric.kind[found] == Kind.SWITCH]
     if not len(found):
-        hint = did_you_mean(text, (fabric.label(switch) for switch in range(fabric.n_switches)))
-        raise HeddleError(f"found no switch {text!r}; expected its name or GUID. {hint}".strip())
-    return _only(text, "switch", found, _guids(fabric, found))
+        hint = did_you_mean(switch, (fabric.label(other) for other in range(fabric.n_switches)))
+        raise HeddleError(f"found no switch {switch!r}; expected its name or GUID. {hint}".strip())
+    return _only(switch, "switch", found, _guids(fabric, found))
 
 
-def find_link(fabric: Fabric, text: str) -> int:
-    """Return the port that a link is named by: ``leaf01:21``, ``leaf01:21 -> spine01:1``, or a GUID before the colon.
+def find_link(fabric: Fabric, link: int | str) -> int:
+    """Return the port that a link is given by.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    link : int or str
+        Index of the port; or ``leaf01:21``, ``leaf01:21 -> spine01:1``, or a GUID before the colon.
 
     Raises
     ------
@@ -121,32 +200,50 @@ def find_link(fabric: Fabric, text: str) -> int:
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> fabric.channel_label(routing.find_link(fabric, "leaf0:21"))
+    >>> fabric.channel_label(find_link(fabric, "leaf0:21"))
     'leaf0:21 -> spine0:1'
     """
-    near, _, far = (part.strip() for part in text.partition("->"))
+    if not isinstance(link, str):
+        port = check_index(link, fabric.n_ports, "port", fabric)
+        if fabric.peer[port] < 0:
+            raise _no_cable(fabric, port)
+        return port
+    near, _, far = (part.strip() for part in link.partition("->"))
     name, _, number = near.rpartition(":")
     found = _nodes(fabric, name)
     if not re.fullmatch(r"[0-9]{1,9}", number) or not len(found):
         hint = did_you_mean(name, (fabric.label(node) for node in range(fabric.n_nodes)))
-        raise HeddleError(f"found no link {text!r}; expected a node and a port, as in leaf01:21. {hint}".strip())
+        raise HeddleError(f"found no link {link!r}; expected a node and a port, as in leaf01:21. {hint}".strip())
     node = _only(name, "node", found, _guids(fabric, found))
     last = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
     if not 1 <= int(number) <= last:
         raise HeddleError(f"found the port {near}; {fabric.label(node)} has ports 1 to {last}")
     port = fabric.port_id(node, int(number))
     if fabric.peer[port] < 0:
-        first = fabric.port_id(node, 1)
-        plugged = [other for other in range(1, last + 1) if fabric.peer[first + other - 1] >= 0]
-        ports = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs(plugged)) or "none"
-        raise HeddleError(f"no cable is plugged into {near}; ports of {fabric.label(node)} with a cable: {ports}")
+        raise _no_cable(fabric, port)
     if far and far != (there := fabric.port_label(int(fabric.peer[port]))):
-        raise HeddleError(f"found the link {text!r}; the cable in {near} leads to {there}")
+        raise HeddleError(f"found the link {link!r}; the cable in {near} leads to {there}")
     return port
 
 
-def find_part(fabric: Fabric, text: str) -> tuple[NDArray[np.int32], str]:
+def _no_cable(fabric: Fabric, port: int) -> HeddleError:
+    node = int(fabric.port_node[port])
+    first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
+    plugged = (np.flatnonzero(fabric.peer[first:end] >= 0) + 1).tolist()
+    ports = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs(plugged)) or "none"
+    return HeddleError(
+        f"no cable is plugged into {fabric.port_label(port)}; ports of {fabric.label(node)} with a cable: {ports}"
+    )
+
+
+def find_part(fabric: Fabric, part: int | str) -> tuple[NDArray[np.int32], str]:
     """Return the ports that hold the cables of a switch, of a host or its adapter, or one port of a link; and its name.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    part : int or str
+        Name or GUID of a switch, a host or an adapter; or a link as `find_link` takes it.
 
     Raises
     ------
@@ -157,26 +254,48 @@ def find_part(fabric: Fabric, text: str) -> tuple[NDArray[np.int32], str]:
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> ports, name = routing.find_part(fabric, "spine0")
-    >>> len(ports), name, routing.find_part(fabric, "gpu07")[1]
+    >>> ports, name = find_part(fabric, "spine0")
+    >>> len(ports), name, find_part(fabric, "gpu07")[1]
     (20, 'spine0', 'gpu07')
     """
-    if text in fabric.hosts:
-        nodes, name = np.flatnonzero(fabric.host == fabric.hosts.index(text)), text
-    else:
-        nodes = _nodes(fabric, text)
-        if not len(nodes):
-            try:
-                port = find_link(fabric, text)
-            except HeddleError as no_link:
-                if ":" in text:
-                    raise
-                hint = did_you_mean(text, [*(fabric.label(node) for node in range(fabric.n_nodes)), *fabric.hosts])
-                raise HeddleError(f"found no switch, link or host {text!r}. {hint}".strip()) from no_link
-            return np.array([port], np.int32), fabric.channel_label(port).replace("->", "-")
-        name = fabric.label(_only(text, "node", nodes, _guids(fabric, nodes)))
+    nodes, name = np.zeros(0, np.intp), str(part)
+    if part in fabric.hosts:
+        nodes = np.flatnonzero(fabric.host == fabric.hosts.index(part))
+    elif isinstance(part, str):
+        nodes = _nodes(fabric, part)
+        if len(nodes):
+            name = fabric.label(_only(part, "node", nodes, _guids(fabric, nodes)))
+        elif ":" not in part:
+            hint = did_you_mean(part, [*(fabric.label(node) for node in range(fabric.n_nodes)), *fabric.hosts])
+            raise HeddleError(f"found no switch, link or host {part!r}. {hint}".strip())
+    if not len(nodes):
+        port = find_link(fabric, part)
+        return np.array([port], np.int32), fabric.channel_label(port).replace("->", "-")
     ports = np.flatnonzero(np.isin(fabric.port_node, nodes) & (fabric.peer >= 0))
     return ports.astype(np.int32), name
+
+
+def find_ports(fabric: Fabric, parts: int | str | Sequence[int | str] | NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return (n,) int32 the ports of parts of a fabric: an index is that port, a name what `find_part` returns for it.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such part or port.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> len(routing.find_ports(fabric, ["spine0", "leaf0:21"]))
+    21
+    """
+    if isinstance(parts, int | np.integer | str):
+        parts = (parts,)
+    if not isinstance(parts, np.ndarray):
+        found = (find_part(fabric, part)[0] if isinstance(part, str) else np.array([part]) for part in parts)
+        parts = np.concatenate([np.zeros(0, np.int64), *found])
+    return frozen(_check_indices(parts, fabric.n_ports, "port", fabric).astype(np.int32))
 
 
 def _number(text: str) -> int | None:

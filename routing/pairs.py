@@ -25,7 +25,7 @@ Int32s = NDArray[np.int32]
 
 
 class PathTables(NamedTuple):
-    """What decides a path; the first two as in `topo.fabric.Fabric`."""
+    """The inputs that decide a path; the first two as in `topo.fabric.Fabric`."""
 
     port_offset: Int32s
     peer_node: Int32s
@@ -50,7 +50,7 @@ class PairDests(NamedTuple):
 
 
 class PairWalk(NamedTuple):
-    """What all pairs add up to."""
+    """Sums over all pairs."""
 
     load: NDArray[np.int64]
     """(roles, P) delivered pairs over each channel that a switch sends on."""
@@ -135,12 +135,12 @@ def walk_pairs(
     forest = _Forest(np.full(n_switches, -1, np.int32), spare[0], spare[1], spare[2], spare[3], spare[4], spare[5])
     sources = np.flatnonzero(attached).astype(np.int32)
     distance = np.zeros(n_switches, np.int32)
-    last_home = -1
+    last_dest_switch = -1
     for d in range(n_dests):
-        home = dests.switch[d]
-        if home != last_home:
-            breadth_first(home, indptr, neighbour, distance, forest.stack)
-            last_home = home
+        dest_switch = dests.switch[d]
+        if dest_switch != last_dest_switch:
+            breadth_first(dest_switch, indptr, neighbour, distance, forest.stack)
+            last_dest_switch = dest_switch
         placed = _find_paths(tables, dests, d, sources, attached, forest, walk)
         _count_pairs(tables, dests, d, sources, attached, distance, forest, walk)
         _sum_flows(tables, dests.role[d], forest, placed, walk)
@@ -163,11 +163,11 @@ def _find_paths(
     seen, hops, flow, lanes = forest.seen, forest.hops, forest.flow, forest.lanes
     out, stack, far = forest.out, forest.stack.view(np.uint32), forest.far
     fault_dest, fault_source = walk.fault_dest, walk.fault_source
-    lid, home, last = np.uint32(dests.lid[d]), dests.switch[d], dests.port[d]
+    lid, dest_switch, last = np.uint32(dests.lid[d]), dests.switch[d], dests.port[d]
     n_switches = len(lft)
     placed = 0
     for source in sources:
-        if seen[source] == d or (source == home and attached[source] == 1):
+        if seen[source] == d or (source == dest_switch and attached[source] == 1):
             continue
         node = np.uint32(source)
         depth = 0
@@ -185,7 +185,7 @@ def _find_paths(
                 fault = NO_ENTRY
             elif number == 0:
                 out[node] = -1
-                if node != home or last >= 0:
+                if node != dest_switch or last >= 0:
                     fault = WRONG_END
             elif number > port_offset[node + np.uint32(1)] - port_offset[node]:
                 fault = NO_SUCH_PORT
@@ -240,11 +240,11 @@ def _count_pairs(
     path_sl, sl2vl = tables.path_sl, tables.sl2vl
     hops, flow, lanes = forest.hops, forest.flow, forest.lanes
     histogram, delivered = walk.histogram, walk.delivered[dests.role[d]]
-    lid, home = dests.lid[d], dests.switch[d]
+    lid, dest_switch = dests.lid[d], dests.switch[d]
     one_sl = path_sl.shape[0] == 1
     missing, stretch, lanes_used = 0, 0, 0
     for source in sources:
-        count = attached[source] - (1 if source == home else 0)
+        count = attached[source] - (1 if source == dest_switch else 0)
         if count == 0:
             continue
         sl = path_sl[0 if one_sl else source, lid]
@@ -261,7 +261,7 @@ def _count_pairs(
         histogram[hops[source]] += count
         delivered[source] += 1
         stretch = max(stretch, hops[source] - distance[source] - 1)
-        if source == home:
+        if source == dest_switch:
             walk.own[d] = True
     walk.totals[0] += missing
     walk.totals[1] = max(walk.totals[1], stretch)

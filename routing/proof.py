@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
 from routing.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, select_endpoints
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels
 from routing.trace import Trace, trace, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
@@ -206,7 +207,7 @@ class Proof(Shown):
         }
 
 
-def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> Proof:
+def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray[np.integer] = "hca") -> Proof:
     """Walk every ordered pair of different end ports, and judge the channel dependencies that those paths make.
 
     Paths are judged on the lanes that the tables give them, those to all LIDs of a port together.
@@ -215,8 +216,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     ----------
     routed : Routed
         The tables may hold anything, so long as they are of the shape of the fabric.
-    endpoints : str or (n,) int32
-        A set of `select_endpoints`, or end ports one by one.
+    endpoints : str or (n,) int or str
+        A set of `select_endpoints`, or end ports one by one, as `find_ends` takes them.
 
     Returns
     -------
@@ -226,8 +227,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
 
     Raises
     ------
-    RoutingError
-        When the tables are not of this fabric, or there is no such set.
+    HeddleError
+        When the tables are not of this fabric, or there is no such set or end port.
 
     Examples
     --------
@@ -237,8 +238,8 @@ def prove(routed: Routed, endpoints: EndpointSet | NDArray[np.int32] = "hca") ->
     (True, 462, 0, 0, 3)
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    _check_shape(fabric, tables)
-    ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else frozen(endpoints)
+    check_shape(fabric, tables)
+    ends = find_ends(routed, endpoints)
     n_switches, top = fabric.n_switches, tables.lft.shape[1]
 
     senders = ends[fabric.end_switch[ends] >= 0]
@@ -348,9 +349,9 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     True
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    home = fabric.end_switch[proof.ends]
-    sources = np.unique(home[home >= 0])
-    dests, lids = tables.entries_of(proof.ends[home >= 0])
+    dest_switch = fabric.end_switch[proof.ends]
+    sources = np.unique(dest_switch[dest_switch >= 0])
+    dests, lids = tables.entries_of(proof.ends[dest_switch >= 0])
     lane_of_level = np.array([*tables.sl2vl, *[MAX_DATA_VLS] * 240])
     # One row more than the proof has, for lanes that it does not know: nothing rises there.
     order = np.vstack([proof.order, np.full((1, fabric.n_ports), -1)])
@@ -375,7 +376,8 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
     return True
 
 
-def _check_shape(fabric: Fabric, tables: RoutingTables) -> None:
+def check_shape(fabric: Fabric, tables: RoutingTables) -> None:
+    """Raise RoutingError when tables are not of the shape of a fabric."""
     switches = plural(fabric.n_switches, "switch", "switches")
     expected = f"the fabric has {switches} and {plural(fabric.n_end_ports, 'end port')}"
     if tables.lft.ndim != 2 or len(tables.lft) != fabric.n_switches or tables.lid.shape != (fabric.n_end_ports,):
@@ -404,8 +406,8 @@ def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray
     """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
     component = parts_of(fabric)
     sources = np.bincount(component, weights=attached).astype(np.int64)
-    home = fabric.end_switch[dests]
-    return int((sources[component[home[home >= 0]]] - 1).sum())
+    dest_switch = fabric.end_switch[dests]
+    return int((sources[component[dest_switch[dest_switch >= 0]]] - 1).sum())
 
 
 def _add_injection(
@@ -497,9 +499,9 @@ def _judge_lost(
     """Return how many channels more than the (lanes, P) looping ones packets that are lost put on loops, and a loop."""
     depends = walk.depends.copy()
     dests, lid = tables.entries_of(ends)
-    home = fabric.end_switch[dests]
-    at = np.where(home < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
-    parts = (lid, home, at, np.zeros(len(dests), np.int32))
+    dest_switch = fabric.end_switch[dests]
+    at = np.where(dest_switch < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
+    parts = (lid, dest_switch, at, np.zeros(len(dests), np.int32))
     follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
     count, loops = 0, []
     for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):

@@ -14,12 +14,12 @@ from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
 
 OF_TABLES = LanePlan((), ())
-"""Stands for the lanes that tables and classes of traffic need."""
+"""Default: the lanes that tables and classes of traffic need."""
 
 
 @dataclass(frozen=True, eq=False)
 class Routed(Shown):
-    """A fabric with forwarding tables, by whomever they were made.
+    """A fabric with forwarding tables, whoever made them.
 
     Lanes and policy that are not given are those of the tables, where these give paths a service level; else those of
     the fabric's classes of traffic; and without any, one lane.
@@ -43,7 +43,7 @@ class Routed(Shown):
     why: str = "as given"
     """Why these tables: the reason for the engine."""
     candidates: tuple[Candidate, ...] = ()
-    """What each engine was worth that was tried, where they were chosen among several."""
+    """Figures of each engine that was tried, where `auto` chose among several."""
 
     def __post_init__(self) -> None:
         if self.lanes.sl2vl:
@@ -77,5 +77,17 @@ class Routed(Shown):
         figures |= {"engine reason": self.why, "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
         return Table("routed fabric", (Column("of", list(figures)), Column("value", list(figures.values()))))
 
+    @property
+    def candidate_table(self) -> Table:
+        """The engines that were tried, side by side; those that refuse the fabric are left out.
+
+        Examples
+        --------
+        >>> import topo, routing
+        >>> routing.route(topo.preset("lab-20").fabric).candidate_table.columns[0].values
+        ['balanced', 'fat-tree', 'minhop', 'dfsssp']
+        """
+        return candidate_table(self.candidates)
+
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, *((candidate_table(self.candidates),) if self.candidates else ()))
+        return (self.table, self.candidate_table) if self.candidates else (self.table,)

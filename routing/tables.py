@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
@@ -95,9 +94,9 @@ def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
 
     Examples
     --------
-    >>> import topo, routing
+    >>> import topo
     >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.assign_lids(fabric)[:4], routing.assign_lids(fabric, 2)[4:6]
+    >>> assign_lids(fabric)[:4], assign_lids(fabric, 2)[4:6]
     (array([1, 2, 3, 4], dtype=uint16), array([ 8, 12], dtype=uint16))
     """
     plugged, adapter = fabric.end_switch >= 0, np.arange(fabric.n_end_ports) >= fabric.n_switches
@@ -136,36 +135,6 @@ def lid_owners(tables: RoutingTables) -> NDArray[np.int32]:
     return frozen(owner)
 
 
-def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
-    """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
-
-    Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> one, other = (routing.route(fabric, engine).tables for engine in ("balanced", "minhop"))
-    >>> len(routing.differing_entries(fabric, one, other))
-    69
-    """
-    owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
-
-    def entries(tables: RoutingTables, ends: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
-        lids = tables.lid[ends].astype(np.int64)
-        has = (lids > 0) & (number < np.where(ends < len(tables.lft), 1, 1 << tables.lmc))
-        known = has & (lids + number < tables.lft.shape[1])
-        return np.where(known, tables.lft[:, np.where(known, lids + number, 0)], NO_PATH)
-
-    found = [np.zeros((0, 2), np.int64)]
-    for start, number in product(range(0, len(owners), 4096), range(1 << max(a.lmc, b.lmc))):
-        ends = owners[start : start + 4096]
-        switch, index = np.nonzero(entries(a, ends, number) != entries(b, ends, number))
-        found.append(np.stack([switch, ends[index]], axis=1))
-    every = np.concatenate(found)
-    return every[np.lexsort((every[:, 1], every[:, 0]))]
-
-
 def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet = "hca") -> NDArray[np.int32]:
     """Return (n,) int32: the end ports of a set that have a LID, in fabric order.
 
@@ -178,7 +147,7 @@ def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointS
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> len(routing.select_endpoints(fabric, routing.route(fabric).tables, "all"))
+    >>> len(select_endpoints(fabric, routing.route(fabric).tables, "all"))
     26
     """
     kind = fabric.kind[fabric.end_node]
@@ -198,9 +167,9 @@ def tree_order(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.int32]:
 
     Examples
     --------
-    >>> import topo, routing
+    >>> import topo
     >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.tree_order(fabric, fabric.ends())[:4]
+    >>> tree_order(fabric, fabric.ends())[:4]
     array([4, 5, 6, 7], dtype=int32)
     """
     return frozen(ends[np.lexsort((delivery_channels(fabric, ends), fabric.end_switch[ends]))])

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from routing import pairs
 from routing.lanes.policy import levels_of_pairs
+from routing.names import end_label, find_end
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
 
@@ -143,37 +144,38 @@ class Trace(Shown):
         return f"{ends}: port {self.port} of {switch} hands it to {wrong}"
 
 
-def end_label(fabric: Fabric, end: int) -> str:
-    """Name of an end port for messages: ``gpu0001 mlx5_0:1``, or ``leaf01:0`` for a switch's own.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> routing.end_label(fabric, 0), routing.end_label(fabric, int(fabric.ends()[0]))
-    ('leaf0:0', 'gpu00 mlx5_0:1')
-    """
-    if end < fabric.n_switches:
-        return f"{fabric.label(end)}:0"
-    return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
-
-
-def trace(routed: Routed, source: int, destination: int, lid: int = 0) -> Trace:
+def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 0) -> Trace:
     """Follow one packet from an end port to another, as the tables say.
 
     Tables may hold anything: the walk stops at the first fault. Where they give paths no service level of their own,
-    the level is that of the policy. Where the destination has several LIDs, the packet goes to the lowest, unless
-    another is given.
+    the level is that of the policy.
+
+    Parameters
+    ----------
+    routed : Routed
+    source, destination : int or str
+        End ports, by index or by name as `routing.find_end` takes it.
+    lid : int, optional
+        One of the LIDs of the destination; the lowest when left out.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such end port, or the destination has no such LID.
 
     Examples
     --------
     >>> import topo, routing
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> path = routing.trace(routing.route(fabric), *fabric.ends()[[0, -1]].tolist())
+    >>> path = routing.trace(routing.route(topo.preset("lab-20").fabric), "gpu00", "head1")
     >>> path.describe()
     'gpu00 mlx5_0:1 to head1 mlx5_0:1: arrives over 3 switches'
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
+    source, destination = find_end(routed, source), find_end(routed, destination)
+    known = tables.lids_of(np.array([destination]))[1] if tables.lid[destination] else np.zeros(1, np.int32)
+    if lid and lid not in known:
+        lids = f"{known[0]} to {known[-1]}" if len(known) > 1 else str(known[0] or "none")
+        raise HeddleError(f"found LID {lid} for {end_label(fabric, destination)}, whose LIDs are: {lids}")
     channels: list[int] = []
     switches: list[int] = []
 
@@ -184,8 +186,8 @@ def trace(routed: Routed, source: int, destination: int, lid: int = 0) -> Trace:
         return Trace(fabric, source, destination, lid, level, lane, tuple(channels), tuple(switches), fault, port)
 
     node = int(fabric.end_switch[source])
-    home = int(fabric.end_switch[destination])
-    if node < 0 or home < 0:
+    dest_switch = int(fabric.end_switch[destination])
+    if node < 0 or dest_switch < 0:
         return end(Fault.DETACHED)
     last = -1
     if destination >= fabric.n_switches:
@@ -202,7 +204,7 @@ def trace(routed: Routed, source: int, destination: int, lid: int = 0) -> Trace:
         if number == NO_PATH:
             return end(Fault.NO_ENTRY)
         if number == 0:
-            arrived = node == home and last < 0
+            arrived = node == dest_switch and last < 0
             break
         if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
             return end(Fault.NO_SUCH_PORT, number)
@@ -262,14 +264,21 @@ def walk(
     -------
     (n,) bool
         Whether each arrives.
+
+    Notes
+    -----
+    The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
+    on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
+    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
+    tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
     """
     fabric, tables = routed.fabric, routed.tables
-    home, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
+    dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
     radix = np.diff(fabric.port_offset)
     arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
     for _ in range(fabric.n_switches):
         number = tables.lft[node, lid[packet]].astype(np.int64)
-        arrives[packet[(number == 0) & (node == home[packet]) & (last[packet] < 0)]] = True
+        arrives[packet[(number == 0) & (node == dest_switch[packet]) & (last[packet] < 0)]] = True
         goes = (number > 0) & (number <= radix[node])
         packet, port = packet[goes], fabric.port_offset[node[goes]] + number[goes] - 1
         visit(packet, port)

@@ -60,7 +60,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
         "differences.csv": topo.find_differences(fabric, fabric).table,
         "works.csv": topo.plan_growth(fabric, fabric).table,
         "bought.csv": bill.beyond(bill).table,
-        "updates.csv": routing.order_updates(routed, routed).write_table,
+        "updates.csv": routing.repairs.order_updates(routed, routed).write_table,
         "points.csv": table_of_points(points),
         "intervals.csv": intervals(points),
         "sensitivities.csv": sensitivities(points),

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -13,11 +14,18 @@ import pytest
 
 import costmodel
 import routing
+import routing.lanes
 import routing.opensm
+import routing.quality
+import routing.repairs
+import routing.studies
 import simulate
 import topo
 
-FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel)}
+ROOMS = (routing.lanes, routing.opensm, routing.quality, routing.repairs, routing.studies)
+FACES = {face.__name__: face for face in (topo, routing, *ROOMS, simulate, costmodel)}
+MOST = {"routing": 25}
+"""Names of a face at most; the rest is in faces of rooms."""
 SLOW = {"trade_off", "bound", "compare", "draw_ports"}
 NAMES = [
     pytest.param(face, name, marks=[pytest.mark.slow] if name in SLOW else [])
@@ -71,10 +79,10 @@ def test_the_example_of_the_readme_runs(repository: Path) -> None:
 def test_faces_cost_nothing_until_they_are_used() -> None:
     """Nothing heavy comes with an import, or with a look at what there is."""
     code = (
-        "import sys, topo, routing, routing.opensm, simulate, costmodel\n"
-        "names = [dir(face) for face in (topo, routing, routing.opensm, simulate, costmodel)]\n"
+        f"import sys, {', '.join(FACES)}\n"
+        f"names = [dir(face) for face in ({', '.join(FACES)})]\n"
         "heavy = 'numba pydantic scipy numpy networkx simpy pandas pulp ruamel matplotlib'.split()\n"
-        "print(sorted(set(heavy) & set(sys.modules)), min(map(len, names)) > 5)"
+        "print(sorted(set(heavy) & set(sys.modules)), min(map(len, names)) >= 5)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[] True\n", "")
@@ -87,6 +95,17 @@ def test_a_face_lists_exactly_what_it_has(face: str) -> None:
     assert sorted(listed) == sorted(module.__all__)
     assert sorted(set(listed)) == sorted(listed), "each once"
     assert set(dir(module)) >= set(module.__all__)
+    assert len(listed) <= MOST.get(face.partition(".")[0], len(listed))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_no_module_takes_the_place_of_a_name_of_its_package(face: str) -> None:
+    """Once ``routing.x`` is imported, it stands where a name x of another module of `routing` would."""
+    for name in FACES[face].__all__:
+        module = f"{face}.{name}"
+        thing = public(face, name)
+        if importlib.util.find_spec(module) and not isinstance(thing, ModuleType):
+            assert getattr(thing, "__module__", "").startswith(module)
 
 
 def public(face: str, name: str) -> object:

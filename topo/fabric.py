@@ -358,7 +358,12 @@ class Fabric(Shown):
         Parameters
         ----------
         ports : (n,) int
-            Port ids, either end of each cable.
+            Port ids, either end of each cable; `routing.find_ports` returns those of links and switches by name.
+
+        Raises
+        ------
+        HeddleError
+            When there is no such port.
 
         Examples
         --------
@@ -368,6 +373,11 @@ class Fabric(Shown):
         >>> len(fabric.inner_links) - len(damaged.inner_links)
         1
         """
+        wrong = (np.asarray(ports) < 0) | (np.asarray(ports) >= self.n_ports)
+        if wrong.any():
+            raise HeddleError(
+                f"found the port {np.asarray(ports)[wrong][0]}; {self.name} has ports 0 to {self.n_ports - 1:,}"
+            )
         peer = self.peer.copy()
         far = peer[ports]
         peer[far[far >= 0]] = -1

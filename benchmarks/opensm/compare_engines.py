@@ -54,8 +54,8 @@ shorter paths, a second row gives `--lanes 8`.
 - *fullest link*: ordered pairs of hosts over the most loaded channel between switches. *bisection*: effective bisection
   bandwidth, the mean over random halves of 1 / (flows on the fullest channel of a flow's path). *worst shift*: flows on
   the fullest channel in the worst shift permutation, ranks numbered along the tree.
-- *bound*: what no routing by destination can beat on the same cables (`routing.bound`), computed from cuts, from whole
-  destinations at a leaf, and from the lengths of paths.
+- *bound*: what no routing by destination can beat on the same cables (`routing.studies.bound`), computed from cuts,
+  from whole destinations at a leaf, and from the lengths of paths.
 - *safe*: the best engine of OpenSM that connects every pair without a credit loop on one lane. *any*: the best that
   connects every pair, if it needs more lanes than one to be free of loops and is better than the safe ones.
 - Bold: OpenSM is ahead by more than .5 %.
@@ -140,7 +140,7 @@ def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
         rows.append(wide)
     if theirs is None:
         theirs = [worth(row) for row in compare_with_opensm(routed, proof, quality)[1:]]
-    bounds = routing.bound(fabric, reached=quality.max_load, exact=True)
+    bounds = routing.studies.bound(fabric, reached=quality.max_load, exact=True)
     return {
         "switches": fabric.n_switches,
         "hosts": len(fabric.ends()),

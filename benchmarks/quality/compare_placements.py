@@ -9,7 +9,7 @@ import numpy as np
 
 from routing.engines.base import ENGINES
 from routing.proof import prove
-from routing.quality import measure
+from routing.quality.figures import measure
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.cluster import Cluster, read

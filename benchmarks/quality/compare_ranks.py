@@ -15,6 +15,7 @@ import numpy as np
 import routing
 import simulate
 import topo
+from routing.tables import tree_order
 
 MACHINES = {
     "qdr-directors": ("janus_is5600_2014", 1),
@@ -32,7 +33,7 @@ def fragmented(routed: routing.Routed, size: int, rails: int, rng: np.random.Gen
     ports = {host: ends for host, ends in simulate.rails_of_hosts(fabric).items() if len(ends) == rails}
     first = np.array([ends[0] for ends in ports.values()], np.int32)
     host_of = {int(ends[0]): host for host, ends in ports.items()}
-    hosts = [host_of[end] for end in routing.tree_order(fabric, first).tolist()]
+    hosts = [host_of[end] for end in tree_order(fabric, first).tolist()]
     begins = rng.random(len(hosts)) < 1 / MEAN_RUN
     free = rng.random(len(hosts))[np.maximum.accumulate(np.where(begins, np.arange(len(hosts)), 0))] < 0.5
     start = rng.integers(len(hosts))

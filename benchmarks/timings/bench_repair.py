@@ -27,7 +27,7 @@ from helpers.twins import twin
 from plan.opensm_lab.ibsim import simulated
 from routing.engines.base import route
 from routing.proof import prove
-from routing.quality import measure
+from routing.quality.figures import measure
 from routing.repairs.basis import prepare_repair
 from routing.repairs.repair import repair, route_anew
 from routing.routed import Routed

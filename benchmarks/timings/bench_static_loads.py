@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from routing.engines.base import ENGINES
-from routing.quality import congestion, permutations, shifts
+from routing.quality.figures import congestion, permutations, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints
 from tests.helpers.ibdmchk import write_ibdmchk_inputs

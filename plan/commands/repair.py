@@ -84,23 +84,23 @@ def repair(
         from topo import Finding, find_missing
 
         step("repairing")
-        ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
+        ports = [routing.find_ports(whole.fabric, down)]
         notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
         if now is not None:
             gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(now))
             ports.append(gone)
             notes += beyond
-        done = routing.repair(whole, np.concatenate(ports), spare=spare)
+        done = routing.repairs.repair(whole, np.concatenate(ports), spare=spare)
         states = {"repaired": done}
         if full:
             step("routing anew")
-            states["routed anew"] = routing.route_anew(done)
+            states["routed anew"] = routing.repairs.route_anew(done)
         chosen = list(states.values())[-1]
         left = chosen.after.fabric
         before = done.before
         holding = before if loaded is None else replace(before, tables=read_lfts(loaded, whole.fabric).tables)
         step("ordering the updates")
-        updates = routing.order_updates(holding, chosen.after, chosen.rank)
+        updates = routing.repairs.order_updates(holding, chosen.after, chosen.rank)
         replugged = [
             Finding("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
                     "gets no path. Plug it back, or route the fabric anew as it is now")

@@ -97,7 +97,7 @@ def verify(
         if lids is not None:
             source = give_lids(source, lids)
         import routing
-        from routing import apply_policy
+        from routing.lanes import apply_policy
         from routing.opensm import read_lanes, read_levels, read_lfts
 
         step("reading the tables")
@@ -114,14 +114,14 @@ def verify(
         if expect is not None:
             step("comparing")
             wanted = read_lfts(expect, source).tables
-            entries = routing.differing_entries(source, wanted, tables)
+            entries = routing.repairs.differing_entries(source, wanted, tables)
             count = len(entries)
             odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
         step("proving")
         routed = routing.Routed(source, tables)
-        proof = routing.prove(routed, endpoints)  # type: ignore[arg-type]  # click checks it
+        proof = routing.prove(routed, endpoints)  # click checks it
         step("bounding")
-        bounds = routing.bound(source, proof.ends, reached=0 if tables.lmc else proof.max_load)
+        bounds = routing.studies.bound(source, proof.ends, reached=0 if tables.lmc else proof.max_load)
         step("answering")
         answers = answer(routed, asked, endpoints)  # type: ignore[arg-type]
     print_notes((*source.notes, *read.notes))

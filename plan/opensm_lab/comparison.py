@@ -11,8 +11,9 @@ from typing import Any
 import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
 from plan.staging import temporary_folder
-from routing import EndpointSet, Proof, Quality, Routed
+from routing import EndpointSet, Proof, Routed
 from routing.opensm import opensm_files
+from routing.quality import Quality
 from topo import ToolError
 
 PEERS = {

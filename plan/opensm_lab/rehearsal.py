@@ -10,8 +10,9 @@ import numpy as np
 
 from plan.opensm_lab.ibsim import as_simulated, run_ibdmchk, simulated
 from plan.staging import temporary_folder
-from routing import Proof, Routed, differing_entries
+from routing import Proof, Routed
 from routing.opensm import IbdmchkReport, opensm_files
+from routing.repairs import differing_entries
 
 
 @dataclass(frozen=True)

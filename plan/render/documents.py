@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routing import Bounds, Multipath, Proof, Quality, Routed
+    from routing import Proof, Routed
+    from routing.quality import Quality
+    from routing.studies import Bounds, Multipath
     from topo import Catalog, Fabric
 
 

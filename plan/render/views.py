@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from plan.opensm_lab.comparison import Contender
     from plan.opensm_lab.rehearsal import Rehearsal
     from plan.pipeline import Plan
-    from routing import Bounds, FailureStudy, Proof, Quality, Routed
+    from routing import Proof, Routed
+    from routing.quality import Quality
+    from routing.studies import Bounds, FailureStudy
     from topo import Check, Counts, Fabric, PortUse
 
 FIRST = 20
@@ -29,11 +31,9 @@ def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
     show_facts(plan.name or "the fabric", facts(plan))
     if plan.cluster is None:
-        from routing import candidate_table  # to load it takes a quarter of a second, and a check routes nothing
-
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
-                show_table(candidate_table(routed.candidates))
+                show_table(routed.candidate_table)
             if proof.classes:
                 show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):

@@ -1,4 +1,4 @@
-"""The choice among engines: each makes its tables, all are judged alike, and the best that are safe are handed out.
+"""The engine `auto`: each engine makes its tables, all are judged alike, and the best safe ones are returned.
 
 Safe are tables that deliver every pair that any of them delivers, without a credit loop on the lanes that they may
 take. Plain shortest paths often are not; they are judged all the same, as a yardstick: where they do better than what
@@ -24,24 +24,27 @@ from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
 
 ENTRANTS = ("balanced", "fat-tree", "minhop", "dfsssp")
-"""Engines that are tried, in order of preference where they do equally well; the first takes any fabric."""
+"""Engines that are tried, in order of preference on a tie; the first takes any fabric."""
 
 PLAIN = ("minhop", "dfsssp")
-"""Engines that promise no safety: they get another's paths to switches, and are proven for those, too."""
+"""Baselines, which promise no safety. Their paths to switches are taken from the first engine, and proven as well."""
 
 EQUAL, PREFERRED = 0.005, 0.01
-"""Parts by which another engine must be better: of a figure to be named, and of the mean of all to be taken instead of
-one that is preferred, since less is a matter of labels."""
+"""Relative difference from which a figure is named; and of the mean of all figures, from which another engine is taken
+in place of a preferred one. Smaller differences are a matter of labels."""
 
 HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
-"""Several lanes are tried where tables with loops make one lane look less than this good, and offered where the mean of
-its figures is at most this share of theirs; and what bounds the search for lanes: two seconds."""
+"""Try several lanes when a looping baseline beats one lane by 2 %; offer them from 5 %; give up after 2e8 steps (2 s).
+"""
 
 
 def choose(
-    fabric: Fabric, tables_of: Callable[[str, int], RoutingTables], lanes: int | None = None
+    fabric: Fabric,
+    tables_of: Callable[[str, int], RoutingTables],
+    lanes: int | None = None,
+    outside: Sequence[str] = (),
 ) -> tuple[RoutingTables, str, tuple[Candidate, ...]]:
-    """Let every engine route a fabric; return the tables of the best, why they are, and what each is worth.
+    """Let every engine route a fabric; return the tables of the best, the reason, and the figures of each.
 
     Parameters
     ----------
@@ -49,7 +52,9 @@ def choose(
     tables_of : callable
         Makes the tables of an engine by its name, and by the data lanes that there are.
     lanes : int, optional
-        Most data lanes that tables may need; when left out they get one, and are told what more would gain.
+        Most data lanes that tables may need; when left out they get one, and the reason says what more would gain.
+    outside : sequence of str
+        Names of engines that are not Heddle's, tried after those that are.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def choose(
         When the engine that takes any fabric has a reason not to take this one.
     """
     with ThreadPoolExecutor(2) as pool:
-        entrants = (*ENTRANTS, "shortest") if (lanes or 1) > 1 else ENTRANTS
+        entrants = (*ENTRANTS, *(("shortest",) if (lanes or 1) > 1 else ()), *outside)
         made = list(pool.map(lambda name: _try(name, lambda: tables_of(name, lanes or 1)), entrants))
         tried = list(pool.map(lambda pair: _judged(fabric, pair[0], pair[1], made[0][0]), made))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
@@ -86,7 +91,7 @@ def choose(
 def _offer(
     fabric: Fabric, tables_of: Callable[[], RoutingTables], best: Candidate, plain: Sequence[Candidate]
 ) -> Candidate | None:
-    """Return what shortest paths are worth on the lanes that they need; None where that is not worth an offer.
+    """Return the figures of shortest paths on the lanes that they need; None where these are not worth an offer.
 
     Where plain ones are nowhere better, whatever their loops, nothing is tried.
     """
@@ -113,10 +118,14 @@ def _try(name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTabl
 def _judged(
     fabric: Fabric, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
 ) -> tuple[RoutingTables | None, Candidate]:
-    """Return tables with what they are worth: as much as the first ones where they are the same."""
+    """Return tables with their figures; equal tables are judged once."""
     if tables is None:
         return None, row
-    same = first is not None and tables.path_sl is None is first.path_sl and np.array_equal(tables.lft, first.lft)
+    same = (
+        first is not None
+        and (tables.path_sl is None is first.path_sl and tables.sl2vl == first.sl2vl)
+        and np.array_equal(tables.lft, first.lft)
+    )
     asked = first if first is not None and same and row.engine not in PLAIN else tables
     return tables, replace(judge(fabric, asked, switches=row.engine not in PLAIN), engine=row.engine)
 
@@ -124,7 +133,7 @@ def _judged(
 def _with_safe_switches(
     fabric: Fabric, tables: RoutingTables | None, row: Candidate, safe: RoutingTables | None
 ) -> tuple[RoutingTables | None, Candidate]:
-    """Return plain tables that are safe between hosts with the paths of others to switches, proven for all."""
+    """Return baseline tables that are safe between hosts with safe paths to switches, proven for all end ports."""
     if row.engine not in PLAIN or tables is None or row.missing or row.credit_loops:
         return tables, row
     if safe is not None and tables.path_sl is None:

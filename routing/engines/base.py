@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,14 @@ from routing.candidates import Candidate
 from routing.lanes.classes import DATA_LANES
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
-from topo.errors import HeddleError, RoutingError, did_you_mean
+from topo.errors import HeddleError, RoutingError, did_you_mean, plural
 from topo.fabric import Fabric
 
 GROUP = "heddle.engines"
 """Entry points of distributions that bring engines of their own: name of the engine, and the object."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """What makes forwarding tables.
 
@@ -30,8 +31,13 @@ class Engine(Protocol):
     Its tables should connect every pair that cables connect, without credit loops; `routing.prove` says whether they
     do, so that an engine is never believed.
 
-    An engine from outside is an object with these members, named by an entry point of the group ``heddle.engines``.
+    An engine from outside is any object with these members. Give it to `routing.route`, or register it by an entry
+    point of the group ``heddle.engines`` under its name. `routing.route` proves its tables before it returns them.
     """
+
+    @property
+    def name(self) -> str:
+        """Name of the engine, which its tables carry; not one of Heddle's own."""
 
     @property
     def purpose(self) -> str:
@@ -84,18 +90,25 @@ class BuiltIn:
 
 @dataclass(frozen=True)
 class Outside:
-    """An engine that another distribution brings; loaded at first use."""
+    """An engine that is not Heddle's: held to what `Engine` says of its members, and of the shape of its tables."""
 
-    point: EntryPoint
+    source: EntryPoint | Engine
+    """The object, or the entry point that names it and is loaded at first use."""
+
+    @property
+    def name(self) -> str:
+        """Name of the engine."""
+        return self.source.name
 
     @property
     def _engine(self) -> Engine:
-        try:
-            return cast(Engine, self.point.load())
-        except Exception as error:
-            raise RoutingError(
-                f"the engine {self.point.name} ({self.point.value}) cannot be loaded: {error}"
-            ) from error
+        engine: object = self.source
+        if isinstance(self.source, EntryPoint):
+            try:
+                engine = self.source.load()
+            except Exception as error:
+                raise RoutingError(f"the engine {self.name} ({self.source.value}) cannot be loaded: {error}") from error
+        return _given(engine)
 
     @property
     def purpose(self) -> str:
@@ -110,8 +123,49 @@ class Outside:
     def route(
         self, fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int | None = None
     ) -> RoutingTables:
-        """Return the tables, as `Engine.route` says."""
-        return self._engine.route(fabric, lid, lanes=lanes)
+        """Return the tables, as `Engine.route` says.
+
+        Raises
+        ------
+        RoutingError
+            When the engine refuses the fabric or fails, or its tables are not of this fabric, have other LIDs or need
+            more lanes than they may.
+        """
+        from routing.proof import check_shape  # compiled kernels, which the names of engines do not need
+
+        lids = assign_lids(fabric) if lid is None else lid
+        try:
+            tables = self._engine.route(fabric, lids, lanes=lanes)
+        except HeddleError:
+            raise
+        except Exception as error:
+            raise RoutingError(
+                f"the engine {self.name} failed: {type(error).__name__}: {error}; "
+                "expected routing.RoutingTables, or a RoutingError that says why it does not route this fabric"
+            ) from error
+        if not isinstance(tables, RoutingTables):
+            raise RoutingError(
+                f"the engine {self.name} returned a {type(tables).__name__}; expected routing.RoutingTables"
+            )
+        check_shape(fabric, tables)
+        if tables.lmc or not np.array_equal(tables.lid, lids):
+            raise RoutingError(f"the engine {self.name} changed the LIDs; expected those that it was given, with LMC 0")
+        levels = [0] if tables.path_sl is None else np.unique(tables.path_sl).tolist()
+        used = len({tables.sl2vl[level] for level in levels if level < len(tables.sl2vl)})
+        most = self.max_lanes if lanes is None else lanes
+        if used > most:
+            raise RoutingError(f"the tables of {self.name} use {plural(used, 'lane')}; expected at most {most}")
+        return replace(tables, engine=self.name)
+
+
+def _given(engine: object) -> Engine:
+    """Return an object that is an engine; raise HeddleError for any other."""
+    if not isinstance(engine, Engine) or not isinstance(engine.name, str):
+        raise HeddleError(
+            f"found {engine!r} for an engine; expected auto, the name of an engine ({', '.join(ENGINES)}), or an "
+            "object with `name`, `purpose`, `max_lanes` and `route`, as routing.Engine says"
+        )
+    return engine
 
 
 BUILT_IN = (
@@ -131,41 +185,58 @@ BUILT_IN = (
     BuiltIn("dfsssp", "to compare with: shortest paths by weight, freed of credit loops by lanes", DATA_LANES),
 )
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in BUILT_IN} | {
-    point.name: Outside(point) for point in entry_points(group=GROUP)
-}
-"""Engines by name: Heddle's own, and those that other distributions bring."""
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in BUILT_IN}
+"""Engines by name: Heddle's own, and those that other distributions register under further names."""
+for _point in entry_points(group=GROUP):
+    ENGINES.setdefault(_point.name, Outside(_point))
 
 
-def find_engine(name: str) -> Engine:
-    """Return an engine by its name.
+def find_engine(engine: str | Engine) -> Engine:
+    """Return an engine by its name, or an engine object as `Outside` holds it to its word.
 
     Raises
     ------
     HeddleError
-        When there is none of this name.
+        When there is none of this name, or the object is not an engine or has the name of another one.
     """
-    if name not in ENGINES:
-        hint = did_you_mean(name, ENGINES)
-        raise HeddleError(f"found the engine {name!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip())
-    return ENGINES[name]
+    if not isinstance(engine, str):
+        given = _given(engine)
+        if isinstance(given, BuiltIn | Outside):
+            return given
+        if given.name in (*ENGINES, "auto"):
+            raise HeddleError(f"found an engine object of the name {given.name!r}, which another engine has: rename it")
+        return Outside(given)
+    if engine not in ENGINES:
+        hint = did_you_mean(engine, ENGINES)
+        raise HeddleError(f"found the engine {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip())
+    return ENGINES[engine]
 
 
-def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None, lmc: int | None = None) -> Routed:
+def route(
+    fabric: Fabric,
+    engine: str | Engine | None = None,
+    *,
+    lanes: int | None = None,
+    lmc: int | None = None,
+    entrants: Sequence[Engine] = (),
+) -> Routed:
     """Make the forwarding tables of a fabric.
 
     Parameters
     ----------
     fabric : Fabric
-    engine : str, optional
-        Name of an engine in `ENGINES`; the one that the fabric's spec asks for when left out. ``auto`` lets
-        all route that take the fabric, judges their tables, and hands out the best (`routing.engines.auto`).
+    engine : str or Engine, optional
+        Name of an engine in `ENGINES`, or an engine object; the engine that the fabric's spec asks for when left out.
+        ``auto`` lets all route that take the fabric, judges their tables, and hands out the best
+        (`routing.engines.auto`).
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
         which is one for all but ``shortest`` and ``dfsssp``.
     lmc : int, optional
         LID mask control: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
         (`routing.engines.multipath`). That of the fabric, or of its spec, when left out.
+    entrants : sequence of Engine, optional
+        Engine objects that ``auto`` tries too, beside its own and those that other distributions register.
 
     Returns
     -------
@@ -175,9 +246,10 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     Raises
     ------
     HeddleError
-        When there is no such engine.
+        When there is no such engine, or there are entrants and the engine is not ``auto``.
     RoutingError
-        When the fabric has no switch, or the engine cannot route it, or not on so few lanes.
+        When the fabric has no switch, or the engine cannot route it, or not on so few lanes; when the engine is not
+        Heddle's, and its tables do not connect every pair of adapters that cables connect, or have credit loops.
 
     Examples
     --------
@@ -194,17 +266,27 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     lmc = fabric.lmc if lmc is None else lmc
     if not fabric.n_switches:
         raise RoutingError(f"{fabric.name}: found no switch, so there are no tables to compute")
+    if entrants and engine != "auto":
+        raise HeddleError(
+            f"found entrants for {engine!r}; only the engine auto tries several: route(fabric, 'auto', ...)"
+        )
     lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":
         from routing.engines.auto import choose  # compiled kernels, which the names of engines do not need
 
-        def tables_of(name: str, lanes: int) -> RoutingTables:
-            return ENGINES[name].route(fabric, lids, lanes=lanes)
+        others = [found for found in ENGINES.values() if not isinstance(found, BuiltIn)]
+        outside = {found.name: found for found in (*others, *map(find_engine, entrants))}
 
-        tables, why, candidates = choose(fabric, tables_of, 1 if lmc and lanes is None else lanes)
+        def tables_of(name: str, lanes: int) -> RoutingTables:
+            return (outside.get(name) or ENGINES[name]).route(fabric, lids, lanes=lanes)
+
+        tables, why, candidates = choose(fabric, tables_of, 1 if lmc and lanes is None else lanes, tuple(outside))
+        proven = tables.engine not in outside
     else:
-        tables = find_engine(engine).route(fabric, lids, lanes=lanes)
+        found = find_engine(engine)
+        tables = found.route(fabric, lids, lanes=lanes)
+        proven = isinstance(found, BuiltIn)
     if lanes is not None:
         from routing.lanes.fit import fit_lanes
 
@@ -212,8 +294,28 @@ def route(fabric: Fabric, engine: str | None = None, *, lanes: int | None = None
     if lmc > fabric.lmc and fabric.discovered_lid.size:
         why += f"; new LIDs: those of LMC {fabric.lmc} leave no room for LMC {lmc}"
     routed = Routed(fabric, tables, why=why, candidates=candidates)
+    if not proven:
+        _refuse_unproven(routed)
     if lmc:
         from routing.engines.multipath import add_lids
 
         routed = add_lids(routed, lmc)
     return routed
+
+
+def _refuse_unproven(routed: Routed) -> None:
+    """Raise RoutingError unless tables connect every pair of adapters that cables connect, without credit loops."""
+    from routing.proof import prove
+
+    proof = prove(routed, "adapters")
+    lost = proof.missing - proof.disconnected
+    if not lost and not proof.credit_loops:
+        return
+    faults = [f"{plural(lost, 'pair')} that cables connect do not arrive"] if lost else []
+    if lost and not proof.disconnected:
+        faults[0] += f" ({proof.examples[0].describe()})"
+    faults += [f"{plural(proof.credit_loops, 'channel')} in credit loops"] if proof.credit_loops else []
+    raise RoutingError(
+        f"{routed.fabric.name}: the tables of {routed.tables.engine} fail the proof: {', '.join(faults)}; expected "
+        "every pair to arrive, and no credit loop. To study them as they are, take Routed(fabric, engine.route(fabric))"
+    )

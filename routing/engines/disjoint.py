@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from routing.order.legal import ChannelOrder, empty_paths, legal_choices
 Int32s = NDArray[np.int32]
 
 LINK, SWITCH = 16, 1
-"""What a shared cable costs, and a shared switch on the way."""
+"""Cost of a shared cable, and of a shared switch on the way."""
 
 
 class LidNet(NamedTuple):
@@ -27,35 +26,12 @@ class LidNet(NamedTuple):
     """(P,) channel of each port, -1 for those that lead to no other switch."""
     sources: Int32s
     """(S,) sources at each switch."""
-    home: Int32s
+    dest_switch: Int32s
     """(D,) switch of each destination."""
     lid: Int32s
     """(D,) lowest LID."""
     partner: Int32s
     """(D, LIDs) the destination whose paths to its lowest LID go where those to each LID should, for balance."""
-
-
-@kernel
-def order_by_key(indptr: NDArray[np.int64], then: Int32s, nodes: Int32s, key: Int32s) -> Int32s:
-    """Return (P,) the position of each node behind all that it follows, and else by the smallest (P,) key; -1 others.
-
-    Nodes that lie on or behind a cycle have -1, too.
-    """
-    waiting = np.zeros(len(key), np.int32)
-    for target in then:
-        waiting[target] += 1
-    heap = [(key[node], node) for node in nodes if waiting[node] == 0]
-    heapify(heap)
-    position, count = np.full(len(key), -1, np.int32), 0
-    while len(heap):
-        _, node = heappop(heap)
-        position[node] = count
-        count += 1
-        for i in range(indptr[node], indptr[node + 1]):
-            waiting[then[i]] -= 1
-            if waiting[then[i]] == 0:
-                heappush(heap, (key[then[i]], then[i]))
-    return position
 
 
 @inner
@@ -96,30 +72,30 @@ def add_trees(
     used = np.zeros(len(order.sender), np.int64)  # pairs with this destination over each channel so far
     stamp, count, last = 0, 0, -1
     for d in range(begin, end):
-        home = net.home[d]
-        if home != last:
-            count, last = legal_choices(home, order, paths), home
+        dest_switch = net.dest_switch[d]
+        if dest_switch != last:
+            count, last = legal_choices(dest_switch, order, paths), dest_switch
         used[:] = 0
         for k in range(1, width):
             for source in range(n):
-                _add_load(net, by_lid, net.lid[d] + k - 1, source, home, net.sources[source], used)
+                _add_load(net, by_lid, net.lid[d] + k - 1, source, dest_switch, net.sources[source], used)
             like, lid, shared, worth = net.lid[net.partner[d, k]], net.lid[d], 0, 0
             onward[:] = -1
             inside[:] = 0
-            depth[home] = 0
+            depth[dest_switch] = 0
             for i in range(1, count):
                 here = paths.nearest[i]
                 stamp += 1
-                _mark(net, by_lid, lid, k, here, home, stamp, marks, passed)
+                _mark(net, by_lid, lid, k, here, dest_switch, stamp, marks, passed)
                 if net.sources[here]:
-                    shared += net.sources[here] * _shared_by(net, by_lid, like, here, home, stamp, marks, passed)
+                    shared += net.sources[here] * _shared_by(net, by_lid, like, here, dest_switch, stamp, marks, passed)
                 own, best, least = _channel(net, by_lid, like, here), -1, 1 << 60
                 for c in range(order.indptr[here], order.indptr[here] + paths.n_choices[here]):
                     channel = paths.choice[c]
                     if net.sources[here]:
-                        cost = _shared(order, onward, channel, home, stamp, marks, passed)
+                        cost = _shared(order, onward, channel, dest_switch, stamp, marks, passed)
                     else:
-                        cost = _pairs_on(order, onward, channel, home, used)
+                        cost = _pairs_on(order, onward, channel, dest_switch, used)
                     cost = 2 * cost + (channel != own)
                     if cost < least or (cost == least and load[k, channel] < load[k, best]):
                         best, least = channel, cost
@@ -131,15 +107,15 @@ def add_trees(
                 if not net.sources[here] or not shared:
                     continue
                 stamp += 1
-                _mark(net, by_lid, lid, k, here, home, stamp, marks, passed)
-                least = _shared(order, onward, onward[here], home, stamp, marks, passed)
+                _mark(net, by_lid, lid, k, here, dest_switch, stamp, marks, passed)
+                least = _shared(order, onward, onward[here], dest_switch, stamp, marks, passed)
                 for channel in range(order.indptr[here], order.indptr[here + 1]):
                     there = order.receiver[channel]
                     if inside[here] or least < LINK or depth[there] >= depth[here] + detour:
                         continue
-                    if there != home and (onward[there] < 0 or order.rank[channel] >= order.rank[onward[there]]):
+                    if there != dest_switch and (onward[there] < 0 or order.rank[channel] >= order.rank[onward[there]]):
                         continue
-                    cost = _shared(order, onward, channel, home, stamp, marks, passed)
+                    cost = _shared(order, onward, channel, dest_switch, stamp, marks, passed)
                     if cost // LINK < least // LINK:
                         inside[order.receiver[onward[here]]] -= 1
                         inside[there] += 1
@@ -149,57 +125,63 @@ def add_trees(
             if shared > worth:
                 for i in range(1, count):
                     here = paths.nearest[i]
-                    _add_load(net, by_lid, like, here, home, -net.sources[here], load[k])
+                    _add_load(net, by_lid, like, here, dest_switch, -net.sources[here], load[k])
                     by_lid[lid + k, here] = order.number[onward[here]]
                 for i in range(1, count):
                     here = paths.nearest[i]
-                    _add_load(net, by_lid, lid + k, here, home, net.sources[here], load[k])
-            by_lid[lid + k, home] = by_lid[lid, home]
+                    _add_load(net, by_lid, lid + k, here, dest_switch, net.sources[here], load[k])
+            by_lid[lid + k, dest_switch] = by_lid[lid, dest_switch]
 
 
 @kernel
 def compare_trees(net: LidNet, by_lid: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.float64]:
     """Return (n, n) what paths to the lowest LIDs of some destinations at one switch share, summed over sources."""
-    size, n, home = end - begin, len(net.sources), net.home[begin]
+    size, n, dest_switch = end - begin, len(net.sources), net.dest_switch[begin]
     cost = np.zeros((size, size))
     marks, passed, stamp = np.zeros(len(net.order.sender), np.int64), np.zeros(n, np.int64), 0
     for one in range(size):
         for source in range(n):
-            if not net.sources[source] or source == home:
+            if not net.sources[source] or source == dest_switch:
                 continue
             stamp += 1
-            _mark(net, by_lid, net.lid[begin + one], 1, source, home, stamp, marks, passed)
+            _mark(net, by_lid, net.lid[begin + one], 1, source, dest_switch, stamp, marks, passed)
             for other in range(size):
                 lid = net.lid[begin + other]
-                shared = _shared_by(net, by_lid, lid, source, home, stamp, marks, passed)
+                shared = _shared_by(net, by_lid, lid, source, dest_switch, stamp, marks, passed)
                 cost[one, other] += net.sources[source] * shared
     return cost
 
 
 @inner
 def _shared_by(
-    net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int, home: int, stamp: int,
+    net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int, dest_switch: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Return what the path of a switch to a LID shares with those that are stamped."""
     cost, hops = 0, 0
-    while switch != home and hops < len(passed):
+    while switch != dest_switch and hops < len(passed):
         channel = _channel(net, by_lid, lid, switch)
         if channel < 0:
             break
         switch = net.order.receiver[channel]
-        cost += LINK * (marks[channel] == stamp) + SWITCH * (switch != home and passed[switch] == stamp)
+        cost += LINK * (marks[channel] == stamp) + SWITCH * (switch != dest_switch and passed[switch] == stamp)
         hops += 1
     return cost
 
 
 @inner
 def _add_load(
-    net: LidNet, by_lid: NDArray[np.uint8], lid: int, switch: int, home: int, amount: int, load: NDArray[np.int64]
+    net: LidNet,
+    by_lid: NDArray[np.uint8],
+    lid: int,
+    switch: int,
+    dest_switch: int,
+    amount: int,
+    load: NDArray[np.int64],
 ) -> None:
     """Add the pairs of a switch with a LID to the (C,) load of channels."""
     hops = 0
-    while amount and switch != home and hops < len(net.sources):
+    while amount and switch != dest_switch and hops < len(net.sources):
         channel = _channel(net, by_lid, lid, switch)
         if channel < 0:
             return
@@ -210,13 +192,13 @@ def _add_load(
 
 @inner
 def _mark(
-    net: LidNet, by_lid: NDArray[np.uint8], lid: int, count: int, here: int, home: int, stamp: int,
+    net: LidNet, by_lid: NDArray[np.uint8], lid: int, count: int, here: int, dest_switch: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Stamp the cables and switches of the paths from a switch to some LIDs of a destination."""
     for k in range(count):
         switch, hops = here, 0
-        while switch != home and hops < len(passed):
+        while switch != dest_switch and hops < len(passed):
             channel = _channel(net, by_lid, lid + k, switch)
             if channel < 0:
                 break
@@ -229,7 +211,7 @@ def _mark(
 
 @inner
 def _shared(
-    order: ChannelOrder, onward: Int32s, channel: int, home: int, stamp: int,
+    order: ChannelOrder, onward: Int32s, channel: int, dest_switch: int, stamp: int,
     marks: NDArray[np.int64], passed: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Return what the path that begins with a channel shares with those that are stamped."""
@@ -237,17 +219,17 @@ def _shared(
     while True:
         cost += LINK * int(marks[channel] == stamp)
         switch = order.receiver[channel]
-        if switch == home:
+        if switch == dest_switch:
             return cost
         cost += SWITCH * int(passed[switch] == stamp)
         channel = onward[switch]
 
 
 @inner
-def _pairs_on(order: ChannelOrder, onward: Int32s, channel: int, home: int, used: NDArray[np.int64]) -> int:
+def _pairs_on(order: ChannelOrder, onward: Int32s, channel: int, dest_switch: int, used: NDArray[np.int64]) -> int:
     """Return how many pairs use the channels of the path that begins with one."""
     pairs = int(used[channel])
-    while order.receiver[channel] != home:
+    while order.receiver[channel] != dest_switch:
         channel = onward[order.receiver[channel]]
         pairs += int(used[channel])
     return pairs
@@ -264,13 +246,13 @@ def count_shared(net: LidNet, by_lid: NDArray[np.uint8], begin: int, end: int) -
     stamp = 0
     for d in range(begin, end):
         for source in range(n):
-            if not net.sources[source] or source == net.home[d]:
+            if not net.sources[source] or source == net.dest_switch[d]:
                 continue
             stamp += 1
             cables, different, arrives = 0, 0, True
             for k in range(width):
                 switch, hops = source, 0
-                while switch != net.home[d] and hops <= n:
+                while switch != net.dest_switch[d] and hops <= n:
                     channel = _channel(net, by_lid, net.lid[d] + k, switch)
                     if channel < 0:
                         break
@@ -280,7 +262,7 @@ def count_shared(net: LidNet, by_lid: NDArray[np.uint8], begin: int, end: int) -
                     marks[net.order.reverse[channel]] = stamp
                     switch = net.order.receiver[channel]
                     hops += 1
-                arrives &= switch == net.home[d]
+                arrives &= switch == net.dest_switch[d]
             if arrives:
                 total[0] += net.sources[source]
                 total[1] += net.sources[source] * (different == cables)

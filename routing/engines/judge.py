@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from routing.candidates import FIGURES, Candidate, Figure
 from routing.proof import prove
-from routing.quality import Congestion, congestion, measure, shifts
+from routing.quality.figures import Congestion, congestion, measure, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.fabric import Fabric, Kind, frozen

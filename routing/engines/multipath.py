@@ -1,4 +1,4 @@
-"""Several LIDs a port (LMC): tables that lead to each on paths of its own, and what these paths share.
+"""Several LIDs a port (LMC): tables that lead to each on paths of its own.
 
 All paths of tables without credit loops rise in some order of the channels (`routing.proof`). Here the order is the one
 that comes closest to up and down, and the paths to further LIDs rise in it as well: so nothing can deadlock, whichever
@@ -9,64 +9,26 @@ LID for itself are as well balanced as those of the lowest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines.disjoint import LidNet, add_trees, compare_trees, count_shared, order_by_key
+from routing.engines.disjoint import LidNet, add_trees, compare_trees
 from routing.order.channel_order import order_channels, switch_levels, with_ranks
-from routing.order.dependencies import dependency_graph
+from routing.order.dependencies import dependency_graph, order_by_key
 from routing.order.legal import ChannelOrder
 from routing.proof import Proof, prove, prove_order
 from routing.routed import Routed
-from routing.tables import NO_PATH, RoutingTables, select_endpoints
-from topo.errors import plural
+from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, frozen
-from topo.table import Brief
 
 DETOUR = 2
-"""Switches that a path may pass beyond the shortest legal one, where it then shares fewer cables."""
+"""Switches beyond the shortest legal path that a path may have where it then shares fewer cables."""
 
 BLOCK = 50_000_000
-"""Destinations times channels that kernels look at before Python hears signals again."""
-
-
-@dataclass(frozen=True)
-class Multipath(Brief):
-    """What the paths to the LIDs of a port share, over ordered pairs of host ports on different switches."""
-
-    lids: int
-    """LIDs of a port."""
-    pairs: int
-    """Pairs whose paths to all LIDs arrive."""
-    apart: int
-    """Those of them whose paths have no cable between switches in common."""
-    disjointness: float
-    """Different cables on the paths by all their cables, in the mean over pairs; 1 where none is shared."""
-    max_load: tuple[int, ...]
-    """Pairs over the fullest link by those who use one LID of each port, from the lowest LID on."""
-    max_load_of_all: int
-    """The same where the LIDs of a port are used alike, pairs once for each."""
-
-    def _brief(self) -> str:
-        return self.text
-
-    @property
-    def text(self) -> str:
-        """The figures in words."""
-        share = self.apart / self.pairs if self.pairs else 1.0
-        return (
-            f"{plural(self.lids, 'LID')} a port; of {plural(self.pairs, 'pair')} on different switches {share:.1%} "
-            f"have paths without a cable in common; fullest link by LID {', '.join(f'{n:,}' for n in self.max_load)} "
-            f"pairs, {self.max_load_of_all / self.lids:,.0f} if all are used alike"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        return dict(vars(self))
+"""Destinations times channels per call of a kernel, between which Python handles signals."""
 
 
 def add_lids(routed: Routed, lmc: int) -> Routed:
@@ -75,7 +37,7 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
     Parameters
     ----------
     routed : Routed
-        Free of credit loops on one lane, with one LID a port and room for more (`routing.assign_lids`).
+        Free of credit loops on one lane, with one LID a port and room for more (`routing.tables.assign_lids`).
     lmc : int
         LID mask control, from 1.
 
@@ -88,7 +50,7 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric, lmc=1)
-    >>> routing.prove(routed).holds, str(routing.measure_lids(routed))[:34]
+    >>> routing.prove(routed).holds, str(routing.studies.measure_lids(routed))[:34]
     (True, '2 LIDs a port; of 242 pairs on dif')
     """
     fabric, tables = routed.fabric, routed.tables
@@ -98,36 +60,15 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
     ends = ends[(ends >= fabric.n_switches) & (tables.lid[ends] > 0)]
     ends = ends[np.lexsort((fabric.role[fabric.end_node[ends]], fabric.end_switch[ends]))]
     tables = replace(tables, lmc=lmc)
-    net = _net(fabric, tables, order, ends)
+    net = lid_net(fabric, tables, order, ends)
     by_lid = np.full((tables.lft.shape[1] + (1 << lmc) - 1, fabric.n_switches), NO_PATH, np.uint8)
     by_lid[: tables.lft.shape[1]] = tables.lft.T
     net = _with_partners(net, by_lid, fabric.role[fabric.end_node[ends]])
     load = np.zeros((1 << lmc, len(order.sender)), np.int64)
     load[:, net.at[fabric.inner]] = prove(routed).load[fabric.inner]
-    for begin, end in _blocks(net):
+    for begin, end in blocks_of(net):
         add_trees(net, by_lid, begin, end, DETOUR, load)
     return replace(routed, tables=replace(tables, lft=frozen(by_lid.T)))
-
-
-def measure_lids(routed: Routed) -> Multipath:
-    """Say what the paths to the LIDs of a port share, between hosts.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> routing.measure_lids(routing.route(topo.preset("lab-20").fabric)).disjointness
-    1.0
-    """
-    fabric, tables = Routed.given(routed).fabric, routed.tables
-    order = order_channels(fabric, switch_levels(fabric), join_peaks=False)
-    ends = select_endpoints(fabric, tables)
-    net = _net(fabric, tables, order, ends[fabric.end_switch[ends] >= 0])
-    by_lid = np.array(tables.lft.T, order="C")
-    total = sum((count_shared(net, by_lid, begin, end) for begin, end in _blocks(net)), np.zeros(3))
-    mean = float(total[2] / total[0]) if total[0] else 1.0
-    count = 1 << tables.lmc
-    loads = tuple(prove(replace(routed, tables=tables.only(number))).max_load for number in range(count))
-    return Multipath(count, int(total[0]), int(total[1]), mean, loads, prove(routed).max_load)
 
 
 def legal_order(fabric: Fabric, proof: Proof) -> ChannelOrder:
@@ -142,7 +83,7 @@ def legal_order(fabric: Fabric, proof: Proof) -> ChannelOrder:
     return with_ranks(order, order_by_key(indptr, then, fabric.inner, key)[port])
 
 
-def _net(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, ends: NDArray[np.int32]) -> LidNet:
+def lid_net(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, ends: NDArray[np.int32]) -> LidNet:
     """Return what the kernels need, with each destination its own partner."""
     at = np.full(fabric.n_ports, -1, np.int32)
     at[fabric.port_offset[order.sender] + order.number - 1] = np.arange(len(order.sender))
@@ -152,7 +93,7 @@ def _net(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, ends: NDArr
         offset=fabric.port_offset,
         at=frozen(at),
         sources=frozen(np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches).astype(np.int32)),
-        home=frozen(fabric.end_switch[ends]),
+        dest_switch=frozen(fabric.end_switch[ends]),
         lid=frozen(tables.lid[ends].astype(np.int32)),
         partner=frozen(partner),
     )
@@ -167,7 +108,7 @@ def _with_partners(net: LidNet, by_lid: NDArray[np.uint8], role: NDArray[np.uint
     from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask
 
     partner = net.partner.copy()
-    alike = net.home.astype(np.int64) * 256 + role
+    alike = net.dest_switch.astype(np.int64) * 256 + role
     bounds = np.flatnonzero(np.diff(alike, prepend=-1, append=-1)).tolist()
     for begin, end in pairwise(bounds):
         cost = compare_trees(net, by_lid, begin, end)
@@ -179,7 +120,7 @@ def _with_partners(net: LidNet, by_lid: NDArray[np.uint8], role: NDArray[np.uint
     return net._replace(partner=frozen(partner))
 
 
-def _blocks(net: LidNet) -> list[tuple[int, int]]:
+def blocks_of(net: LidNet) -> list[tuple[int, int]]:
     """Return the destinations of each call of a kernel."""
     step = max(1, BLOCK // max(len(net.order.sender) * net.partner.shape[1], 1))
     return [(begin, min(begin + step, len(net.lid))) for begin in range(0, len(net.lid), step)]

@@ -109,7 +109,7 @@ def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> tables = routing.route(fabric, "minhop").tables
-    >>> routing.fit_lanes(fabric, tables, 4).path_sl is None  # one lane is enough
+    >>> routing.lanes.fit_lanes(fabric, tables, 4).path_sl is None  # one lane is enough
     True
     """
     if lanes == 1:

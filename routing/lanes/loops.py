@@ -33,7 +33,7 @@ class LanePaths(NamedTuple):
     """(T, S) lane of the paths to a LID from the hosts of a switch; changed in place."""
     sends: NDArray[np.bool_]
     """(S,) whether a switch has end ports that send."""
-    home: Int32s
+    dest_switch: Int32s
     """(D,) switch of each destination."""
     lid: Int32s
     """(D,) its LID."""
@@ -65,11 +65,11 @@ def count_paths(paths: LanePaths, search: Search, now: int, begin: int, end: int
 
 @inner
 def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> None:
-    """Count one path in or out; as far as it goes, if it does not arrive."""
+    """Add or remove one path; one that does not arrive counts as far as it goes."""
     switch, before = source, -1
     for _ in range(len(paths.lft)):
         port = paths.by_lid[paths.lid[d], switch]
-        if switch == paths.home[d] or port == 0 or port > paths.offset[switch + 1] - paths.offset[switch]:
+        if switch == paths.dest_switch[d] or port == 0 or port > paths.offset[switch + 1] - paths.offset[switch]:
             return
         channel = paths.offset[switch] + port - 1
         if paths.peer[channel] < 0 or paths.peer[channel] >= paths.offset[len(paths.lft)]:
@@ -82,7 +82,7 @@ def _walk(paths: LanePaths, search: Search, source: int, d: int, step: int) -> N
 
 @inner
 def _loop(paths: LanePaths, search: Search) -> int:
-    """Go on with a depth-first search for a loop; return its length, its channels stand on top of the stack."""
+    """Continue a depth-first search for a loop; return its length; its channels are on top of the stack."""
     offset, node, peer, edge = paths.offset, paths.node, paths.peer, search.edge
     state, stack, at, tally = search.state, search.stack, search.at, search.tally
     # What is left of the way to the last loop: up to the first dependency that has gone with it.
@@ -165,7 +165,7 @@ def _dissolve(paths: LanePaths, search: Search, now: int, channel: int, port: in
     search.tally[2] += len(paths.lid) >> 3
     for d in range(len(paths.lid)):
         lid = paths.lid[d]
-        if there == paths.home[d] or paths.lft[there, lid] != port or paths.lft[here, lid] != number:
+        if there == paths.dest_switch[d] or paths.lft[there, lid] != port or paths.lft[here, lid] != number:
             continue
         # All switches whose entries lead to the channel, from there backwards: a tree, if no path comes back.
         behind[0], size, i = here, 1, 0
@@ -182,7 +182,7 @@ def _dissolve(paths: LanePaths, search: Search, now: int, channel: int, port: in
                     continue
                 before = paths.node[far]
                 leads_here = paths.by_lid[lid, before] == far - paths.offset[before] + 1
-                if leads_here and before != paths.home[d] and size < len(behind):
+                if leads_here and before != paths.dest_switch[d] and size < len(behind):
                     behind[size] = before
                     size += 1
             search.tally[2] += paths.offset[switch + 1] - paths.offset[switch]

@@ -55,7 +55,7 @@ def policy_of_classes(fabric: Fabric, traffic: Sequence[TrafficClass]) -> QosPol
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> [rule.level for rule in routing.policy_of_classes(fabric, fabric.traffic).rules]
+    >>> [rule.level for rule in routing.lanes.policy_of_classes(fabric, fabric.traffic).rules]
     ['class-storage', 'class-storage']
     """
     groups, rules = [], []
@@ -111,7 +111,7 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> tables = routing.route(fabric).tables
-    >>> int(routing.apply_policy(fabric, tables, routing.QosPolicy()).path_sl.max())
+    >>> int(routing.lanes.apply_policy(fabric, tables, routing.lanes.QosPolicy()).path_sl.max())
     0
     """
     adapters = np.arange(fabric.n_switches, fabric.n_end_ports, dtype=np.int32)

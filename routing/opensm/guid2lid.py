@@ -1,4 +1,4 @@
-"""OpenSM's ``guid2lid``: the LIDs that it shall give, kept in its cache folder.
+"""OpenSM's file ``guid2lid``: the LIDs that it assigns, kept in its cache folder.
 
 An entry is ``0x<16 hexadecimal digits of the port GUID> 0x<lowest LID> 0x<highest LID>`` and an empty line behind it.
 OpenSM is strict about it (``osm_db_files.c``), and silent: without the empty lines only the first entry counts, a GUID

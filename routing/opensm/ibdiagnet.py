@@ -1,4 +1,4 @@
-"""What ibdiagnet writes of lanes: ``.slvl``, the lane of each service level, and ``.psl``, the level of each path.
+"""What ibdiagnet says of lanes: ``.slvl``, the lane of each service level, and ``.psl``, the level of each path.
 
 A line of ``.slvl`` is a switch, an incoming and an outgoing port, and the lanes of levels 0 to 15, two in a byte; one
 of ``.psl`` is an adapter, a LID and a level (``ibdmchk`` of ibutils, options ``-d`` and ``-c``)::

@@ -1,4 +1,4 @@
-"""What lies beside OpenSM's files: which goes where, and what must be true before and after."""
+"""The README of the folder of OpenSM files: which file goes where, and what must hold before and after."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,4 +71,37 @@ def topological_order(indptr: NDArray[np.int64], then: NDArray[np.int32], used: 
             if waiting[target] == 0:
                 queue[tail] = target
                 tail += 1
+    return position
+
+
+@kernel
+def order_by_key(
+    indptr: NDArray[np.int64], then: NDArray[np.int32], nodes: NDArray[np.int32], key: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return (P,) int32: the position of each node in the topological order that always takes the smallest key next.
+
+    Where keys rise along every edge, they are the order. -1 for other nodes, and for those on or behind a cycle.
+
+    Parameters
+    ----------
+    indptr, then
+        The graph, as `dependency_graph` returns it: ``then`` follows.
+    nodes : (n,) int32
+        The nodes that are ordered.
+    key : (P,) int32
+    """
+    waiting = np.zeros(len(key), np.int32)
+    for target in then:
+        waiting[target] += 1
+    heap = [(key[node], node) for node in nodes if waiting[node] == 0]
+    heapify(heap)
+    position, count = np.full(len(key), -1, np.int32), 0
+    while len(heap):
+        _, node = heappop(heap)
+        position[node] = count
+        count += 1
+        for i in range(indptr[node], indptr[node + 1]):
+            waiting[then[i]] -= 1
+            if waiting[then[i]] == 0:
+                heappush(heap, (key[then[i]], then[i]))
     return position

@@ -1,4 +1,4 @@
-"""Legal paths to one switch: who can go where without breaking the order of channels."""
+"""Legal paths to one switch: the channels that a table may name without breaking the order of channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Int32s = NDArray[np.int32]
 
 
 ANY = 1 << 29
-"""More than any two ranks differ by."""
+"""A number above all differences of ranks."""
 
 
 class ChannelOrder(NamedTuple):
@@ -43,7 +43,7 @@ class ChannelOrder(NamedTuple):
     tie_indptr: Int32s
     """(R + 1,) ``by_rank_desc[tie_indptr[i] : tie_indptr[i + 1]]`` are the channels of one sender with one rank."""
     slack: int
-    """By how much less than by one ranks must rise: 0, or `ANY` where every turn is legal and no loop is barred."""
+    """Ranks along a path must rise by at least 1 - this: 0, or `ANY`, which allows every turn and so credit loops."""
 
 
 class LegalPaths(NamedTuple):

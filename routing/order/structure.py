@@ -24,7 +24,7 @@ BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
 BY_PORT = ("width", "speed", "port_guid", "length_m")
 
 EFFORT = 10_000_000
-"""Switches that are tried times channels, at most: half a second."""
+"""Bound on switches tried times channels: half a second."""
 
 
 def structure_order(fabric: Fabric) -> NDArray[np.int64]:
@@ -42,7 +42,7 @@ def structure_order(fabric: Fabric) -> NDArray[np.int64]:
     np.add.at(colour, fabric.end_switch[ends], hung)
 
     def refined(colour: Colours) -> Colours:
-        """Return colours that tell apart all that neighbours can."""
+        """Return colours refined until neighbours tell no more switches apart."""
         count, before = len(np.unique(colour)), 0
         while before < count < n:
             around = np.add.reduceat(_mixed(colour[receiver] ^ cable), first)
@@ -80,7 +80,7 @@ def _told_apart(colour: Colours, switches: NDArray[np.int64]) -> Colours:
 
 
 def _mixed(x: NDArray[np.unsignedinteger]) -> Colours:
-    """Return numbers that look random: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """Return pseudo-random numbers: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Tables made ready for repairs: an order of the channels that all their paths climb, and how full each channel is."""
+"""Tables prepared for repairs: an order of channels that rises along all paths, and the load of each channel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import QosPolicy, apply_policy
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.dependencies import dependency_graph
+from routing.order.dependencies import dependency_graph, order_by_key
 from routing.proof import parts_of, prove, prove_order
-from routing.repairs.mend import Ground, climbing_order, sum_load
+from routing.repairs.trees import RepairNet, sum_load
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
@@ -19,19 +19,19 @@ from topo.fabric import Fabric, Kind, freeze_arrays, frozen
 from topo.table import Brief
 
 HOST, OTHER = 1.0, 1 / 256
-"""Weight of a destination that is a host's port, and of any other: hosts decide how full a channel is."""
+"""Weight of a destination that is a port of a host, and of any other: the load is that of hosts."""
 
 
 @dataclass(frozen=True, eq=False)
 class RepairBasis(Brief):
-    """A routed fabric of S switches and P ports, and what repairs of its tables begin with."""
+    """A routed fabric of S switches and P ports, prepared for repairs of its tables."""
 
     routed: Routed
     rank: NDArray[np.int32]
     """(P,) position of each channel between switches in an order that every path climbs, -1 for other ports; all 0
     where the tables need several lanes, which have no such order."""
     load: NDArray[np.float64] = field(repr=False)
-    """(P,) pairs of hosts over each channel, and a little for other destinations."""
+    """(P,) pairs of hosts over each channel; other destinations add a little."""
     entries: NDArray[np.uint8] = field(repr=False)
     """(T, S) the forwarding tables by LID and switch: those of a destination stand together."""
     depends: NDArray[np.uint64] = field(repr=False)
@@ -50,7 +50,7 @@ class RepairBasis(Brief):
 
 
 def prepare_repair(routed: Routed) -> RepairBasis:
-    """Make tables ready for repairs, once for any number of them.
+    """Prepare tables for any number of repairs.
 
     The order of channels is one that the tables have themselves, by whomever they were made. Where it leaves channels
     open, they stand as levels say (`routing.order.channel_order`).
@@ -68,7 +68,7 @@ def prepare_repair(routed: Routed) -> RepairBasis:
     Examples
     --------
     >>> import topo, routing
-    >>> basis = routing.prepare_repair(routing.route(topo.preset("lab-20").fabric))
+    >>> basis = routing.repairs.prepare_repair(routing.route(topo.preset("lab-20").fabric))
     >>> int(basis.load[basis.routed.fabric.inner].max())
     11
     """
@@ -95,12 +95,12 @@ def prepare_repair(routed: Routed) -> RepairBasis:
                 "use another engine, such as `balanced`, and load its tables first"
             )
         depends, rank = np.zeros((0, 0), np.uint64), np.zeros(fabric.n_ports, np.int32)
-    homes, weight, lids = destinations(fabric, tables)
+    dest_switches, weight, lids = destinations(fabric, tables)
     entries = frozen(tables.lft.T)
     load = sum_load(
-        ground_of(fabric, fabric, frozen(rank), ordered=len(depends) > 0),
+        repair_net(fabric, fabric, frozen(rank), ordered=len(depends) > 0),
         frozen(entries[lids]),
-        frozen(homes),
+        frozen(dest_switches),
         frozen(weight),
         frozen(hosts_at(fabric)),
     )
@@ -108,7 +108,7 @@ def prepare_repair(routed: Routed) -> RepairBasis:
 
 
 def _climbing_order(fabric: Fabric, depends: NDArray[np.uint64], wish: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return (P,) an order of the channels that all turns climb, as near to the wished one as can be.
+    """Return (P,) an order of the channels that rises along all turns, as near to the preferred one as it can be.
 
     Channels between the same two switches stand together where that closes no circle: then what one of them may do the
     others may, too, and repairs have more to choose from.
@@ -122,9 +122,9 @@ def _climbing_order(fabric: Fabric, depends: NDArray[np.uint64], wish: NDArray[n
     first, after = leader[first], leader[then]
     turn = np.argsort(first, kind="stable")
     starts = np.searchsorted(first[turn], np.arange(fabric.n_ports + 1)).astype(np.int64)
-    together = climbing_order(frozen(starts), frozen(after[turn].astype(np.int32)), frozen(ports[one]), frozen(wish))
+    together = order_by_key(frozen(starts), frozen(after[turn].astype(np.int32)), frozen(ports[one]), frozen(wish))
     if (together[ports[one]] < 0).any():
-        return climbing_order(frozen(indptr), frozen(then), ports, frozen(wish))
+        return order_by_key(frozen(indptr), frozen(then), ports, frozen(wish))
     rank = np.full(fabric.n_ports, -1, np.int32)
     rank[ports[np.lexsort((ports, together[leader[ports]]))]] = np.arange(len(ports))
     return rank
@@ -144,15 +144,15 @@ def hosts_at(fabric: Fabric) -> NDArray[np.float64]:
     return np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches).astype(np.float64)
 
 
-def ground_of(
+def repair_net(
     whole: Fabric, now: Fabric, rank: NDArray[np.int32], *, ordered: bool = True, other: bool = False
-) -> Ground:
+) -> RepairNet:
     """Return what kernels need of a fabric before and after failures."""
     ports = whole.inner
     up = ports[now.is_inner[ports]]
     rates = whole.rate_gbps
     scale = np.divide(rates[ports].max(initial=1.0), rates, out=np.ones(len(rates)), where=rates > 0)
-    return Ground(
+    return RepairNet(
         whole.port_offset,
         whole.peer_node,
         now.peer,

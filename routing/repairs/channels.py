@@ -1,4 +1,4 @@
-"""The channels of a fabric after failures, as kernels on turns name them, beside the ports that send on them."""
+"""The channels of a fabric after failures as the kernels on turns number them, and the ports that send on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topo.fabric import Fabric, frozen
 
 
 class Channels(NamedTuple):
-    """The channels between switches that are up, as kernels on turns name them."""
+    """The channels between switches that are up, as the kernels on turns number them."""
 
     fabric: Fabric
     order: ChannelOrder
@@ -46,7 +46,7 @@ class Channels(NamedTuple):
         return np.argsort(np.argsort(rank[self.port])).astype(np.int32)
 
     def growing(self, basis: RepairBasis, rank: NDArray[np.int32]) -> Turns:
-        """Return an order of ports as one of the channels that can grow, and keeps the turns of old paths it allows."""
+        """Return an order of ports as a channel order to be extended, with those turns of old paths that it allows."""
         order, start, size = self.order, self.start(rank), len(self.port)
         state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
         first, then = self.turns(basis)
@@ -61,7 +61,7 @@ class Channels(NamedTuple):
         return found
 
     def turns(self, basis: RepairBasis) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the two channels of each turn that old paths take, busy ones first, as far as both are up."""
+        """Return the two channels of each turn that old paths take, the busiest first, where both are up."""
         indptr, after = dependency_graph(basis.depends, self.fabric.port_offset, basis.routed.fabric.peer_node)
         before = np.repeat(np.arange(self.fabric.n_ports), np.diff(indptr))
         busy = np.argsort(-np.minimum(basis.load[before], basis.load[after]), kind="stable")

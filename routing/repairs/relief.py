@@ -1,4 +1,4 @@
-"""Takes load off the fullest channels of mended tables, with few entries changed."""
+"""Takes load off the fullest channels of repaired tables, with few entries changed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from routing.tables import NO_PATH
 from topo.fabric import Fabric, frozen
 
 EFFORT = 500_000_000
-"""What bounds the time: trees that are looked at, times channels."""
+"""Bound on the time: trees examined, times channels."""
 DETOURS = (0, 4)
-"""Channels by which paths may grow, one after the other: longer ones only where the others do not do."""
+"""Channels by which paths may become longer; the second where the first does not suffice."""
 LESS = 0.98
-"""Share of the fullest load from before that is tried at last: new tables may be that much better than the old ones."""
+"""The last attempt aims at this share of the old load of the fullest channel."""
 
 
 def take_off_peaks(
     basis: RepairBasis, left: Fabric, rank: NDArray[np.int32], spare: int, lft: NDArray[np.uint8]
 ) -> NDArray[np.int32]:
-    """Move flows until no channel is fuller than the fullest one was, for as many pairs as are left, or a little less.
+    """Move flows, within the entries that may still change, until no channel is fuller than the fullest one was before.
 
     Where the order leaves no other path, further turns are allowed.
 
@@ -48,7 +48,7 @@ def take_off_peaks(
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
     order = channels.order._replace(rank=frozen(rank[channels.port]))
-    homes, weight, lids = destinations(left, tables)
+    dest_switches, weight, lids = destinations(left, tables)
     hosts, were = hosts_at(left), hosts_at(whole)
     scale = np.divide(whole.rate_gbps[whole.inner].max(), whole.rate_gbps[whole.inner])
     enough = (basis.load[whole.inner] * scale).max() * (hosts.sum() / were.sum()) ** 2
@@ -60,7 +60,7 @@ def take_off_peaks(
         kept=frozen(np.full(len(hosts), -1, np.int32)),
     )
     dests = Dests(
-        switch=frozen(homes),
+        switch=frozen(dest_switches),
         lid=frozen(lids),
         weight=frozen(np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)),
         neighbours=1,
@@ -70,18 +70,18 @@ def take_off_peaks(
         role_weight=0.0,
     )
     next_hop = taken_channels(order, lft)
-    mended, old = next_hop.copy(), taken_channels(order, tables.lft)
+    repaired, old = next_hop.copy(), taken_channels(order, tables.lft)
     everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
-    most = np.count_nonzero(mended != old) + spare
+    most = np.count_nonzero(repaired != old) + spare
 
     def relieve(turns: Turns, detour: int, goal: float, *, goes_on: bool) -> float:
-        """Move flows; return how full the fullest channel is then."""
+        """Move flows; return the load of the fullest channel."""
         left_over = int(most - np.count_nonzero(next_hop != old))
         limits = Limits(detour, effort, np.inf, goal, left_over, goes_on)
         return relieve_peaks(net, dests, everywhere, limits, turns, old, next_hop)
 
     def suffices(turns: Turns) -> bool:
-        """Move flows, over longer paths where shorter ones do not do; return whether no channel is too full then."""
+        """Move flows, over longer paths only if need be; return whether no channel exceeds the limit."""
         return any(relieve(turns, detour, enough, goes_on=True) <= enough for detour in DETOURS)
 
     if suffices(fixed := fixed_turns(order)):
@@ -93,6 +93,6 @@ def take_off_peaks(
         suffices(turns)
         if not np.array_equal(turns.rank, channels.start(rank)):
             rank = channels.ranks(turns.rank)
-    lid, switch = np.nonzero(next_hop != mended)
+    lid, switch = np.nonzero(next_hop != repaired)
     lft[switch, lid] = order.number[order.indptr[switch] + next_hop[lid, switch]]
     return rank

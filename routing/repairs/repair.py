@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 
 from routing.engines.base import ENGINES, route
 from routing.lanes.fit import break_loops
+from routing.names import find_ports
 from routing.order.turn_order import regrow_channel_order
 from routing.order.turns import extend_order, note_turns
-from routing.repairs.basis import RepairBasis, destinations, ground_of, hosts_at, prepare_repair
+from routing.repairs.basis import RepairBasis, destinations, hosts_at, prepare_repair, repair_net
 from routing.repairs.channels import Channels
-from routing.repairs.mend import Ground, mend_trees
 from routing.repairs.relief import take_off_peaks
+from routing.repairs.trees import RepairNet, repair_trees
 from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
@@ -24,22 +26,22 @@ from topo.fabric import Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
 ROUND_EFFORT = 200_000
-"""Entries towards affected destinations up to which these are chosen a second time, knowing those that come after."""
+"""Entries towards affected destinations up to which a second round chooses each again, with the loads of all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Repair(Shown):
-    """Tables for a fabric without some of its cables, beside those for the whole."""
+    """Tables for a fabric after failures, beside those for the whole fabric."""
 
     before: Routed = field(repr=False)
     """The whole fabric and its tables."""
     after: Routed
-    """What is up, and tables for it."""
+    """What is left of the fabric, and tables for it."""
     how: str
     """``kept order``: all paths, old and new, climb one order of channels; ``extended order``: likewise, and it allows
     turns that were none before; ``order of levels``: the new ones climb that one; ``grown order``: they climb one that
     holds most turns of the old; ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all
-    entries are new, as when mended paths need more lanes."""
+    entries are new, as when repaired paths need more lanes."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
 
@@ -98,8 +100,13 @@ class Repair(Shown):
         return found | {"host_ports_without_a_cable": cut}
 
 
-def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: float | None = None) -> Repair:
-    """Make tables for what is left of a fabric, out of those for the whole.
+def repair(
+    basis: RepairBasis | Routed,
+    down: int | str | Sequence[int | str] | NDArray[np.integer],
+    *,
+    spare: float | None = None,
+) -> Repair:
+    """Repair the tables of a fabric for what is left of it.
 
     An entry stays as it is unless its cable is down, or leads to a switch that has no path as short as the old one any
     longer. Of the shortest paths that climb the order of the old tables, those are taken where flows meet fewest
@@ -110,8 +117,8 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
     ----------
     basis : RepairBasis or Routed
         The whole fabric with its tables; a basis, which `prepare_repair` makes, serves any number of repairs.
-    down : (k,) int
-        Ports whose cables are down, either end of each.
+    down : (k,) int or str
+        Ports whose cables are down, either end of each; or names of links, switches and hosts (`find_ports`).
     spare : float, optional
         How many entries may change for the sake of the load, as a share of those that change anyway. When left out:
         1, which is seldom used up; 0 where one cable is down, or where the tables need several lanes.
@@ -123,35 +130,35 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
 
     Raises
     ------
-    RoutingError
-        When the tables have credit loops, or what is left cannot be routed.
+    HeddleError
+        When there is no such part, the tables have credit loops, or what is left cannot be routed.
 
     Examples
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
+    >>> repair = routing.repairs.repair(routed, "leaf0:21")
     >>> len(repair.changed), routing.prove(repair.after, "all").holds
     (2, True)
     """
     basis = basis if isinstance(basis, RepairBasis) else prepare_repair(basis)
     whole, tables = basis.routed.fabric, basis.routed.tables
-    left = whole.without(np.asarray(down, np.int64))
+    left = whole.without(find_ports(whole, down))
     dead = whole.is_inner & ~left.is_inner
-    homes, weight, lids = destinations(left, tables)
+    dest_switches, weight, lids = destinations(left, tables)
     met = _meets(whole, tables, np.flatnonzero(dead))[lids]
     if not met.any():
         return Repair(basis.routed, replace(basis.routed, fabric=left), "kept order", _rank(basis))
 
-    def mend(ground: Ground, chosen: NDArray[np.bool_]) -> _Entries:
+    def repaired_entries(net: RepairNet, chosen: NDArray[np.bool_]) -> _Entries:
         old = frozen(basis.entries[lids[chosen]])
         new, load = old.copy(), basis.load.copy()
         rounds = 2 if old.size <= ROUND_EFFORT else 1
         sources = frozen(np.stack([hosts_at(whole), hosts_at(left)]))
-        lost = mend_trees(ground, old, frozen(homes[chosen]), frozen(weight[chosen]), sources, load, rounds, new)
-        return _Entries(lids[chosen], homes[chosen], old, new, lost)
+        lost = repair_trees(net, old, frozen(dest_switches[chosen]), frozen(weight[chosen]), sources, load, rounds, new)
+        return _Entries(lids[chosen], dest_switches[chosen], old, new, lost)
 
-    found = mend(ground_of(whole, left, basis.rank, ordered=basis.ordered), met)
+    found = repaired_entries(repair_net(whole, left, basis.rank, ordered=basis.ordered), met)
     rank, how = _rank(basis), "kept order"
     if basis.ordered and found.lost.any():
         channels = Channels.of(left)
@@ -161,7 +168,9 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
         else:  # levels fit trees, and what is grown anything: the one that keeps more is the better one
             orders = {"order of levels": channels.ranks(channels.order.rank), "grown order": _regrow(basis, channels)}
             every = np.ones(len(lids), bool)
-            tried = {name: mend(ground_of(whole, left, one, other=True), every) for name, one in orders.items()}
+            tried = {
+                name: repaired_entries(repair_net(whole, left, one, other=True), every) for name, one in orders.items()
+            }
             how = min(tried, key=lambda name: (tried[name].lost.sum(), (tried[name].new != tried[name].old).sum()))
             found, rank = tried[how], orders[how]
     lft = tables.lft.copy()
@@ -173,18 +182,18 @@ def repair(basis: RepairBasis | Routed, down: NDArray[np.integer], *, spare: flo
             how = "extended order"
         rank = relieved
     lft.flags.writeable = False  # or it would be copied once more
-    mended = replace(tables, lft=lft)
+    repaired = replace(tables, lft=lft)
     if not basis.ordered:
         lanes = len({tables.sl2vl[level] for level in np.unique(tables.path_sl).tolist()})  # type: ignore[arg-type]
         try:
-            mended, how = break_loops(left, replace(mended, path_sl=None, sl2vl=(0,) * 16), lanes), "lanes"
-        except RoutingError:  # mended paths would need more
+            repaired, how = break_loops(left, replace(repaired, path_sl=None, sl2vl=(0,) * 16), lanes), "lanes"
+        except RoutingError:  # repaired paths would need more
             return route_anew(Repair(basis.routed, replace(basis.routed, fabric=left), "", rank))
-    return Repair(basis.routed, replace(basis.routed, fabric=left, tables=mended), how, rank)
+    return Repair(basis.routed, replace(basis.routed, fabric=left, tables=repaired), how, rank)
 
 
 def route_anew(done: Repair) -> Repair:
-    """Return tables for what is left that owe nothing to the old ones, on the same LIDs.
+    """Route what is left of a fabric anew, on the same LIDs, without regard to the old tables.
 
     Raises
     ------
@@ -195,7 +204,7 @@ def route_anew(done: Repair) -> Repair:
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> anew = routing.route_anew(routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")]))
+    >>> anew = routing.repairs.route_anew(routing.repairs.repair(routed, "leaf0:21"))
     >>> anew.how, routing.prove(anew.after).holds
     ('routed anew', True)
     """
@@ -229,7 +238,7 @@ class _Entries(NamedTuple):
     """Entries for n destinations, before and after."""
 
     lids: NDArray[np.int32]
-    homes: NDArray[np.int32]
+    dest_switches: NDArray[np.int32]
     """(n,) the switch that each hangs on."""
     old: NDArray[np.uint8]
     """(n, S)"""
@@ -240,14 +249,14 @@ class _Entries(NamedTuple):
 
 
 def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArray[np.int32] | None:
-    """Connect what is lost by turns that the order can still allow; return that order, None where that is too few."""
+    """Extend the order of the old tables by turns that reconnect lost paths; None where not all can be."""
     order, turns = channels.order, channels.growing(basis, basis.rank)
     old, new = channels.named(entries.old), channels.named(entries.new)
     note_turns(turns, frozen(old), frozen(new))
     rows = np.flatnonzero(entries.lost.any(axis=1))
     missing = entries.lost[rows]
     onward = np.where(missing, old[rows], new[rows]).astype(np.int32)
-    if extend_order(turns, onward, frozen(entries.homes[rows]), missing):
+    if extend_order(turns, onward, frozen(entries.dest_switches[rows]), missing):
         return None
     row, switch = np.nonzero(entries.lost[rows])
     entries.new[rows[row], switch] = order.number[onward[row, switch]]
@@ -255,6 +264,6 @@ def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArra
 
 
 def _regrow(basis: RepairBasis, channels: Channels) -> NDArray[np.int32]:
-    """Return an order that connects all that is connected, and holds as many turns of the old tables as is found."""
+    """Return an order that connects all that cables connect, with as many turns of the old tables as are found."""
     grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
     return channels.ranks(grown.rank)

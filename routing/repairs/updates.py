@@ -18,6 +18,7 @@ the last.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,16 +28,16 @@ from scipy.sparse.csgraph import connected_components
 
 from routing.order.dependencies import topological_order
 from routing.routed import Routed
-from routing.tables import LFT_BLOCK, NO_PATH, lid_owners
+from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables, lid_owners
 from topo.errors import RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
 from topo.table import Column, Shown, Table
 
 HOME = 1 << 30
-"""Rank of what a destination's own switch does: packets have arrived."""
+"""Rank at a destination's own switch, where packets have arrived."""
 
 CHUNK = 1024
-"""Destinations that are looked at at a time."""
+"""Destinations per block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +45,11 @@ class Updates(Shown):
     """Stages in which new entries are written, and the order of channels that proves them."""
 
     fabric: Fabric = field(repr=False)
-    """As it is while entries are written."""
+    """The fabric while entries are written."""
     entries: NDArray[np.int32]
     """(n, 3) stage, switch and LID of each entry that is written, in this order; stages count from 0."""
     drained: NDArray[np.int32]
-    """LIDs to which nothing may be sent meanwhile."""
+    """LIDs to which nothing may be sent until all stages are written."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
@@ -58,7 +59,7 @@ class Updates(Shown):
 
     @property
     def stages(self) -> int:
-        """How many there are."""
+        """Number of stages."""
         return int(self.entries[:, 0].max(initial=-1)) + 1
 
     @property
@@ -119,7 +120,7 @@ class Updates(Shown):
 
 
 def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None = None) -> Updates:
-    """Order the writes that lead from one table to another.
+    """Order the writes that turn one set of tables into another.
 
     Parameters
     ----------
@@ -137,8 +138,8 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> repair = routing.repair(routed, [routing.find_link(routed.fabric, "leaf0:21")])
-    >>> updates = routing.order_updates(repair.before, repair.after)
+    >>> repair = routing.repairs.repair(routed, "leaf0:21")
+    >>> updates = routing.repairs.order_updates(repair.before, repair.after)
     >>> updates.stages, len(updates.writes), len(updates.drained)
     (1, 2, 0)
     """
@@ -182,7 +183,7 @@ class _Mixture(NamedTuple):
     """(n, S) old and new: port that sends, -1 where a packet is dropped or has arrived."""
     then: tuple[NDArray[np.int64], NDArray[np.int64]]
     """(n, S) old and new: the switch that it is sent to, or the switch itself."""
-    home: NDArray[np.int64]
+    dest_switch: NDArray[np.int64]
     """(n,) the switch that each destination hangs on."""
     changed: NDArray[np.bool_]
     """(n, S) entries that differ."""
@@ -191,18 +192,18 @@ class _Mixture(NamedTuple):
     def of(cls, before: Routed, after: Routed, lids: NDArray[np.integer]) -> _Mixture:
         fabric = after.fabric
         n, first = fabric.n_switches, fabric.port_offset[: fabric.n_switches + 1]
-        home = fabric.end_switch[lid_owners(after.tables)[lids]].astype(np.int64)
+        dest_switch = fabric.end_switch[lid_owners(after.tables)[lids]].astype(np.int64)
         here = np.arange(n)[None, :]
         channels, nexts = [], []
         for tables in (before.tables, after.tables):
             entry = tables.lft[:, lids].T.astype(np.int64)
             named = (entry > 0) & (entry != NO_PATH) & (entry <= np.diff(first))
             port = np.where(named, first[:-1] + entry - 1, 0)
-            goes = named & fabric.is_inner[port] & (here != home[:, None])
+            goes = named & fabric.is_inner[port] & (here != dest_switch[:, None])
             channels.append(np.where(goes, port, -1))
             nexts.append(np.where(goes, fabric.peer_node[port], here))
         changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
-        return cls((channels[0], channels[1]), (nexts[0], nexts[1]), home, changed)
+        return cls((channels[0], channels[1]), (nexts[0], nexts[1]), dest_switch, changed)
 
     def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
         """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
@@ -266,7 +267,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
     arrives = np.zeros((n, switches), bool)
-    arrives[np.arange(n), mixture.home] = True
+    arrives[np.arange(n), mixture.dest_switch] = True
     while True:  # one switch farther each time
         more = arrives | np.take_along_axis(arrives, mixture.then[0], axis=1)
         if np.array_equal(more, arrives):
@@ -303,3 +304,33 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
             break
     unsettled = (last != stage).reshape(n, switches).any(axis=1)
     return np.where(unsettled[:, None], -1, stage.reshape(n, switches))
+
+
+def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
+    """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
+
+    Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> one, other = (routing.route(fabric, engine).tables for engine in ("balanced", "minhop"))
+    >>> len(routing.repairs.differing_entries(fabric, one, other))
+    69
+    """
+    owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
+
+    def entries(tables: RoutingTables, ends: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
+        lids = tables.lid[ends].astype(np.int64)
+        has = (lids > 0) & (number < np.where(ends < len(tables.lft), 1, 1 << tables.lmc))
+        known = has & (lids + number < tables.lft.shape[1])
+        return np.where(known, tables.lft[:, np.where(known, lids + number, 0)], NO_PATH)
+
+    found = [np.zeros((0, 2), np.int64)]
+    for start, number in product(range(0, len(owners), 4096), range(1 << max(a.lmc, b.lmc))):
+        ends = owners[start : start + 4096]
+        switch, index = np.nonzero(entries(a, ends, number) != entries(b, ends, number))
+        found.append(np.stack([switch, ends[index]], axis=1))
+    every = np.concatenate(found)
+    return every[np.lexsort((every[:, 1], every[:, 0]))]

@@ -1,1 +1,28 @@
-"""Questions about tables: failures, losses, adaptive routing, and what no tables can beat."""
+"""Questions about tables and fabrics that a proof and figures leave open.
+
+Links and what is lost without them
+    ``link_use``  who uses a link
+    ``LinkUse``  pairs over a link, in each direction
+    ``pairs_over``  pairs whose path goes over some channels
+    ``study_loss``  what is lost without a switch or a link
+    ``LossStudy``  a fabric without a switch or a link
+    ``study_failures``  what failures of links leave, random ones or given ones
+    ``FailureStudy``  a fabric before and after failures
+    ``Diversity``  shortest paths without a cable in common
+
+Adaptive routing, several LIDs, planes
+    ``study_adaptive``  groups of ports for adaptive routing, proven whichever a switch takes
+    ``AdaptiveStudy``  groups of ports beside static tables
+    ``Groups``  what groups of ports of one kind are worth
+    ``measure_lids``  what paths to several LIDs of a port share
+    ``Multipath``  what paths to the LIDs of a port share
+    ``side_by_side``  several routed subnets as one network, to simulate planes
+
+What no tables can beat
+    ``bound``  what no tables can beat on the same cables
+    ``Bounds``  least fullest link and best bisection of any tables
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

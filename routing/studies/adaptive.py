@@ -28,19 +28,19 @@ from topo.table import Column, Shown, Table
 
 @dataclass(frozen=True)
 class Groups:
-    """What groups of ports are worth between hosts on different switches."""
+    """Figures of groups of ports, between hosts on different switches."""
 
     kind: str
     """``tables``: the one port of the tables; ``legal``: all on shortest legal paths; ``shortest``: all on shortest
     paths, as NVIDIA's subnet manager groups them with the algorithm ``TREE``."""
     ports: float
-    """Ports of a group, in the mean."""
+    """Mean number of ports in a group."""
     stuck: int
-    """Pairs whose packets may end at a switch without a port, or be led round about."""
+    """Pairs with a dead end or a forwarding cycle under some choice."""
     credit_loops: int
     """Channels in credit loops where all packets are on one lane; of tables on the lanes that they have."""
     lanes: int | None
-    """Lanes with which it is proven free of deadlock: with groups 1, or 2 with an escape lane; None where it is not."""
+    """Number of lanes with which deadlock is excluded: 1, or 2 with an escape lane; None where none is proven."""
     max_load: float
     """Pairs over the fullest link between switches, where each switch splits its flows evenly over the group."""
 
@@ -128,7 +128,7 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_adaptive(routing.route(topo.preset("lab-20").fabric))
+    >>> study = routing.studies.study_adaptive(routing.route(topo.preset("lab-20").fabric))
     >>> [(row.kind, row.lanes, row.max_load) for row in study.rows]
     [('tables', 1, 11.0), ('legal', 1, 6.05), ('shortest', 1, 6.05)]
     """

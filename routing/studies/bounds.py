@@ -1,4 +1,4 @@
-"""What no routing can beat on given cables: how full the fullest link must be, and how much random halves can get.
+"""What no routing can beat on given cables: the load of the fullest link, and the bandwidth of random halves.
 
 Both follow from what is true of any paths. Pairs of hosts must cross each cut, and a leaf sends all that its hosts send
 to one destination over one of its links. Beyond cuts, any lengths of the channels give a bound: paths are at least as
@@ -11,7 +11,7 @@ computed anew from them, so that it holds even where they are not the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
 from scipy.sparse.csgraph import dijkstra
 from scipy.special import gammaln
 
+from routing.names import find_ends
 from routing.studies.spread import spread_traffic
 from topo.fabric import Fabric, Role
 from topo.graphs import components
@@ -30,15 +31,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROUNDS = 400
-"""Most rounds in the search for good lengths."""
+"""Maximum number of rounds in the search for good lengths."""
 WORK = 10_000_000
-"""Targets times arcs over all rounds: half a second."""
+"""Targets times arcs, summed over rounds: half a second."""
 SMALL, LARGE = 6_000, 150_000
 """Targets times arcs up to which the linear program is solved: always, and when it is asked for (a minute)."""
 SLACK = 0.03
-"""Part of a distance by which paths may be longer in the first round."""
+"""Share of a distance by which paths may be longer in the first round."""
 LEAST = -14.0
-"""Logarithm of the shortest length, by the longest."""
+"""Natural logarithm of (shortest length / longest length)."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,12 @@ class Bounds(Shown):
     """What no routing by destination can beat on a fabric's cables."""
 
     max_load: int
-    """Ordered pairs of hosts that the fullest channel between switches carries at the least."""
+    """Lower bound on the ordered pairs of hosts over the fullest channel between switches."""
     why: str
-    """What makes it so full, and which bound, perhaps a higher one, takes more than its time and was not computed."""
+    """The constraint that sets this bound, and which bound, perhaps a higher one, was skipped because it takes too
+    long."""
     ebb: float
-    """Effective bisection bandwidth at the most, in the mean over all halves."""
+    """Upper bound on the effective bisection bandwidth, mean over all halves."""
 
     @property
     def table(self) -> Table:
@@ -87,14 +89,20 @@ class Net:
         return len(self.targets) * len(self.sender)
 
 
-def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int = 0, exact: bool = False) -> Bounds:
+def bound(
+    fabric: Fabric,
+    ends: Sequence[int | str] | NDArray[np.integer] | None = None,
+    *,
+    reached: int = 0,
+    exact: bool = False,
+) -> Bounds:
     """Bound the fullest link and the effective bisection of any tables on a fabric.
 
     Parameters
     ----------
     fabric : Fabric
-    ends : (n,) int32, optional
-        End ports that talk; all host ports when left out.
+    ends : (n,) int or str, optional
+        End ports that talk, by index or by name (`routing.find_end`); all host ports when left out.
     reached : int
         Fullest link of tables that there are: once the bound is as high, nothing is left to search for.
     exact : bool
@@ -105,14 +113,19 @@ def bound(fabric: Fabric, ends: NDArray[np.int32] | None = None, *, reached: int
     Bounds
         Valid for any routing by destination, on any number of lanes.
 
+    Raises
+    ------
+    HeddleError
+        When there is no such end port.
+
     Examples
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("fire-flyer-2").fabric
-    >>> routing.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
+    >>> routing.studies.bound(fabric).max_load, routing.measure(routing.route(fabric)).max_load
     (30420, 30420)
     """
-    ends = Fabric.given(fabric).ends() if ends is None else ends
+    ends = Fabric.given(fabric).ends() if ends is None else find_ends(fabric, ends)
     net = _net(fabric, ends)
     groupings = list(_groupings(fabric, net))
     load, why, cut = _fullest_cut(fabric, net, groupings)
@@ -138,8 +151,8 @@ def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
     n, inner = fabric.n_switches, fabric.inner
     arcs, cables = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_counts=True)
     sender, receiver = np.divmod(arcs, n)
-    home = fabric.end_switch[ends]
-    hosts = np.bincount(home[home >= 0], minlength=n)
+    switch_of_end = fabric.end_switch[ends]
+    hosts = np.bincount(switch_of_end[switch_of_end >= 0], minlength=n)
     part = components(n, sender, receiver).astype(np.int64)
     return Net(np.searchsorted(sender, np.arange(n + 1)), sender, receiver, cables.astype(float), hosts, part)
 
@@ -245,7 +258,7 @@ def _program(net: Net) -> Floats:
 
 
 def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int) -> float:
-    """Return the most that flows between random halves get in the mean, as a part of full bandwidth.
+    """Return an upper bound on the mean bandwidth of flows between random halves, as a share of full bandwidth.
 
     Bandwidths of flows never sum to more than 1 on a channel. So flows that cross a cut sum to no more than its cables,
     those from a leaf to no more than its links that any flow takes (since a destination has one link at each leaf, that
@@ -281,7 +294,7 @@ def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats
 
 
 def _busy_links(hosts: int, links: int, far: int, n: int) -> float:
-    """Return how many links of a leaf carry a flow of its hosts in the mean, destinations dealt to them evenly."""
+    """Return the expected number of links of a leaf that carry flows of its hosts, destinations assigned evenly."""
     if not links or not far:
         return 0.0
     each, more = divmod(far, links)

@@ -9,6 +9,7 @@ k - 1 cables fail.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra, maximum_flow
 
-from routing.engines.base import route
+from routing.engines.base import Engine, route
+from routing.names import find_link
 from routing.proof import Proof, prove
 from routing.tables import EndpointSet
 from topo.errors import HeddleError, plural
@@ -152,44 +154,51 @@ def path_diversity(fabric: Fabric, pairs: NDArray[np.int64]) -> Diversity:
 
 def study_failures(
     fabric: Fabric,
-    count: int,
+    links: int | Sequence[int | str] | NDArray[np.integer],
     *,
-    engine: str | None = None,
+    engine: str | Engine | None = None,
     lanes: int | None = None,
-    endpoints: EndpointSet = "hca",
+    endpoints: EndpointSet | Sequence[int | str] | NDArray[np.integer] = "hca",
     seed: int = 0,
 ) -> FailureStudy:
-    """Let random links between switches fail, and route what is left.
+    """Let links fail, and route what is left.
 
     Parameters
     ----------
     fabric : Fabric
-    count : int
-        Links that fail.
+    links : int or (n,) int or str
+        How many links between switches fail, drawn at random; or which links do, each as `find_link` takes it.
     engine, lanes
         As `routing.route` takes them.
-    endpoints : str
-        Whose pairs are proven, as `routing.prove` takes it.
+    endpoints : str or (n,) int or str
+        Whose pairs are proven, as `routing.prove` takes them.
     seed : int
-        Of the choice of links, and of pairs of leaves where there are many.
+        Of the random choice of links, and of pairs of leaves where there are many.
 
     Raises
     ------
     HeddleError
-        When there are fewer links, or what is left cannot be routed.
+        When there are fewer links, or no such one, or what is left cannot be routed.
 
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_failures(topo.preset("lab-20").fabric, 2)
+    >>> study = routing.studies.study_failures(topo.preset("lab-20").fabric, 2)
     >>> study.before.mean, study.after.mean, study.proof.missing
     (20.0, 18.0, 0)
+    >>> routing.studies.study_failures(topo.preset("lab-20").fabric, ["leaf0:21", "leaf1:21"]).failed
+    ('leaf0:21 -> spine0:1', 'leaf1:21 -> spine0:11')
     """
     rng = np.random.default_rng(seed)
     pairs = leaf_pairs(Fabric.given(fabric), rng)
-    left, failed = fail_links(fabric, count, rng)
+    if isinstance(links, int | np.integer):
+        left, drawn = fail_links(fabric, links, rng)
+        failed = drawn[:, 0]
+    else:
+        failed = np.array([find_link(fabric, link) for link in links], np.int32)
+        left = fabric.without(failed)
     return FailureStudy(
-        failed=tuple(fabric.channel_label(port) for port in failed[:, 0].tolist()),
+        failed=tuple(fabric.channel_label(port) for port in failed.tolist()),
         before=path_diversity(fabric, pairs),
         after=path_diversity(left, pairs),
         proof=prove(route(left, engine, lanes=lanes), endpoints),

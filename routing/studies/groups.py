@@ -1,4 +1,4 @@
-"""Groups of output ports among which switches choose freely: who gets where, what waits for what, and even loads."""
+"""Groups of output ports for adaptive routing: reachability, dependencies and loads over all choices."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def walk_groups(
     state, done, stack, at = np.empty(n, np.uint8), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     flow, stuck = np.empty(n), 0
     for t in range(len(targets)):
-        home, count, circles = targets[t], 0, False
+        dest_switch, count, circles = targets[t], 0, False
         state[:] = 0  # 1 on the stack, 2 done
-        state[home] = 2
+        state[dest_switch] = 2
         for source in range(n):
             if not sources[source] or state[source]:
                 continue
@@ -84,7 +84,7 @@ def walk_groups(
                 if not groups[t, channel]:
                     continue
                 depends[port[channel], 0] |= np.uint64(1)
-                if there != home:
+                if there != dest_switch:
                     for then in range(order.indptr[there], order.indptr[there + 1]):
                         if groups[t, then]:
                             number = order.number[then]
@@ -96,10 +96,10 @@ def walk_groups(
                 elif state[there] == 1:
                     circles = True
         if circles:
-            stuck += sources[home] * (sources.sum() - sources[home])
+            stuck += sources[dest_switch] * (sources.sum() - sources[dest_switch])
             continue
         for here in range(n):
-            flow[here] = sources[here] * sources[home]
+            flow[here] = sources[here] * sources[dest_switch]
         for i in range(count - 1, -1, -1):
             here = done[i]
             width = 0

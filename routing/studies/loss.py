@@ -1,26 +1,29 @@
-"""What an operator asks of tables: who uses a link, and what is lost without a switch or a link."""
+"""Loss study: who uses a link, and what is lost without a switch or a link."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines.base import route
-from routing.names import find_link, find_part
+from routing.engines.base import Engine, route
+from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
-from routing.quality import Quality, measure
+from routing.quality.figures import Quality, measure
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
-from routing.trace import end_label, walk
-from topo.errors import HeddleError, RoutingError, plural
+from routing.trace import walk
+from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays
 from topo.table import Column, Shown, Table
 
 BLOCK = 1 << 20
 """Packets that are walked at a time."""
+
+Endpoints = EndpointSet | Sequence[int | str] | NDArray[np.integer]
 
 MOST_PAIRS = 100_000_000
 """Pairs that are listed; 8 bytes each."""
@@ -91,12 +94,12 @@ class LinkUse(Shown):
 
 @dataclass(frozen=True, eq=False)
 class LossStudy(Shown):
-    """A fabric without one switch or link: with the tables that it has, and routed anew."""
+    """The loss of one switch, link or host: with the present tables, and routed anew."""
 
     fabric: Fabric = field(repr=False)
-    """Still whole."""
+    """The whole fabric."""
     part: str
-    """Name of what goes."""
+    """Name of the lost part."""
     lost: NDArray[np.int32]
     """(n, 2) source and destination of the pairs that the tables deliver, and no longer without it."""
     whole: tuple[Proof, Quality] = field(repr=False)
@@ -118,7 +121,7 @@ class LossStudy(Shown):
 
     @property
     def table(self) -> Table:
-        """What becomes of pairs, of the fullest link and of the effective bisection."""
+        """Missing pairs, fullest link and effective bisection in each state."""
         rows = self._rows()
         digits = {"mean load": ",.0f", "bisection": ".3f"}
         names = [name for name in rows[0] if name != "tables"]
@@ -179,16 +182,16 @@ class LossStudy(Shown):
         }
 
 
-def link_use(routed: Routed, link: int | str, endpoints: EndpointSet | NDArray[np.int32] = "hca") -> LinkUse:
+def link_use(routed: Routed, link: int | str, endpoints: Endpoints = "hca") -> LinkUse:
     """Say who uses a link.
 
     Parameters
     ----------
     routed : Routed
     link : int or str
-        One of its ports, or its name as `find_link` takes it.
-    endpoints : str or (n,) int32
-        Whose pairs are looked at, as `routing.prove` takes it.
+        One of its ports, by index or by name as `find_link` takes it.
+    endpoints : str or (n,) int or str
+        Whose pairs are looked at, as `routing.prove` takes them.
 
     Returns
     -------
@@ -203,34 +206,32 @@ def link_use(routed: Routed, link: int | str, endpoints: EndpointSet | NDArray[n
     Examples
     --------
     >>> import topo, routing
-    >>> use = routing.link_use(routing.route(topo.preset("lab-20").fabric), "leaf0:21")
+    >>> use = routing.studies.link_use(routing.route(topo.preset("lab-20").fabric), "leaf0:21")
     >>> len(use.forth), len(use.back)
     (11, 0)
     """
-    port = find_link(Routed.given(routed).fabric, link) if isinstance(link, str) else link
+    port = find_link(Routed.given(routed).fabric, link)
     far = int(routed.fabric.peer[port])
-    if far < 0:
-        raise HeddleError(f"no cable is plugged into {routed.fabric.port_label(port)}")
     forth, back = (pairs_over(routed, np.array([channel], np.int32), endpoints) for channel in (port, far))
     return LinkUse(routed.fabric, port, forth, back)
 
 
 def study_loss(
     routed: Routed,
-    part: str,
+    part: int | str,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     endpoints: EndpointSet = "hca",
     seed: int = 0,
 ) -> LossStudy:
-    """Take one switch or link away: which pairs are lost, and what becomes of the others.
+    """Study the loss of one switch, link or host: which pairs are lost, and how the others fare.
 
     Parameters
     ----------
     routed : Routed
-    part : str
-        Name of a switch, a link or a host, as `find_part` takes it.
-    engine : str
+    part : int or str
+        A switch, a link or a host, as `find_part` takes it.
+    engine : str or Engine
         What routes the rest anew, as `routing.route` takes it.
     endpoints : str
         Whose pairs count, as `routing.prove` takes it.
@@ -245,7 +246,7 @@ def study_loss(
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.study_loss(routing.route(topo.preset("lab-20").fabric), "spine0")
+    >>> study = routing.studies.study_loss(routing.route(topo.preset("lab-20").fabric), "spine0")
     >>> len(study.lost), study.rerouted[0].missing
     (143, 0)
     """
@@ -264,17 +265,19 @@ def study_loss(
 
 
 def pairs_over(
-    routed: Routed, channels: NDArray[np.integer], endpoints: EndpointSet | NDArray[np.int32] = "hca"
+    routed: Routed,
+    channels: int | str | Sequence[int | str] | NDArray[np.integer],
+    endpoints: Endpoints = "hca",
 ) -> NDArray[np.int32]:
     """Return the pairs that arrive and whose path, to any LID of the destination, goes over any of some channels.
 
     Parameters
     ----------
     routed : Routed
-    channels : (k,) int
-        By sending port.
-    endpoints : str or (n,) int32
-        As `routing.prove` takes it.
+    channels : (k,) int or str
+        By sending port, as `find_ports` takes them: the name of a switch stands for all channels that it sends on.
+    endpoints : str or (n,) int or str
+        As `routing.prove` takes them.
 
     Returns
     -------
@@ -283,18 +286,18 @@ def pairs_over(
 
     Raises
     ------
-    RoutingError
-        When they are too many to list.
+    HeddleError
+        When there is no such port or end port, or the pairs are too many to list.
 
     Examples
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> len(routing.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
+    >>> len(routing.studies.pairs_over(routed, routed.fabric.inner)), routing.prove(routed).hops.tolist()
     (242, [0, 220, 0, 242])
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    ends = select_endpoints(fabric, tables, endpoints) if isinstance(endpoints, str) else endpoints
+    ends, channels = find_ends(routed, endpoints), find_ports(fabric, channels)
     if tables.lmc:
         each = (replace(routed, tables=tables.only(number)) for number in range(1 << tables.lmc))
         return np.unique(np.concatenate([pairs_over(one, channels, ends)[:, ::-1] for one in each]), axis=0)[:, ::-1]

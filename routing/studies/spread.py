@@ -1,4 +1,4 @@
-"""Traffic on shortest paths under given lengths of channels, shared among those that are about as short."""
+"""Traffic on (nearly) shortest paths under given lengths of channels, split evenly among them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spread_traffic(
     order: NDArray[np.int64],
     slack: float,
 ) -> NDArray[np.float64]:
-    """Return (A,) pairs of hosts over each arc when every switch sends on over all arcs of about shortest paths alike.
+    """Return (A,) pairs of hosts over each arc when switches split traffic evenly over nearly shortest paths.
 
     Parameters
     ----------

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.names import end_label
 from routing.routed import Routed
 from routing.studies.loss import pairs_over
-from routing.trace import end_label
 from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from routing.names import end_label
 from routing.routed import Routed
-from routing.trace import end_label
 from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
 from simulate.diagnosis.slow_links import Suspect, pairs_between, table_of_next, table_of_suspects, walk_pairs

@@ -115,7 +115,7 @@ def test_a_cable_is_pulled_and_plugged_in_again(
         left = whole.without(np.array([cable]))
         loaded = in_the_switches()
         wanted = read_routed_argument(tmp_path / "state" / "repaired").tables
-        assert len(routing.differing_entries(whole, wanted, loaded)) == 0
+        assert len(routing.repairs.differing_entries(whole, wanted, loaded)) == 0
         assert routing.prove(routing.Routed(left, loaded)).holds
         assert not routing.prove(routing.Routed(left, read_routed_argument(plan_folder).tables)).holds
         report = (tmp_path / "state" / "report").read_text()
@@ -126,7 +126,10 @@ def test_a_cable_is_pulled_and_plugged_in_again(
         keep()
         assert tables.read_bytes() == original
         wait_until(lambda: sweeps() > 4)
-        assert len(routing.differing_entries(whole, read_routed_argument(plan_folder).tables, in_the_switches())) == 0
+        assert (
+            len(routing.repairs.differing_entries(whole, read_routed_argument(plan_folder).tables, in_the_switches()))
+            == 0
+        )
     finally:
         opensm.kill()
         opensm.wait()

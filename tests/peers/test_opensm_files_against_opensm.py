@@ -124,9 +124,9 @@ def test_every_lid_of_a_port_loads_and_is_told(lmc: int, tmp_path) -> None:
 def test_paths_to_several_lids_are_as_disjoint_as_those_of_opensm(seed: int, tmp_path) -> None:
     fabric = draw(seed)
     for lmc in (1, 2):
-        ours = routing.measure_lids(routing.route(fabric, "balanced", lmc=lmc))
+        ours = routing.studies.measure_lids(routing.route(fabric, "balanced", lmc=lmc))
         theirs = run_opensm(fabric, tmp_path / str(lmc), "minhop", options=["--lmc", str(lmc)])
-        found = routing.measure_lids(Routed(fabric, theirs.tables))
+        found = routing.studies.measure_lids(Routed(fabric, theirs.tables))
         assert (found.lids, found.pairs) == (ours.lids, ours.pairs)
         # minhop may close credit loops for it: in tori and HyperX it has up to .14 more.
         safe = not prove(Routed(fabric, theirs.tables), "adapters").credit_loops

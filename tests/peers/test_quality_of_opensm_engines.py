@@ -9,7 +9,7 @@ import pytest
 from helpers.opensm_daemon import run_opensm
 from helpers.strategies import nightly
 from routing.proof import check_certificate, prove
-from routing.quality import measure
+from routing.quality.figures import measure
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
 from topo.dumps.ibnetdiscover import parse_ibnetdiscover

@@ -11,7 +11,7 @@ from helpers.clusters import tree, zoned
 from helpers.ibdmchk import write_ibdmchk_inputs
 from helpers.ibdmsh import LOADS, TIMES, format_stages, parse_judgement, parse_loads
 from routing.engines.base import ENGINES
-from routing.quality import congestion, permutations, shifts
+from routing.quality.figures import congestion, permutations, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints
 from simulate.traffic.flows import Flows

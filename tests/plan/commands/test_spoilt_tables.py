@@ -11,12 +11,12 @@ import pytest
 from helpers.clusters import zoned
 from plan.cli import run
 from routing.engines.balanced import route
+from routing.names import end_label
 from routing.opensm.guid2lid import format_guid2lid
 from routing.opensm.lfts import format_lfts
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
-from routing.trace import end_label
 from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.fabric import Fabric, Role
 

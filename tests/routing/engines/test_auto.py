@@ -11,8 +11,9 @@ from helpers.clusters import zoned
 from helpers.random_fabrics import draw
 from helpers.trees import damage, grow_tree
 from routing.candidates import FIGURES, Candidate
+from routing.engines import auto
 from routing.engines.auto import _reason
-from routing.engines.base import ENGINES
+from routing.engines.base import ENGINES, Outside
 from routing.engines.judge import MARGIN, mark, shortfall
 from routing.proof import prove
 from routing.routed import Routed
@@ -138,10 +139,49 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
 @pytest.mark.slow
 def test_candidates_as_tables_and_as_plain_values() -> None:
     routed = routing.route(FABRICS["joined zones"](), "auto")
-    table = routing.candidate_table(routed.candidates)
+    table = routed.candidate_table
     assert [column.name for column in table.columns][:5] == ["engine", "missing", "loops", "lanes", "switches"]
     told = {row["engine"]: row for row in routed.to_dict()["candidates"]}
     assert told["balanced"]["max_load"] > 0
     assert "refusal" in told["fat-tree"]
     assert "engines that were tried" in routed._repr_html_()
     assert routing.route(TREE, "balanced").to_dict()["candidates"] == []
+
+
+class Outsider:
+    """An engine that somebody else wrote, which has the tables of another one."""
+
+    purpose, max_lanes = "for a test", 1
+
+    def __init__(self, name, route):
+        self.name, self.route = name, route
+
+
+def test_engines_from_outside_enter_and_win_or_lose_by_their_tables(monkeypatch) -> None:
+    """Beside up and down by counts, the closed form of the tree wins; loops and faults never do."""
+
+    def fail(fabric, lid=None, *, lanes=None):
+        raise IndexError("list index out of range")
+
+    good = Outsider("good", ENGINES["fat-tree"].route)
+    broken = Outsider("broken", fail)
+    monkeypatch.setattr(auto, "ENTRANTS", ("updn",))
+    routed = routing.route(TREE, "auto", entrants=[good, broken])
+    rows = {row.engine: row for row in routed.candidates}
+    assert list(rows) == ["updn", "good", "broken"]
+    assert routed.tables.engine == "good"
+    assert "ahead of `updn`" in routed.why
+    assert "IndexError: list index out of range" in rows["broken"].refusal
+
+    ring = strategies.ring(6).fabric
+    looping = Outsider("looping", ENGINES["minhop"].route)
+    routed = routing.route(ring, "auto", entrants=[looping])
+    assert (routed.tables.engine, prove(routed, "adapters").holds) == ("updn", True)
+    assert next(row for row in routed.candidates if row.engine == "looping").credit_loops > 0
+
+
+def test_engines_of_other_distributions_enter(monkeypatch) -> None:
+    monkeypatch.setitem(ENGINES, "theirs", Outside(Outsider("theirs", ENGINES["fat-tree"].route)))
+    routed = routing.route(TREE, "auto")
+    assert [row.engine for row in routed.candidates][-1] == "theirs"
+    assert routed.tables.engine in auto.ENTRANTS, "of equals, Heddle's own is preferred"

@@ -12,9 +12,10 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import Case, examples, fabrics, ring, seeds, shortest_path_tables, tree
 from helpers.walks import plain_walk
-from routing.engines.multipath import add_lids, measure_lids
+from routing.engines.multipath import add_lids
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
+from routing.studies.multipath import measure_lids
 from routing.tables import assign_lids
 from topo.errors import RoutingError
 from topo.fabric import Fabric
@@ -66,7 +67,9 @@ def test_fabrics_that_nobody_has_drawn(seed: int) -> None:
         assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)
         assert check_certificate(routed, proof)
         lids = replace(routed, tables=routed.tables.only(0))
-        assert not len(routing.differing_entries(fabric, lids.tables, once.tables)), "the lowest LID is as without LMC"
+        assert not len(routing.repairs.differing_entries(fabric, lids.tables, once.tables)), (
+            "the lowest LID is as without LMC"
+        )
     # The second LID of four is routed like the second of two, so paths to more LIDs share more.
     assert measure_lids(often).apart <= measure_lids(twice).apart
 

@@ -11,7 +11,7 @@ import routing
 from helpers.strategies import nightly, slow_but
 from helpers.twins import MACHINES, twin
 from routing.proof import check_certificate, prove
-from routing.quality import bisections, congestion, measure
+from routing.quality.figures import bisections, congestion, measure
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
 from topo.dumps.fabric_file import read_fabric

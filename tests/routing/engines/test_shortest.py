@@ -31,7 +31,7 @@ def test_paths_are_complete_shortest_and_free_of_loops_on_their_lanes(fabric: Fa
 def test_the_fullest_link_is_near_what_any_routing_must_put_on_it(seed: int) -> None:
     fabric = draw((5, 9, 12, 20, 24, 27, 35, 39, 2, 8, 14, 0, 3, 11, 42)[seed])
     tables = shortest.route(fabric, lanes=1)
-    assert prove(Routed(fabric, tables)).max_load <= 1.2 * routing.bound(fabric).max_load
+    assert prove(Routed(fabric, tables)).max_load <= 1.2 * routing.studies.bound(fabric).max_load
 
 
 @pytest.mark.parametrize("seed", [12, pytest.param(39, marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ import pytest
 
 import routing
 from routing.proof import prove
-from routing.quality import bisections, congestion, shifts
+from routing.quality.figures import bisections, congestion, shifts
 from routing.routed import Routed
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.cluster import parse

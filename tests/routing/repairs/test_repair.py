@@ -12,7 +12,7 @@ from helpers.trees import fullest
 from helpers.twins import twin
 from routing.engines.base import route
 from routing.proof import prove
-from routing.quality import measure
+from routing.quality.figures import measure
 from routing.repairs.basis import RepairBasis, prepare_repair
 from routing.repairs.repair import Repair, repair, route_anew
 from routing.routed import Routed

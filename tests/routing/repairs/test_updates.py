@@ -7,16 +7,18 @@ from itertools import chain, combinations
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.random_fabrics import draw
-from helpers.strategies import nightly
+from helpers.strategies import Case, cases, nightly
 from routing.engines.base import route
 from routing.proof import prove
 from routing.repairs.basis import prepare_repair
 from routing.repairs.repair import repair
-from routing.repairs.updates import Updates, order_updates
+from routing.repairs.updates import Updates, differing_entries, order_updates
 from routing.routed import Routed
-from routing.tables import LFT_BLOCK, lid_owners
+from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables, lid_owners
 
 MOST = 9
 """Blocks of a stage whose subsets are all looked at; of more, as many random ones."""
@@ -163,3 +165,22 @@ def test_nothing_to_write() -> None:
     routed, _ = small(1)
     updates = order_updates(routed, routed)
     assert (updates.stages, len(updates.writes), len(updates.drained)) == (0, 0, 0)
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_entries_that_differ_are_found_under_any_lids(case: Case, seed: int) -> None:
+    fabric, tables, rng = case.fabric, case.tables, np.random.default_rng(seed)
+    assert differing_entries(fabric, tables, tables).tolist() == []
+    # The same tables under other LIDs are no other tables.
+    top = int(max(tables.lid.max(), tables.lft.shape[1]))
+    other = np.concatenate([[0], 1 + rng.permutation(top)])
+    lft = np.full((len(tables.lft), top + 1), NO_PATH, np.uint8)
+    lft[:, other[1 : tables.lft.shape[1]]] = tables.lft[:, 1:]
+    renumbered = RoutingTables(other[tables.lid].astype(np.uint16), lft)
+    assert differing_entries(fabric, tables, renumbered).tolist() == []
+    # And each entry that is changed shows up, for every end port that has its LID.
+    lid, switch = int(rng.integers(1, top + 1)), int(rng.integers(len(lft)))
+    lft[switch, lid] = (int(lft[switch, lid]) + 1) % 256
+    owners = np.flatnonzero(renumbered.lid == lid).tolist()
+    changed = RoutingTables(renumbered.lid, lft)
+    assert differing_entries(fabric, tables, changed).tolist() == [[switch, end] for end in owners]

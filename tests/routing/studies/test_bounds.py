@@ -75,13 +75,13 @@ def least_fullest(fabric: Fabric) -> int:
 )
 def test_no_choice_of_trees_beats_the_bound(edges: list[tuple[int, int]], hosts: list[int]) -> None:
     fabric = small(edges, hosts)
-    assert routing.bound(fabric, exact=True).max_load <= least_fullest(fabric)
+    assert routing.studies.bound(fabric, exact=True).max_load <= least_fullest(fabric)
 
 
 def test_on_a_line_and_on_whole_trees_the_bound_is_reached() -> None:
-    assert routing.bound(small([(0, 1), (1, 2)], [2, 1, 1])).max_load == 4
+    assert routing.studies.bound(small([(0, 1), (1, 2)], [2, 1, 1])).max_load == 4
     fabric = grow_tree((3, 3, 4), (1, 3, 3), (1, 1, 1))
-    assert routing.measure(routing.route(fabric, "fat-tree")).max_load == routing.bound(fabric).max_load
+    assert routing.measure(routing.route(fabric, "fat-tree")).max_load == routing.studies.bound(fabric).max_load
 
 
 def test_a_leaf_with_two_links_and_five_hosts_sends_whole_destinations() -> None:
@@ -91,16 +91,16 @@ def test_a_leaf_with_two_links_and_five_hosts_sends_whole_destinations() -> None
         draft.cable(leaf, spine)
     for at in [0] * 5 + [1] * 5:
         draft.host(at)
-    found = routing.bound(draft.build("thin", np.random.default_rng(0)))
+    found = routing.studies.bound(draft.build("thin", np.random.default_rng(0)))
     assert found.max_load == 5 * 3  # five destinations over two links, each from five hosts
     assert "2 links" in found.why
 
 
 def test_a_bound_that_takes_too_long_is_named() -> None:
     fabric = draw(24)
-    found = routing.bound(fabric)
+    found = routing.studies.bound(fabric)
     assert "; bound not computed: the linear program, " in found.why
-    assert "not computed" not in routing.bound(fabric, reached=found.max_load).why
+    assert "not computed" not in routing.studies.bound(fabric, reached=found.max_load).why
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:
     fabric = draw(seed)
     if fabric.n_switches > 60:
         return
-    found = routing.bound(fabric)
+    found = routing.studies.bound(fabric)
     for name in ("minhop", "balanced", "dfsssp"):
         try:
             routed = Routed(fabric, ENGINES[name].route(fabric))
@@ -127,9 +127,9 @@ def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:
 def test_a_bound_does_not_depend_on_labels() -> None:
     for seed in (2, 4, 5):
         fabric = draw(seed)
-        found = routing.bound(fabric)
+        found = routing.studies.bound(fabric)
         for mixed in (relabelled(fabric, np.random.default_rng(number)).fabric for number in range(3)):
-            again = routing.bound(mixed)
+            again = routing.studies.bound(mixed)
             assert again.max_load == pytest.approx(found.max_load, rel=0.02)
             assert again.ebb == pytest.approx(found.ebb, rel=1e-6)
 
@@ -137,22 +137,22 @@ def test_a_bound_does_not_depend_on_labels() -> None:
 @pytest.mark.slow
 def test_the_linear_program_is_at_least_the_search() -> None:
     fabric = draw(9)
-    assert routing.bound(fabric, exact=True).max_load >= routing.bound(fabric).max_load - 1
+    assert routing.studies.bound(fabric, exact=True).max_load >= routing.studies.bound(fabric).max_load - 1
 
 
 def test_what_is_apart_needs_no_link() -> None:
     fabric = strategies.ring(4).fabric
     peer = fabric.peer.copy()
     peer[fabric.inner] = -1
-    found = routing.bound(replace(fabric, peer=peer))
+    found = routing.studies.bound(replace(fabric, peer=peer))
     assert (found.max_load, found.why) == (0, "no pair needs a link between switches")
-    assert routing.bound(fabric, fabric.ends()[:1]).max_load == 0
-    assert routing.bound(fabric, fabric.ends()[:0]).ebb == 0
+    assert routing.studies.bound(fabric, fabric.ends()[:1]).max_load == 0
+    assert routing.studies.bound(fabric, fabric.ends()[:0]).ebb == 0
 
 
 @pytest.mark.slow
 def test_known_bounds_of_machines() -> None:
-    two_zones = routing.bound(twin("two-zones"))
+    two_zones = routing.studies.bound(twin("two-zones"))
     assert two_zones.max_load == 30_420
     assert "780 hosts" in two_zones.why
-    assert routing.bound(twin("ndr-pod")).max_load == 630
+    assert routing.studies.bound(twin("ndr-pod")).max_load == 630

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import topo
 from helpers.strategies import Case, cases, examples, tree
 from helpers.walks import plain_walk
 from routing.engines.base import route
-from routing.names import find_end, find_link, find_switch
 from routing.proof import prove
 from routing.routed import Routed
 from routing.studies.loss import link_use, pairs_over, study_loss
 from routing.tables import select_endpoints
-from routing.trace import end_label, trace
-from topo.errors import HeddleError
+from routing.trace import trace
 from topo.fabric import Fabric, Kind
 
 
@@ -105,56 +102,6 @@ def test_a_path_shows_every_hop_of_a_plain_walk(case: Case) -> None:
 
 def find_node(fabric: Fabric, label: str) -> int:
     return [fabric.label(node) for node in range(fabric.n_nodes)].index(label)
-
-
-@given(case=cases(corrupt=False))
-@examples(20)
-def test_every_end_port_has_a_name_a_lid_and_a_guid_that_find_it(case: Case) -> None:
-    fabric, routed = case.fabric, Routed(case.fabric, case.tables)
-    for end in np.flatnonzero(case.tables.lid).tolist():
-        guid = int(fabric.end_guid[end])
-        assert find_end(routed, end_label(fabric, end)) == end
-        assert find_end(routed, str(case.tables.lid[end])) == end
-        others = np.delete(fabric.node_guid, fabric.end_node[end])
-        if np.count_nonzero(fabric.end_guid == guid) == 1 and guid not in others:
-            assert find_end(routed, f"0x{guid:016x}") == end
-    for switch in range(fabric.n_switches):
-        assert find_switch(fabric, fabric.label(switch)) == find_switch(fabric, fabric.names[switch]) == switch
-
-
-@pytest.mark.parametrize(
-    ("find", "text", "says"),
-    [
-        (find_end, "gpu", "no end port 'gpu'"),
-        (find_end, "60000", "no end port"),
-        (find_end, "0x00000000000000ff", "no end port"),
-        (lambda routed, text: find_switch(routed.fabric, text), "leaf", "no switch 'leaf'"),
-        (lambda routed, text: find_link(routed.fabric, text), "leaf0", "no link 'leaf0'"),
-        (lambda routed, text: find_link(routed.fabric, text), "leaf0:²", "no link"),
-        (lambda routed, text: find_link(routed.fabric, text), "leaf0:99999999999999999999", "no link"),
-        (lambda routed, text: find_link(routed.fabric, text), "leaf0:99999", "has ports 1 to"),
-        (lambda routed, text: find_link(routed.fabric, text), "leaf0:1 -> nowhere:1", "leads to"),
-        (lambda routed, text: study_loss(routed, text), "leaf7:1", "no link"),
-        (lambda routed, text: study_loss(routed, text), "laef0", "no switch"),
-    ],
-)
-def test_what_cannot_be_found_is_said(find, text: str, says: str) -> None:
-    fabric = tree(3).fabric
-    with pytest.raises(HeddleError, match=says.replace("(", r"\(")):
-        find(route(fabric), text)
-
-
-def test_a_port_without_a_cable_is_told_those_that_have_one() -> None:
-    fabric = topo.preset("lab-20").fabric
-    with pytest.raises(HeddleError, match="ports of leaf0 with a cable: 1 to 11, 21 to 40"):
-        find_link(fabric, "leaf0:12")
-
-
-def test_a_server_with_several_end_ports_is_no_name_of_one() -> None:
-    fabric = tree(3).fabric
-    host = next(host for host in fabric.hosts if list(fabric.hosts).count(host) == 1)
-    node = int(np.flatnonzero(np.array(fabric.host) == fabric.hosts.index(host))[0])
-    assert fabric.end_node[find_end(route(fabric), host)] == node
 
 
 def test_pairs_over_no_channel_are_none() -> None:

@@ -126,7 +126,7 @@ def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> No
     fabric = routed.fabric
     channel = int(fabric.inner[np.argmax(routing.prove(routed).load[fabric.inner])])
     pairs: list[tuple[int, int]] = []
-    for a, b in rng.permutation(routing.pairs_over(routed, np.array([channel]))).tolist():
+    for a, b in rng.permutation(routing.studies.pairs_over(routed, np.array([channel]))).tolist():
         if len(pairs) < 2 and not {a, b} & {end for pair in pairs for end in pair}:
             pairs.append((a, b))
     assert len(pairs) == 2

@@ -94,7 +94,7 @@ def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
         partners = np.full((pattern.n_steps, len(ends)), -1, np.int32)
         partners[pattern.step, pattern.src] = pattern.dst
         for loads, order in ((found.before, np.arange(len(ends))), (found.after, found.order)):
-            counted, _, lost = routing.congestion(routed, ends[order, 0].astype(np.int32), partners)
+            counted, _, lost = routing.quality.congestion(routed, ends[order, 0].astype(np.int32), partners)
             assert counted.tolist() == loads.fullest.tolist()
             assert not lost.any()
 

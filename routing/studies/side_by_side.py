@@ -37,7 +37,7 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
     >>> import routing, topo
     >>> planes = topo.parse({"name": "two", "nodes": {"gpu": {"model": "storage-3fs", "count": 30}},
     ...     "network": {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700"}}}).fabrics
-    >>> routed = routing.side_by_side([routing.route(plane) for plane in planes], "two")
+    >>> routed = routing.studies.side_by_side([routing.route(plane) for plane in planes], "two")
     >>> len(routed.fabric.hosts), len(routed.fabric.ends()), routed.fabric.n_switches
     (30, 60, 2)
     """
@@ -74,7 +74,7 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
 
 
 def _together(arrays: Iterable[NDArray[Any]], n_switches: Sequence[int]) -> NDArray[Any]:
-    """Join arrays of subnets: what is of switches, so much of each, and then what is of adapters."""
+    """Concatenate arrays of subnets: first the rows of switches of all of them, then those of adapters."""
     parts = list(zip(arrays, n_switches, strict=True))
     return np.concatenate([*(array[:n] for array, n in parts), *(array[n:] for array, n in parts)])
 

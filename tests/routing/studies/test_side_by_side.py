@@ -38,7 +38,7 @@ def test_each_path_is_as_it_was_and_there_are_no_more(model: str, count: int, pl
     if model == "pcie-a100":
         planes = 1
     alone = planes_of(model, min(count, 6), planes)
-    together = routing.side_by_side(alone, "all")
+    together = routing.studies.side_by_side(alone, "all")
     expected: dict[tuple[str, str], list[str]] = {}
     for plane in alone:
         expected |= paths(plane)
@@ -62,5 +62,5 @@ def test_planes_play_as_rails_do(algorithm) -> None:
     nodes = {"gpu": {"model": "dgx-a100", "count": 4}}
     network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM8700"}}
     rails = topo.parse({"name": "r", "nodes": nodes, "network": network})
-    planes = routing.side_by_side(planes_of("dgx-a100", 4, 8), "p")
+    planes = routing.studies.side_by_side(planes_of("dgx-a100", 4, 8), "p")
     assert time(planes) == pytest.approx(time(routing.route(rails.fabric)))

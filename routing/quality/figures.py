@@ -7,16 +7,18 @@ effects of static routing in high-performance networks", IEEE Cluster 2008).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.congestion import NOWHERE, output_ports, phase_congestion
+from routing.names import find_ends
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
+from routing.quality.phases import NOWHERE, output_ports, phase_congestion
 from routing.routed import Routed
-from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, select_endpoints, tree_order
+from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
 from topo.errors import plural
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Column, Shown, Table
@@ -24,11 +26,11 @@ from topo.table import Column, Shown, Table
 
 @dataclass(frozen=True)
 class Congestion:
-    """What phases of simultaneous flows meet; each phase is a case of its own."""
+    """Congestion in phases of simultaneous flows; each phase stands by itself."""
 
     phases: int
     bandwidth: float
-    """Mean over phases and flows of the bandwidth of a flow, as a part of a link's; a lost flow has none."""
+    """Mean bandwidth of a flow over phases and flows, as a share of a link; a lost flow counts as 0."""
     error: float
     """Standard error of that mean, for phases that are a random sample; the true mean is within two, 19 times in 20."""
     max_load_median: float
@@ -95,7 +97,7 @@ class Quality(Shown):
 
     @property
     def balance(self) -> float:
-        """Pairs over the most loaded channel between switches by those over the mean used one; 1 is even."""
+        """Ratio of the most loaded to the mean used channel between switches; 1 is even."""
         return self.max_load / self.mean_load if self.mean_load else 1.0
 
     @property
@@ -151,7 +153,7 @@ class Quality(Shown):
 
 def measure(
     routed: Routed,
-    endpoints: EndpointSet | NDArray[np.int32] = "hca",
+    endpoints: EndpointSet | Sequence[int | str] | NDArray[np.integer] = "hca",
     *,
     seed: int | np.random.Generator = 0,
     samples: int = 200,
@@ -163,9 +165,9 @@ def measure(
     Parameters
     ----------
     routed : Routed
-    endpoints : str or (n,) int32
+    endpoints : str or (n,) int or str
         A set of `select_endpoints`, whose ranks are counted along the tree (`tree_order`), or end ports in the order of
-        their ranks, which shifts and halving-doubling follow: the GPUs of a zone, for instance.
+        their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone, for instance.
     seed : int or numpy.random.Generator
         Of the random bisections and permutations.
     samples : int
@@ -177,8 +179,8 @@ def measure(
 
     Raises
     ------
-    RoutingError
-        When the tables are not of this fabric, or there is no such set.
+    HeddleError
+        When the tables are not of this fabric, or there is no such set or end port.
 
     Examples
     --------
@@ -191,10 +193,9 @@ def measure(
     rng = np.random.default_rng(seed)
     if tables.lmc:
         routed, proof = replace(routed, tables=tables.only(0)), None
+    ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
-        ranks = tree_order(fabric, select_endpoints(fabric, tables, endpoints))
-    else:
-        ranks = frozen(endpoints)
+        ranks = tree_order(fabric, ranks)
     n = len(ranks)
     proof = prove(routed, ranks) if proof is None else proof
     load = proof.load[fabric.inner]
@@ -225,14 +226,15 @@ def measure(
 
 
 def congestion(
-    routed: Routed, ranks: NDArray[np.int32], partners: NDArray[np.int32]
+    routed: Routed, ranks: Sequence[int | str] | NDArray[np.integer], partners: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
     """Play phases of flows between ranks.
 
     Parameters
     ----------
-    ranks : (n,) int32
-        End ports.
+    routed : Routed
+    ranks : (n,) int or str
+        End ports, as `find_ends` takes them.
     partners : (K, n) int32
         The rank that each rank sends to in each phase; -1 nobody.
 
@@ -250,11 +252,12 @@ def congestion(
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> ranks = fabric.ends(role="compute")
-    >>> max_load, bandwidth, lost = routing.congestion(routing.route(fabric), ranks, routing.shifts(len(ranks), 3))
+    >>> phases = routing.quality.shifts(len(ranks), 3)
+    >>> max_load, bandwidth, lost = routing.quality.congestion(routing.route(fabric), ranks, phases)
     >>> max_load.tolist(), int(lost.sum())
     ([1, 1, 1], 0)
     """
-    return phase_congestion(*_laid_out(Routed.given(routed), ranks), frozen(partners))
+    return phase_congestion(*_laid_out(Routed.given(routed), find_ends(routed, ranks)), frozen(partners))
 
 
 def _laid_out(
@@ -282,7 +285,7 @@ def bisections(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int32
     Examples
     --------
     >>> import numpy as np, routing
-    >>> routing.bisections(4, 1, np.random.default_rng(0))
+    >>> routing.quality.bisections(4, 1, np.random.default_rng(0))
     array([[ 3, -1,  1, -1]], dtype=int32)
     """
     half = n // 2
@@ -299,7 +302,7 @@ def permutations(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int
     Examples
     --------
     >>> import numpy as np, routing
-    >>> routing.permutations(4, 1, np.random.default_rng(0))
+    >>> routing.quality.permutations(4, 1, np.random.default_rng(0))
     array([[ 2,  0,  1, -1]], dtype=int32)
     """
     partners = np.array([rng.permutation(n) for _ in range(count)], np.int32).reshape(count, n)
@@ -313,7 +316,7 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
     Examples
     --------
     >>> import routing
-    >>> routing.shifts(4, 2)
+    >>> routing.quality.shifts(4, 2)
     array([[1, 2, 3, 0],
            [3, 0, 1, 2]], dtype=int32)
     """
@@ -329,7 +332,7 @@ def halving_doubling(n: int) -> NDArray[np.int32]:
     Examples
     --------
     >>> import routing
-    >>> routing.halving_doubling(3)
+    >>> routing.quality.halving_doubling(3)
     array([[ 1,  0, -1],
            [ 2, -1,  0]], dtype=int32)
     """
@@ -341,21 +344,21 @@ def halving_doubling(n: int) -> NDArray[np.int32]:
 
 def _uplink_shares(fabric: Fabric, tables: RoutingTables, ranks: NDArray[np.int32]) -> tuple[UplinkShare, ...]:
     """Count destinations for each uplink of the leaves that hold ranks; where levels are unknown, all leads up."""
-    home, lid = fabric.end_switch[ranks], tables.lid[ranks].astype(np.int64)
+    leaf_of, lid = fabric.end_switch[ranks], tables.lid[ranks].astype(np.int64)
     role = fabric.role[fabric.end_node[ranks]]
     listed = lid < tables.lft.shape[1]
     level = fabric.level
     inner = fabric.is_inner
     roles = [None, *(Role(value) for value in np.unique(role))]
     counts: dict[Role | None, list[NDArray[np.int64]]] = {which: [] for which in roles}
-    for leaf in np.unique(home[home >= 0]).tolist():
+    for leaf in np.unique(leaf_of[leaf_of >= 0]).tolist():
         if level[leaf] > 1:
             continue
         ports = np.arange(fabric.port_offset[leaf], fabric.port_offset[leaf + 1])
         above = level[fabric.peer_node[ports]]
         up = np.flatnonzero(inner[ports] & ((above > level[leaf]) | (above < 0)))
         for which in roles:
-            far = listed & (home != leaf) & ((role == which) if which is not None else True)
+            far = listed & (leaf_of != leaf) & ((role == which) if which is not None else True)
             counts[which].append(np.bincount(tables.lft[leaf, lid[far]], minlength=NO_PATH + 1)[up + 1])
     shares = []
     for which, parts in counts.items():

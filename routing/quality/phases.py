@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from routing.machine_code import inner, kernel
 
 NOWHERE = -3
-"""Stands for the channel that hands packets over, where an end port has none."""
+"""The channel that hands packets to an end port which has none."""
 
 TILE = 64
 """Switches whose entries are laid side by side at a time, so that those of large tables stay in a processor's cache."""
@@ -40,7 +40,7 @@ def _lay_flows(
     trail: NDArray[np.int32],
     steps: NDArray[np.int32],
 ) -> bool:
-    """Lay the flows of one phase over the channels; False when a path is longer than ``trail`` is wide.
+    """Trace the flows of one phase over the channels; return False when a path is longer than ``trail`` is wide.
 
     ``steps`` becomes the number of channels between switches on the flow of each rank, and ``trail`` holds them; -1
     for a flow that is lost. Unsigned indices spare Numba a test for negative ones at each look-up.

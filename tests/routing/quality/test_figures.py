@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, ring, tree
-from routing.quality import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
+from routing.quality.figures import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
 from routing.trace import trace

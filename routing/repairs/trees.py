@@ -1,8 +1,7 @@
-"""Mends the paths to destinations that lost a cable, entry by entry, and leaves all other entries as they are."""
+"""Repairs the paths to destinations that lost a cable, entry by entry, and leaves all other entries as they are."""
 
 from __future__ import annotations
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +15,15 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.uint8]
 
 FAR = 1 << 30
-"""Hops where no path leads, and the rank that a destination lets everything arrive with."""
+"""Hops of a switch without a path; as a rank, that of a destination, which may be entered over any channel."""
 
 
-class Ground(NamedTuple):
-    """Cables as they were and as they are; channels are named by sending port."""
+class RepairNet(NamedTuple):
+    """The cables before and after failures; channels are named by sending port."""
 
     port_offset: Int32s
     whole: Int32s
-    """(P,) node at the other end of each cable, of those that are down too."""
+    """(P,) node at the other end of each cable, including those that are down."""
     peer: Int32s
     """(P,) port at the other end of each cable that is up, -1 where none is."""
     node: Int32s
@@ -34,17 +33,17 @@ class Ground(NamedTuple):
     scale: Floats
     """(P,) the fastest rate over that of the channel."""
     component: Int32s
-    """(S,) switches of one number are connected by cables that are up."""
+    """(S,) number of the connected component, over cables that are up."""
     falling: Int32s
     """(C,) the channels between switches that are up, from the highest rank to the lowest."""
     ordered: bool
-    """Whether paths must climb; if not, lanes are to free them of credit loops afterwards."""
+    """Whether the ranks along a path must rise; if not, lanes break credit loops afterwards."""
     other: bool
-    """Whether the order is not the one of the old entries: those whose paths do not climb it are replaced, too."""
+    """Whether this is another order than that of the old entries: paths that do not rise in it are replaced, too."""
 
 
-class Survey(NamedTuple):
-    """The tree of entries towards one destination, and scratch for its repair."""
+class TreeScan(NamedTuple):
+    """The tree of entries towards one destination, and work space for its repair."""
 
     depth: Int32s
     """(S,) channels to the destination, -1 where entries do not lead there."""
@@ -68,9 +67,9 @@ class Survey(NamedTuple):
 
 
 @kernel
-def empty_survey(n: int) -> Survey:
-    """Return a survey of n switches, to be filled."""
-    return Survey(
+def empty_scan(n: int) -> TreeScan:
+    """Return a scan of n switches, to be filled."""
+    return TreeScan(
         depth=np.empty(n, np.int32),
         cut=np.empty(n, np.bool_),
         label=np.empty(n, np.int32),
@@ -87,30 +86,30 @@ def empty_survey(n: int) -> Survey:
 
 
 @inner
-def survey_tree(ground: Ground, far: Int32s, number: Numbers, home: int, found: Survey) -> None:
-    """Follow the entries of all switches towards the destination that hangs on a switch.
+def scan_tree(net: RepairNet, far: Int32s, number: Numbers, dest_switch: int, found: TreeScan) -> None:
+    """Follow the entries of all switches towards a destination.
 
     Parameters
     ----------
-    ground : Ground
+    net : RepairNet
     far : (P,) int32
-        Node at the other end of each cable: ``ground.whole`` or ``ground.node``.
+        Node at the other end of each cable: ``net.whole`` or ``net.node``.
     number : (S,) uint8
         Entry of each switch.
-    home : int
-    found : Survey, out
+    dest_switch : int
+    found : TreeScan, out
     """
     n = len(number)
     depth, onward, stack = found.depth, found.onward, found.stack
     for here in range(n):
-        first = ground.port_offset[here]
+        first = net.port_offset[here]
         port = first + number[here] - 1
-        fits = 0 < number[here] != NO_PATH and port < ground.port_offset[here + 1] and 0 <= far[port] < n
-        onward[here] = port if fits and here != home else -1
+        fits = 0 < number[here] != NO_PATH and port < net.port_offset[here + 1] and 0 <= far[port] < n
+        onward[here] = port if fits and here != dest_switch else -1
         depth[here] = -2
-    depth[home] = 0
-    found.cut[home] = False
-    found.label[home] = FAR
+    depth[dest_switch] = 0
+    found.cut[dest_switch] = False
+    found.label[dest_switch] = FAR
     for start in range(n):
         top, here = 0, start
         while depth[here] == -2:
@@ -131,9 +130,9 @@ def survey_tree(ground: Ground, far: Int32s, number: Numbers, home: int, found: 
                 continue
             then = far[port]
             depth[here] = behind + 1
-            climbs = not ground.ordered or ground.rank[port] < found.label[then]
-            found.cut[here] = found.cut[then] or ground.node[port] < 0 or (ground.other and not climbs)
-            found.label[here] = (ground.rank[port] if ground.ordered else FAR) if climbs else -1
+            climbs = not net.ordered or net.rank[port] < found.label[then]
+            found.cut[here] = found.cut[then] or net.node[port] < 0 or (net.other and not climbs)
+            found.label[here] = (net.rank[port] if net.ordered else FAR) if climbs else -1
     count = found.stack  # the places of each depth, then their ends
     count[:] = 0
     total = 0
@@ -153,7 +152,7 @@ def survey_tree(ground: Ground, far: Int32s, number: Numbers, home: int, found: 
 
 
 @inner
-def add_tree(far: Int32s, tree: Survey, sources: Floats, weight: float, load: Floats) -> None:
+def add_tree(far: Int32s, tree: TreeScan, sources: Floats, weight: float, load: Floats) -> None:
     """Add what the sources at each switch send to the destination of a tree to the load of the channels."""
     for here in range(len(sources)):
         tree.flow[here] = sources[here]
@@ -165,44 +164,44 @@ def add_tree(far: Int32s, tree: Survey, sources: Floats, weight: float, load: Fl
 
 
 @kernel
-def sum_load(ground: Ground, number: Numbers, homes: Int32s, weight: Floats, sources: Floats) -> Floats:
-    """Return (P,) what all sources send to some destinations over each channel of the whole fabric.
+def sum_load(net: RepairNet, number: Numbers, dest_switches: Int32s, weight: Floats, sources: Floats) -> Floats:
+    """Return (P,) the load of each channel of the whole fabric, from all sources to some destinations.
 
     Parameters
     ----------
     number : (n, S) uint8
         Entries by destination and switch.
-    homes : (n,) int32
+    dest_switches : (n,) int32
         The switch that each destination hangs on.
     weight : (n,) float64
     sources : (S,) float64
     """
-    tree, load = empty_survey(number.shape[1]), np.zeros(len(ground.rank))
-    for i in range(len(homes)):
-        survey_tree(ground, ground.whole, number[i], homes[i], tree)
-        add_tree(ground.whole, tree, sources, weight[i], load)
+    tree, load = empty_scan(number.shape[1]), np.zeros(len(net.rank))
+    for i in range(len(dest_switches)):
+        scan_tree(net, net.whole, number[i], dest_switches[i], tree)
+        add_tree(net.whole, tree, sources, weight[i], load)
     return load
 
 
 @kernel
-def mend_trees(
-    ground: Ground,
+def repair_trees(
+    net: RepairNet,
     old: Numbers,
-    homes: Int32s,
+    dest_switches: Int32s,
     weight: Floats,
     sources: NDArray[np.float64],
     load: Floats,
     rounds: int,
     new: Numbers,
 ) -> NDArray[np.bool_]:
-    """Lead the packets that meet a cable which is down over others, with as few entries changed as is found.
+    """Route the packets that would meet a dead cable over others, with as few changed entries as the search finds.
 
     Parameters
     ----------
-    ground : Ground
+    net : RepairNet
     old : (n, S) uint8
         Entries from before, by destination that is affected and switch.
-    homes : (n,) int32
+    dest_switches : (n,) int32
         The switch that each destination hangs on.
     weight : (n,) float64
     sources : (2, S) float64
@@ -220,45 +219,45 @@ def mend_trees(
         The switches that had a path, that cables still connect with the destination, and that have none in the order.
     """
     n = old.shape[1]
-    tree, now, lost = empty_survey(n), empty_survey(n), np.zeros((len(homes), n), np.bool_)
-    cut, old_label, settled = np.empty(n, np.int32), np.empty(n, np.int32), np.ones(len(homes), np.bool_)
+    tree, now, lost = empty_scan(n), empty_scan(n), np.zeros((len(dest_switches), n), np.bool_)
+    cut, old_label, settled = np.empty(n, np.int32), np.empty(n, np.int32), np.ones(len(dest_switches), np.bool_)
     for turn in range(rounds):
-        for i in range(len(homes)):
-            home = homes[i]
+        for i in range(len(dest_switches)):
+            dest_switch = dest_switches[i]
             if not settled[i]:
                 continue
-            survey_tree(ground, ground.whole, old[i], home, tree)
+            scan_tree(net, net.whole, old[i], dest_switch, tree)
             count = 0
             for place in range(1, tree.size[0]):
                 here = tree.nearest[place]
-                stays = ground.component[here] == ground.component[home]
+                stays = net.component[here] == net.component[dest_switch]
                 if tree.cut[here] and stays:
                     cut[count] = here
                     count += 1
                 gone = sources[0, here] - (0.0 if tree.cut[here] else sources[1, here])
                 if turn == 0:
-                    _add_path(ground, ground.whole, old[i], here, home, -weight[i] * gone, load)
+                    _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * gone, load)
                 elif tree.cut[here] and stays:
-                    _add_path(ground, ground.node, new[i], here, home, -weight[i] * sources[1, here], load)
+                    _add_path(net, net.node, new[i], here, dest_switch, -weight[i] * sources[1, here], load)
                 if not stays:
                     tree.cut[here] = False
                     tree.depth[here] = -1
             new[i] = old[i]
             old_label[:] = tree.label
-            if _mend(ground, home, load, sources[1], weight[i], tree, new[i]):
+            if _repair(net, dest_switch, load, sources[1], weight[i], tree, new[i]):
                 for here in cut[:count]:
-                    _add_path(ground, ground.node, new[i], here, home, weight[i] * sources[1, here], load)
+                    _add_path(net, net.node, new[i], here, dest_switch, weight[i] * sources[1, here], load)
                 continue
             settled[i] = False
             # Others than those that were cut may have changed, too.
-            survey_tree(ground, ground.whole, old[i], home, tree)
+            scan_tree(net, net.whole, old[i], dest_switch, tree)
             for here in tree.nearest[1 : tree.size[0]]:
                 if not tree.cut[here]:
-                    _add_path(ground, ground.whole, old[i], here, home, -weight[i] * sources[1, here], load)
-            survey_tree(ground, ground.node, new[i], home, now)
-            add_tree(ground.node, now, sources[1], weight[i], load)
+                    _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * sources[1, here], load)
+            scan_tree(net, net.node, new[i], dest_switch, now)
+            add_tree(net.node, now, sources[1], weight[i], load)
             for here in range(n):
-                had = tree.depth[here] >= 0 and ground.component[here] == ground.component[home]
+                had = tree.depth[here] >= 0 and net.component[here] == net.component[dest_switch]
                 lost[i, here] = had and (now.depth[here] < 0 or now.label[here] < 0 <= old_label[here])
                 if lost[i, here]:
                     new[i, here] = NO_PATH
@@ -266,21 +265,23 @@ def mend_trees(
 
 
 @inner
-def _add_path(ground: Ground, far: Int32s, number: Numbers, here: int, home: int, weight: float, load: Floats) -> None:
+def _add_path(
+    net: RepairNet, far: Int32s, number: Numbers, here: int, dest_switch: int, weight: float, load: Floats
+) -> None:
     """Add what a switch sends to a destination to the load of the channels on its path."""
-    while here != home and weight != 0.0:
-        port = ground.port_offset[here] + number[here] - 1
+    while here != dest_switch and weight != 0.0:
+        port = net.port_offset[here] + number[here] - 1
         load[port] += weight
         here = far[port]
 
 
 @inner
-def _mend(
-    ground: Ground, home: int, load: Floats, sources: Floats, weight: float, tree: Survey, number: Numbers
+def _repair(
+    net: RepairNet, dest_switch: int, load: Floats, sources: Floats, weight: float, tree: TreeScan, number: Numbers
 ) -> bool:
-    """Give each switch whose path is cut another one, nearest first; return whether all have one, and no other changed.
+    """Give each cut switch another path, nearest first; return whether all have one and no other entry changed.
 
-    The survey is of the old entries. What those that are cut send is no part of the load: it is counted as they find
+    The scan is of the old entries. What those that are cut send is no part of the load: it is counted as they find
     their paths.
     """
     n = len(number)
@@ -296,20 +297,20 @@ def _mend(
         if cut[here]:
             hops[here], label[here], near[here], due[here] = FAR, -1, FAR, FAR
             waiting += 1
-            if ground.node[port] >= 0:  # its next switch is cut, too
-                need[ground.node[port]] = max(need[ground.node[port]], ground.rank[port])
+            if net.node[port] >= 0:  # its next switch is cut, too
+                need[net.node[port]] = max(need[net.node[port]], net.rank[port])
     for here in range(n):
         if depth[here] < 0:
             hops[here], label[here] = FAR, -1
     for i in range(tree.size[0]):
         here = tree.nearest[i]
         if cut[here]:
-            for port in range(ground.port_offset[here], ground.port_offset[here + 1]):
-                there = ground.node[port]
-                if 0 <= there < n and hops[there] < FAR and ground.rank[port] < label[there]:
+            for port in range(net.port_offset[here], net.port_offset[here + 1]):
+                there = net.node[port]
+                if 0 <= there < n and hops[there] < FAR and net.rank[port] < label[there]:
                     near[here] = min(near[here], hops[there] + 1)
             if near[here] < FAR:
-                due[here] = _due(ground, tree, here)
+                due[here] = _due(net, tree, here)
     while waiting > 0:
         level = FAR
         for i in range(tree.size[0]):
@@ -320,57 +321,57 @@ def _mend(
         for i in range(tree.size[0]):
             here = tree.nearest[i]
             if cut[here] and due[here] <= level:
-                port = _choose(ground, home, tree, load, number, here)
-                hops[here] = hops[ground.node[port]] + 1
-                label[here] = ground.rank[port] if ground.ordered else FAR
-                if ground.node[onward[here]] >= 0 and ground.ordered and not ground.other:  # packets may still find it
-                    label[here] = min(label[here], ground.rank[onward[here]])
-                number[here] = port - ground.port_offset[here] + 1
+                port = _choose(net, dest_switch, tree, load, number, here)
+                hops[here] = hops[net.node[port]] + 1
+                label[here] = net.rank[port] if net.ordered else FAR
+                if net.node[onward[here]] >= 0 and net.ordered and not net.other:  # packets may still find it
+                    label[here] = min(label[here], net.rank[onward[here]])
+                number[here] = port - net.port_offset[here] + 1
                 cut[here] = False
                 waiting -= 1
                 there = here
-                while there != home:
+                while there != dest_switch:
                     flow[there] += weight * sources[here]
-                    there = ground.node[ground.port_offset[there] + number[there] - 1]
-                for out in range(ground.port_offset[here], ground.port_offset[here + 1]):
-                    back = ground.peer[out]
-                    other = ground.node[out]
-                    if 0 <= other < n and cut[other] and ground.rank[back] < label[here]:
+                    there = net.node[net.port_offset[there] + number[there] - 1]
+                for out in range(net.port_offset[here], net.port_offset[here + 1]):
+                    back = net.peer[out]
+                    other = net.node[out]
+                    if 0 <= other < n and cut[other] and net.rank[back] < label[here]:
                         near[other] = min(near[other], hops[here] + 1)
-                        due[other] = _due(ground, tree, other)
-    if waiting > 0 and ground.ordered:
-        _pin(ground, home, tree, number)
+                        due[other] = _due(net, tree, other)
+    if waiting > 0 and net.ordered:
+        _pin(net, dest_switch, tree, number)
     return waiting == 0
 
 
 @inner
-def _due(ground: Ground, tree: Survey, here: int) -> int:
+def _due(net: RepairNet, tree: TreeScan, here: int) -> int:
     """Hops at which a switch is served: its old entry, if its cable is up, waits until the next switch can be."""
-    return int(max(tree.near[here], tree.depth[here] if ground.node[tree.onward[here]] >= 0 else 0))
+    return int(max(tree.near[here], tree.depth[here] if net.node[tree.onward[here]] >= 0 else 0))
 
 
 @inner
-def _choose(ground: Ground, home: int, tree: Survey, load: Floats, number: Numbers, here: int) -> int:
-    """Return the channel that a switch takes: its old one if that serves, else the one where it meets the fewest."""
+def _choose(net: RepairNet, dest_switch: int, tree: TreeScan, load: Floats, number: Numbers, here: int) -> int:
+    """Return the channel that a switch takes: its old one if that can be used, else the one with the least load."""
     hops, label, n = tree.hops, tree.label, len(number)
     old = tree.onward[here]
-    there = ground.node[old]
+    there = net.node[old]
     most = max(tree.near[here], tree.depth[here])
-    if there >= 0 and hops[there] < most and ground.rank[old] < label[there]:
+    if there >= 0 and hops[there] < most and net.rank[old] < label[there]:
         return int(old)
     best, best_enough, best_rank, least = -1, False, -1, np.inf
-    for port in range(ground.port_offset[here], ground.port_offset[here + 1]):
-        there = ground.node[port]
-        if not 0 <= there < n or hops[there] != tree.near[here] - 1 or ground.rank[port] >= label[there]:
+    for port in range(net.port_offset[here], net.port_offset[here + 1]):
+        there = net.node[port]
+        if not 0 <= there < n or hops[there] != tree.near[here] - 1 or net.rank[port] >= label[there]:
             continue
         # Those who enter it now shall be able to go on doing so.
-        enough = not ground.ordered or ground.rank[port] > tree.need[here]
-        rank = 0 if enough else ground.rank[port]
-        meets = load[port] * ground.scale[port]
-        while there != home:
-            onward = ground.port_offset[there] + number[there] - 1
-            meets += (load[onward] + tree.flow[there]) * ground.scale[onward]
-            there = ground.node[onward]
+        enough = not net.ordered or net.rank[port] > tree.need[here]
+        rank = 0 if enough else net.rank[port]
+        meets = load[port] * net.scale[port]
+        while there != dest_switch:
+            onward = net.port_offset[there] + number[there] - 1
+            meets += (load[onward] + tree.flow[there]) * net.scale[onward]
+            there = net.node[onward]
         better = enough > best_enough or (enough == best_enough and (rank, -meets) > (best_rank, -least))
         if best < 0 or better:
             best, best_enough, best_rank, least = port, enough, rank, meets
@@ -378,65 +379,29 @@ def _choose(ground: Ground, home: int, tree: Survey, load: Floats, number: Numbe
 
 
 @inner
-def _pin(ground: Ground, home: int, tree: Survey, number: Numbers) -> None:
-    """Connect the switches that are still cut, over others that take channels of higher rank for it.
+def _pin(net: RepairNet, dest_switch: int, tree: TreeScan, number: Numbers) -> None:
+    """Connect the switches that are still cut, by changing entries of other switches to channels of higher rank.
 
     Channels are taken by falling rank, so that each switch gets the one of highest rank from which a path leads on.
     """
     best, label = tree.near, tree.due
     best[:] = -1
     label[:] = -1
-    label[home] = FAR
-    for port in ground.falling:
-        back = ground.peer[port]
-        here = ground.node[back]
-        if here != home and best[here] < 0 and ground.rank[port] < label[ground.node[port]]:
+    label[dest_switch] = FAR
+    for port in net.falling:
+        back = net.peer[port]
+        here = net.node[back]
+        if here != dest_switch and best[here] < 0 and net.rank[port] < label[net.node[port]]:
             best[here] = port
-            label[here] = ground.rank[port]
+            label[here] = net.rank[port]
     for i in range(tree.size[0]):
         here = tree.nearest[i]
         if not tree.cut[here]:
             continue
         entered = -1
-        while best[here] >= 0 and here != home and (tree.cut[here] or entered >= tree.label[here]):
+        while best[here] >= 0 and here != dest_switch and (tree.cut[here] or entered >= tree.label[here]):
             port = best[here]
-            number[here] = port - ground.port_offset[here] + 1
+            number[here] = port - net.port_offset[here] + 1
             tree.cut[here] = False
-            tree.label[here] = entered = ground.rank[port]
-            here = ground.node[port]
-
-
-@kernel
-def climbing_order(indptr: NDArray[np.int64], then: Int32s, inner: Int32s, wish: Int32s) -> Int32s:
-    """Return (P,) a position of each channel between switches that rises along every dependency; -1 for other ports.
-
-    Of the channels that wait for none that is not placed yet, the one of the lowest wish comes first: where the wishes
-    rise along every dependency, their order is what comes out. Channels on and behind cycles have -1 as well.
-
-    Parameters
-    ----------
-    indptr, then
-        The dependency graph, as `routing.order.dependencies.dependency_graph` returns it.
-    inner : (C,) int32
-        The channels.
-    wish : (P,) int32
-    """
-    n_ports = len(wish)
-    waiting = np.zeros(n_ports, np.int32)
-    for port in then:
-        waiting[port] += 1
-    position = np.full(n_ports, -1, np.int32)
-    heap = [(np.int32(0), np.int32(0)) for _ in range(0)]
-    for port in inner:
-        if waiting[port] == 0:
-            heapq.heappush(heap, (wish[port], port))
-    count = 0
-    while len(heap) > 0:
-        port = heapq.heappop(heap)[1]
-        position[port] = count
-        count += 1
-        for i in range(indptr[port], indptr[port + 1]):
-            waiting[then[i]] -= 1
-            if waiting[then[i]] == 0:
-                heapq.heappush(heap, (wish[then[i]], then[i]))
-    return position
+            tree.label[here] = entered = net.rank[port]
+            here = net.node[port]

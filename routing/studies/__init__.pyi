@@ -1,0 +1,12 @@
+from .adaptive import AdaptiveStudy as AdaptiveStudy, Groups as Groups, study_adaptive as study_adaptive
+from .bounds import Bounds as Bounds, bound as bound
+from .failures import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
+from .loss import (
+    LinkUse as LinkUse,
+    LossStudy as LossStudy,
+    link_use as link_use,
+    pairs_over as pairs_over,
+    study_loss as study_loss,
+)
+from .multipath import Multipath as Multipath, measure_lids as measure_lids
+from .side_by_side import side_by_side as side_by_side
