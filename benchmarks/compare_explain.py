@@ -21,7 +21,9 @@ NOISE, SHARE, EFFICIENCY = 0.05, 0.01, 0.93
 PARTS = {"link at half rate": 0.5, "dead lane, three left": 0.75, "dead lane, one left": 0.25}
 
 
-def measure(routed: routing.Routed, kind: str, rng: np.random.Generator) -> tuple["simulate.Measured", set[int]]:
+def measure(
+    routed: routing.Routed, kind: str, rng: np.random.Generator
+) -> tuple["simulate.diagnosis.Measured", set[int]]:
     """Pairs as they would be measured with a fault of this kind, and the ports of the culprit."""
     fabric = routed.fabric
     ends = fabric.ends()
@@ -60,7 +62,7 @@ def measure(routed: routing.Routed, kind: str, rng: np.random.Generator) -> tupl
         outcome = simulate.Fluid(network).play(simulate.Flows.of(src[members], dst[members], 1e9))
         gbps[members] = 1e9 / outcome.finish_s / GBPS
     gbps *= EFFICIENCY * np.maximum(0.1, 1 + NOISE * rng.standard_normal(len(src)))
-    return simulate.Measured(src, dst, gbps, played), culprit
+    return simulate.diagnosis.Measured(src, dst, gbps, played), culprit
 
 
 def apart(numbers: np.ndarray, uses: list[set[int]]) -> list[int]:
@@ -85,7 +87,7 @@ def main(faults: int, clean: int) -> None:
             kind = kinds[number % len(kinds)] if number < faults // 2 else "none"
             measured, culprit = measure(routed, kind, rng)
             begin = time.process_time()
-            found = simulate.explain(routed, measured)
+            found = simulate.diagnosis.explain(routed, measured)
             spent.append(time.process_time() - begin)
             accused = found.culprits[0].ports if found.culprits else ()
             first = bool(culprit & set(accused[:1]))

@@ -17,7 +17,8 @@ import routing.opensm
 import simulate
 import topo
 
-FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel)}
+ROOMS = (simulate.traffic, simulate.workload, simulate.engines, simulate.cluster, simulate.diagnosis)
+FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, *ROOMS, costmodel)}
 SLOW = {"trade_off", "bound", "compare", "draw_ports"}
 NAMES = [
     pytest.param(face, name, marks=[pytest.mark.slow] if name in SLOW else [])

@@ -196,7 +196,7 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     >>> src, dst = (part.ravel() for part in np.meshgrid(hosts, hosts))
     >>> src, dst = src[src != dst], dst[src != dst]
     >>> gbps = np.where(dst == hosts[3], 97.0, 193.0)
-    >>> found = simulate.explain(routed, simulate.Measured(src, dst, gbps, np.full(len(src), -1)))
+    >>> found = simulate.diagnosis.explain(routed, simulate.diagnosis.Measured(src, dst, gbps, np.full(len(src), -1)))
     >>> [one.describe(routed.fabric) for one in found.culprits]
     ['channel leaf0:4 -> gpu03 mlx5_0:1 at 0.50 of its rate, as with half of its lanes, or half of its speed']
     """

@@ -166,7 +166,8 @@ def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> 
     >>> flows = simulate.Flows.of(np.delete(hosts, 3), hosts[3], 2.0**20)
     >>> played = simulate.Packets(replace(sound, capacity_bytes_s=rate)).play(flows).congestion
     >>> lost = played.stalled_s.sum(axis=0) * sound.capacity_bytes_s
-    >>> found = simulate.explain_waits(routed, simulate.Counters(played.sent_bytes.sum(axis=0).astype(float), lost))
+    >>> sent = played.sent_bytes.sum(axis=0).astype(float)
+    >>> found = simulate.diagnosis.explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
     >>> found.culprits[0].ports == tuple(last.tolist())
     True
     """

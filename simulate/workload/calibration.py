@@ -97,8 +97,8 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
 
     Examples
     --------
-    >>> import simulate
-    >>> found = simulate.calibrate([simulate.Measurement(size, 20e-6 + size / 10e9) for size in (1e3, 1e5, 1e7)])
+    >>> from simulate.workload import Measurement, calibrate
+    >>> found = calibrate([Measurement(size, 20e-6 + size / 10e9) for size in (1e3, 1e5, 1e7)])
     >>> f"{found.overhead_s.value * 1e6:.1f} us, {found.bus_gbytes_per_s.value:.1f} GB/s, {found.half_bytes:.0f} bytes"
     '20.0 us, 10.0 GB/s, 200000 bytes'
     """

@@ -21,7 +21,7 @@ class Counted:
     """A fabric, what its ports counted, and who is to blame."""
 
     routed: routing.Routed
-    counters: simulate.Counters
+    counters: simulate.diagnosis.Counters
     culprit: frozenset[int]
     """Channels; empty when all are sound."""
 
@@ -73,4 +73,4 @@ def count(seed: int, fault: str = "", part: float = 0.25) -> Counted | None:
     assert met is not None
     sent, stalled = (part.sum(axis=0)[: fabric.n_ports] for part in (met.sent_bytes, met.stalled_s))
     sound = simulate.Network.of(routed, lane_weights=1).capacity_bytes_s[: fabric.n_ports]
-    return Counted(routed, simulate.Counters(sent.astype(float), stalled * sound), culprit)
+    return Counted(routed, simulate.diagnosis.Counters(sent.astype(float), stalled * sound), culprit)

@@ -46,7 +46,7 @@ def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:
     Examples
     --------
     >>> import simulate
-    >>> simulate.read_benchmark_log("no-such-file")
+    >>> simulate.workload.read_benchmark_log("no-such-file")
     Traceback (most recent call last):
     topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
     """

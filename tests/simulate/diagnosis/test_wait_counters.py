@@ -57,7 +57,7 @@ def lab() -> tuple[routing.Routed, np.ndarray, np.ndarray]:
 
 def test_ports_that_do_not_wait_accuse_nobody() -> None:
     routed, sent, lost = lab()
-    found = explain_waits(routed, simulate.Counters(sent, lost))
+    found = explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
     assert (found.culprits, found.others, found.doubts) == ((), (), ())
 
 
@@ -65,13 +65,13 @@ def test_ports_that_are_not_known_are_told() -> None:
     routed, sent, lost = lab()
     sent[:5] = np.nan
     lost[-1] = 5e9
-    assert "have no counters" in explain_waits(routed, simulate.Counters(sent, lost)).doubts[0]
+    assert "have no counters" in explain_waits(routed, simulate.diagnosis.Counters(sent, lost)).doubts[0]
 
 
 def test_counters_of_an_idle_fabric_are_refused() -> None:
     routed, sent, lost = lab()
     with pytest.raises(HeddleError, match="sent nothing"):
-        explain_waits(routed, simulate.Counters(0 * sent, lost))
+        explain_waits(routed, simulate.diagnosis.Counters(0 * sent, lost))
 
 
 def test_all_that_wait_for_one_receiver_name_it() -> None:
@@ -85,6 +85,6 @@ def test_all_that_wait_for_one_receiver_name_it() -> None:
     ports = fabric.port_of(near)
     sent[ports[1:]], lost[ports[1:]] = 1e9, 9e9
     sent[fabric.peer[ports[0]]] = 1e9 * (len(near) - 1)
-    found = explain_waits(routed, simulate.Counters(sent, lost))
+    found = explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
     assert found.culprits[0].ports == (int(fabric.peer[ports[0]]),)
     assert set(found.culprits[0].slowed) == set(ports[1:].tolist())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plan.cli import run
-from simulate import Calibration, Measurement, calibrate
+from simulate.workload import Calibration, Measurement, calibrate
 from simulate.workload.formats.benchmark_log import parse_benchmark_log
 from topo.errors import HeddleError
 
