@@ -76,7 +76,7 @@ def apart(numbers: np.ndarray, uses: list[set[int]]) -> list[int]:
 
 
 def main(faults: int, clean: int) -> None:
-    """Print how often the culprit comes first, and how often somebody is accused of nothing."""
+    """Print how often the culprit comes first, and how often somebody is identified of nothing."""
     for name, folder in MACHINES.items():
         fabric = topo.read_fabric(Path(os.environ["HEDDLE_FABRICS"]) / folder / "ibnetdiscover.gz")
         routed = routing.route(fabric, "balanced")
@@ -89,11 +89,11 @@ def main(faults: int, clean: int) -> None:
             begin = time.process_time()
             found = simulate.diagnosis.explain(routed, measured)
             spent.append(time.process_time() - begin)
-            accused = found.culprits[0].ports if found.culprits else ()
-            first = bool(culprit & set(accused[:1]))
-            tally[kind] += (1, first, bool(culprit & set(accused)), bool(accused))
-        for kind, (runs, first, group, accused) in tally.items():
-            print(f"| {name} | {kind} | {runs} | {first} | {group} | {accused} |", flush=True)
+            identified = found.identified[0].ports if found.identified else ()
+            first = bool(culprit & set(identified[:1]))
+            tally[kind] += (1, first, bool(culprit & set(identified)), bool(identified))
+        for kind, (runs, first, group, identified) in tally.items():
+            print(f"| {name} | {kind} | {runs} | {first} | {group} | {identified} |", flush=True)
         print(f"{name}: at most {max(spent):.1f} s of CPU, mean {np.mean(spent):.1f} s", flush=True)
 
 

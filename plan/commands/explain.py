@@ -61,11 +61,11 @@ def explain(
     else:
         from plan.render.tables import show_table
 
-        if not found.culprits:
-            click.echo("nobody is accused" + ("" if found.others or doubts else ": all is as it should be"))
+        if not found.identified:
+            click.echo("no cause identified" if found.others or doubts else "no fault found")
         for table in (found.table, found.next_table):
             if len(table):
                 show_table(table)
         for doubt in doubts:
             click.echo(doubt)
-    return 1 if found.culprits else 3 if doubts else 0
+    return 1 if found.identified else 3 if doubts else 0

@@ -1,7 +1,7 @@
 """A stopped run as a file: a line that says what it is, a digest of the rest, and NumPy's ``.npz``.
 
-A changed byte is found by the digest. Somebody may forge a file with a digest of its own: what it says is checked where
-it is used, by `simulate.engines.fluid.restored` before a kernel sees it.
+The digest finds every changed byte. It is no signature: whoever forges a file can compute it anew, and kernels follow
+the indices in it without a check. So resume only files of your own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A year of failures: parts fail and are mended, and servers, jobs, spares and tables feel it.
+"""Monte Carlo of component failures over a year: effect on servers, jobs, spares and tables.
 
-Every part fails by itself, at a constant rate while it works (a Poisson process), and takes down all that is in it: a
-rack its switches and servers, a bundle its links. So failures are single, random and correlated at once, as the shocks
-of Marshall and Olkin, "A multivariate exponential distribution", JASA 62, 1967. Each part works a share 1 / (1 + rate *
-time down) of the time.
+Each part fails independently, at a constant rate while it is up (a Poisson process), and takes down what it contains: a
+rack its switches and servers, a bundle its links. Failures of the contained parts are thus correlated, as in the model
+of common shocks of Marshall and Olkin, "A multivariate exponential distribution", JASA 62, 1967. The availability of a
+part is 1 / (1 + failure rate * downtime).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ PartOf = tuple[str, str]
 
 
 class Outage(NamedTuple):
-    """A part that does not work for a time."""
+    """A part that is down for a time."""
 
     begin_s: float
     end_s: float
     part: PartOf
     waited_s: float
-    """For a spare."""
+    """Time that it waited for a spare."""
 
 
 class State(NamedTuple):
-    """What is down between two changes."""
+    """The parts that are down between two events."""
 
     begin_s: float
     end_s: float
@@ -57,7 +57,7 @@ class Course:
 
 
 def play_year(degradation: Degradation, parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int = 0) -> Figures:
-    """Let parts fail for a year, or for as long as the rules say, and return what that costs.
+    """Simulate failures for a year, or as long as the rules say, and return what they cost.
 
     Parameters
     ----------

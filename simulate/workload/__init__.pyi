@@ -1,6 +1,10 @@
 from .bottlenecks import Bottlenecks as Bottlenecks
-from .calibration import Calibration as Calibration, Measurement as Measurement, calibrate as calibrate
-from .formats.benchmark_log import read_benchmark_log as read_benchmark_log
+from .calibration import (
+    Calibration as Calibration,
+    Measurement as Measurement,
+    calibrate as calibrate,
+    read_benchmark_log as read_benchmark_log,
+)
 from .formats.flow_trace import (
     check_parquet as check_parquet,
     format_trace_csv as format_trace_csv,

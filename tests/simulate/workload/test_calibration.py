@@ -5,7 +5,7 @@ import pytest
 
 from plan.cli import run
 from simulate.workload import Calibration, Measurement, calibrate
-from simulate.workload.formats.benchmark_log import parse_benchmark_log
+from simulate.workload.calibration import parse_benchmark_log
 from topo.errors import HeddleError
 
 SIZES = 2.0 ** np.arange(12, 31)
