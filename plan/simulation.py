@@ -13,7 +13,8 @@ import numpy as np
 
 from plan.render.tables import print_text, show_table
 from plan.staging import Content
-from simulate import Outcome, Saturation, Simulation, draw_ports, find_saturation
+from simulate import Outcome, Simulation, draw_ports, find_saturation
+from simulate.engines import Saturation
 from topo import Column, Table, format_csv, format_seconds, plural
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")

@@ -53,7 +53,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
     fabric, bill = cluster.fabric, costmodel.bill(cluster)
     routed = routing.route(fabric)
     job = {"name": "a", "nodes": 2, "steps": 1, "forward": "1 s", "backward": "1 s"}
-    day = simulate.ClusterRun(simulate.Network.of(routed), simulate.parse_queue({"jobs": [job]}))
+    day = simulate.cluster.ClusterRun(simulate.Network.of(routed), simulate.cluster.parse_queue({"jobs": [job]}))
     points = [{"point": {"seed": seed}, "figures": {"cost.total": float(seed)}} for seed in (1, 2)]
     written = {
         "jobs.csv": day.table,
@@ -69,7 +69,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
         header = next(csv.reader([table.to_csv().splitlines()[0]]))
         assert [column for column in header if column not in ("seed", "cost.total")] == pages[name], name
     assert set(HEADER) == set(pages["exports/p2p.xlsx"])
-    flows = simulate.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
+    flows = simulate.workload.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
     for engine in ("fluid", "packets"):
         network = simulate.Network.of(routed, hop_latency_s=1e-7)
         simulation = simulate.play(network, flows, engine=engine)
@@ -77,7 +77,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
         arrays = set(np.load(io.BytesIO(files["timeline.npz"])))
         assert arrays == set(pages["timeline.npz"]) - ({"filled_packets"} if engine == "fluid" else set())
         assert files["links.csv"].splitlines()[0].split(",") == pages["links.csv"]
-    lines = b"".join(simulate.format_trace_csv(simulation.workload, simulation.outcome)).decode()
+    lines = b"".join(simulate.workload.format_trace_csv(simulation.workload, simulation.outcome)).decode()
     assert lines.splitlines()[0].split(",") == pages["flows.csv"]
 
 

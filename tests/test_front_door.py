@@ -22,9 +22,12 @@ import routing.studies
 import simulate
 import topo
 
-ROOMS = (routing.lanes, routing.opensm, routing.quality, routing.repairs, routing.studies)
-FACES = {face.__name__: face for face in (topo, routing, *ROOMS, simulate, costmodel)}
-MOST = {"routing": 25}
+ROOMS = (
+    *(routing.lanes, routing.opensm, routing.quality, routing.repairs, routing.studies),
+    *(simulate.traffic, simulate.workload, simulate.engines, simulate.cluster, simulate.diagnosis),
+)
+FACES = {face.__name__: face for face in (topo, routing, simulate, costmodel, *ROOMS)}
+MOST = {"routing": 25, "simulate": 30}
 """Names of a face at most; the rest is in faces of rooms."""
 SLOW = {"trade_off", "bound", "compare", "draw_ports"}
 NAMES = [

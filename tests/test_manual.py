@@ -74,7 +74,8 @@ def test_every_key_has_its_row(manual: Path, page: str, kind: str, capsys: pytes
 
 def test_every_name_of_a_face_has_its_entry(manual: Path) -> None:
     page = (manual / "reference" / "python.html").read_text(encoding="utf-8")
-    for face in (topo, routing, simulate, costmodel):
+    rooms = (simulate.traffic, simulate.workload, simulate.engines, simulate.cluster, simulate.diagnosis)
+    for face in (topo, routing, simulate, *rooms, costmodel):
         names = [name for name in face.__all__ if not hasattr(getattr(face, name), "__path__")]
         missing = [name for name in names if f'id="{face.__name__}.{name}"' not in page]
         assert missing in ([], ["palette"], ["opensm"]), face.__name__

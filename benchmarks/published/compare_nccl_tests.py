@@ -18,7 +18,7 @@ import topo
 PAGE = Path(__file__).parents[2] / "docs" / "validation" / "nccl.md"
 BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
 GB = 1e9
-ALGORITHMS = {"ring": simulate.nccl_ring, "tree": simulate.nccl_tree}
+ALGORITHMS = {"ring": simulate.traffic.nccl_ring, "tree": simulate.traffic.nccl_tree}
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def busbw(name: str, algorithm: str, count: int, adapters: int, size_bytes: floa
     network = {"shape": "rail", "unit_nodes": 8, "tree": tree} if adapters <= 32 else {"shape": "fat-tree", **tree}
     spec = topo.parse({"name": "pod", "nodes": {"gpu": {"model": name, "count": count}}, "network": network}).spec
     fabric = topo.compile(spec, catalog).fabric
-    servers = simulate.Servers(model, fabric, np.stack([*simulate.rails_of_hosts(fabric).values()]))
+    servers = simulate.traffic.Servers(model, fabric, np.stack([*simulate.traffic.rails_of_hosts(fabric).values()]))
     if algorithm == "all-to-all":
-        flows, times = simulate.nccl_all_to_all(servers, size_bytes), 1
+        flows, times = simulate.traffic.nccl_all_to_all(servers, size_bytes), 1
     else:
         # Chunks as large as blocks of a ring; 64 of a tree keep its levels busy at once.
         chunk_bytes = size_bytes / (1 if algorithm == "ring" else 2 * servers.rails * 64)

@@ -21,7 +21,9 @@ NOISE, SHARE, EFFICIENCY = 0.05, 0.01, 0.93
 PARTS = {"link at half rate": 0.5, "dead lane, three left": 0.75, "dead lane, one left": 0.25}
 
 
-def measure(routed: routing.Routed, kind: str, rng: np.random.Generator) -> tuple["simulate.Measured", set[int]]:
+def measure(
+    routed: routing.Routed, kind: str, rng: np.random.Generator
+) -> tuple["simulate.diagnosis.Measured", set[int]]:
     """Pairs as they would be measured with a fault of this kind, and the ports of the culprit."""
     fabric = routed.fabric
     ends = fabric.ends()
@@ -60,7 +62,7 @@ def measure(routed: routing.Routed, kind: str, rng: np.random.Generator) -> tupl
         outcome = simulate.Fluid(network).play(simulate.Flows.of(src[members], dst[members], 1e9))
         gbps[members] = 1e9 / outcome.finish_s / GBPS
     gbps *= EFFICIENCY * np.maximum(0.1, 1 + NOISE * rng.standard_normal(len(src)))
-    return simulate.Measured(src, dst, gbps, played), culprit
+    return simulate.diagnosis.Measured(src, dst, gbps, played), culprit
 
 
 def apart(numbers: np.ndarray, uses: list[set[int]]) -> list[int]:
@@ -74,7 +76,7 @@ def apart(numbers: np.ndarray, uses: list[set[int]]) -> list[int]:
 
 
 def main(faults: int, clean: int) -> None:
-    """Print how often the culprit comes first, and how often somebody is accused of nothing."""
+    """Print how often the culprit comes first, and how often somebody is identified of nothing."""
     for name, folder in MACHINES.items():
         fabric = topo.read_fabric(Path(os.environ["HEDDLE_FABRICS"]) / folder / "ibnetdiscover.gz")
         routed = routing.route(fabric, "balanced")
@@ -85,13 +87,13 @@ def main(faults: int, clean: int) -> None:
             kind = kinds[number % len(kinds)] if number < faults // 2 else "none"
             measured, culprit = measure(routed, kind, rng)
             begin = time.process_time()
-            found = simulate.explain(routed, measured)
+            found = simulate.diagnosis.explain(routed, measured)
             spent.append(time.process_time() - begin)
-            accused = found.culprits[0].ports if found.culprits else ()
-            first = bool(culprit & set(accused[:1]))
-            tally[kind] += (1, first, bool(culprit & set(accused)), bool(accused))
-        for kind, (runs, first, group, accused) in tally.items():
-            print(f"| {name} | {kind} | {runs} | {first} | {group} | {accused} |", flush=True)
+            identified = found.identified[0].ports if found.identified else ()
+            first = bool(culprit & set(identified[:1]))
+            tally[kind] += (1, first, bool(culprit & set(identified)), bool(identified))
+        for kind, (runs, first, group, identified) in tally.items():
+            print(f"| {name} | {kind} | {runs} | {first} | {group} | {identified} |", flush=True)
         print(f"{name}: at most {max(spent):.1f} s of CPU, mean {np.mean(spent):.1f} s", flush=True)
 
 

@@ -30,7 +30,7 @@ MEAN_RUN = 6
 def fragmented(routed: routing.Routed, size: int, rails: int, rng: np.random.Generator) -> tuple[list[str], np.ndarray]:
     """Names and end ports of the first free nodes of a machine that is half taken, in runs, along the tree."""
     fabric = routed.fabric
-    ports = {host: ends for host, ends in simulate.rails_of_hosts(fabric).items() if len(ends) == rails}
+    ports = {host: ends for host, ends in simulate.traffic.rails_of_hosts(fabric).items() if len(ends) == rails}
     first = np.array([ends[0] for ends in ports.values()], np.int32)
     host_of = {int(ends[0]): host for host, ends in ports.items()}
     hosts = [host_of[end] for end in tree_order(fabric, first).tolist()]
@@ -54,11 +54,11 @@ def main(jobs: int) -> None:
     for job in range(jobs):
         name = list(MACHINES)[job % len(MACHINES)]
         routed, rails = networks[name], MACHINES[name][1]
-        most = min(512, sum(len(ends) == rails for ends in simulate.rails_of_hosts(routed.fabric).values()))
+        most = min(512, sum(len(ends) == rails for ends in simulate.traffic.rails_of_hosts(routed.fabric).values()))
         size = round(np.exp(rng.uniform(np.log(32), np.log(most))))
         names, ends = fragmented(routed, size, rails, rng)
         network = simulate.Network.of(routed, lane_weights=1)
-        for algorithm in simulate.PATTERNS:
+        for algorithm in simulate.traffic.PATTERNS:
             begin = time.process_time()
             found = simulate.order_ranks(network, ends, algorithm, names=names)
             spent = time.process_time() - begin

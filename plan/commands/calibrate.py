@@ -19,7 +19,7 @@ def calibrate(log: Path, as_json: bool) -> None:
     """
     import simulate
 
-    found = simulate.calibrate(simulate.read_benchmark_log(log), log.name)
+    found = simulate.workload.calibrate(simulate.workload.read_benchmark_log(log), log.name)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -12,7 +12,7 @@ from plan.render.progress import progress
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-    from simulate import Explanation, Waits
+    from simulate.diagnosis import Explanation, Waits
 
 
 @click.command(short_help="Find the link or collision that slows measured pairs or ports.")
@@ -44,16 +44,16 @@ def explain(
         routed = read_routed_argument(fabric, given, step)
         step("reading what was measured")
         found: Explanation | Waits
-        if before is not None or simulate.are_counters(measured):
-            earlier = None if before is None else simulate.read_counters(before, routed)
-            counters = simulate.read_counters(measured, routed)
+        if before is not None or simulate.diagnosis.are_counters(measured):
+            earlier = None if before is None else simulate.diagnosis.read_counters(before, routed)
+            counters = simulate.diagnosis.read_counters(measured, routed)
             step("explaining")
             counters = counters if earlier is None else counters.since(earlier)
-            found = simulate.explain_waits(routed, counters, following=following)
+            found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
-            pairs = simulate.read_measured(measured, routed)
+            pairs = simulate.diagnosis.read_measured(measured, routed)
             step("explaining")
-            found = simulate.explain(routed, pairs, following=following)
+            found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
     doubts = found.doubts
     if as_json:
@@ -61,11 +61,11 @@ def explain(
     else:
         from plan.render.tables import show_table
 
-        if not found.culprits:
-            click.echo("nobody is accused" + ("" if found.others or doubts else ": all is as it should be"))
+        if not found.identified:
+            click.echo("no cause identified" if found.others or doubts else "no fault found")
         for table in (found.table, found.next_table):
             if len(table):
                 show_table(table)
         for doubt in doubts:
             click.echo(doubt)
-    return 1 if found.culprits else 3 if doubts else 0
+    return 1 if found.identified else 3 if doubts else 0

@@ -33,7 +33,7 @@ PLACEMENTS = (
     "zone", "random", "compact", "balanced",
     "slurm-tree", "slurm-block", "kueue-best-fit", "kueue-least-free", "kueue-balanced",
 )  # fmt: skip
-"""Those of `simulate.QueueSpec.placement`: spelled out, since help does not load the simulation."""
+"""Those of `simulate.cluster.QueueSpec.placement`: spelled out, since help does not load the simulation."""
 
 SAVING = 0.05
 """The most of the time that saving now and then may take."""
@@ -85,7 +85,8 @@ def operate(
     with progress(quiet=as_json) as step:
         from plan.files import check_writable, write_file
         from plan.inputs import find_preset, read_routed_argument
-        from simulate import ClusterRun, Network, format_saved_run, read_queue, read_saved_run
+        from simulate import Network
+        from simulate.cluster import ClusterRun, format_saved_run, read_queue, read_saved_run
 
         if state is not None and not state.is_dir():
             check_writable(state)
@@ -133,7 +134,7 @@ def operate(
             from plan.folder import write_folder
             from plan.report.document import Report, run_page
             from plan.report.page import format_report
-            from simulate import draw_run
+            from simulate.cluster import draw_run
 
             step("writing")
             files = {

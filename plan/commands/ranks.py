@@ -16,7 +16,7 @@ from topo import HeddleError, SpecError, plural
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-    from simulate import RankOrder
+    from simulate.traffic import RankOrder
     from topo import Table
 
 ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
@@ -64,7 +64,8 @@ def ranks(
         check_replaceable(output)
     with progress(quiet=as_json) as step:
         from plan.inputs import read_routed_argument
-        from simulate import JobNodes, Network, order_ranks
+        from simulate import Network, order_ranks
+        from simulate.traffic import JobNodes
 
         routed = read_routed_argument(fabric, given, step)
         with about(nodes):

@@ -173,7 +173,7 @@ def simulate(
             f"found {trace.name}; expected a name that ends in .csv or .parquet", param_hint="--trace"
         )
     if trace is not None and trace.suffix == ".parquet":
-        from simulate import check_parquet
+        from simulate.workload import check_parquet
 
         check_parquet()
     from plan.files import check_writable, write_file
@@ -191,18 +191,9 @@ def simulate(
     with progress(quiet=as_json) as step:
         from plan.inputs import catalog_of, check_servers, find_preset, read_routed_argument
         from plan.simulation import show_simulation, simulation_document, simulation_files
-        from simulate import (
-            DeadlockError,
-            Network,
-            PacketModel,
-            bare_flows,
-            find_bottlenecks,
-            format_as_goal,
-            format_flows_csv,
-            play,
-            read_flows_csv,
-            read_workload,
-        )
+        from simulate import Network, PacketModel, find_bottlenecks, play, read_workload
+        from simulate.engines import DeadlockError
+        from simulate.workload import bare_flows, format_as_goal, format_flows_csv, read_flows_csv
         from topo import hop_latencies
 
         path = flows or find_preset("workloads", workload or "", "--workload")
@@ -271,7 +262,7 @@ def simulate(
 def write_trace(simulation: Simulation, path: Path) -> None:
     """Write every flow, in the format that the file's name asks for."""
     from plan.files import write_file
-    from simulate import format_trace_csv, format_trace_parquet
+    from simulate.workload import format_trace_csv, format_trace_parquet
 
     if path.suffix == ".parquet":
         write_file(path, format_trace_parquet(simulation.workload, simulation.outcome))

@@ -81,8 +81,8 @@ def check(spec: Path, as_json: bool) -> int:
 
 KINDS = {
     "cluster": ("topo", "ClusterSpec", "Heddle cluster spec"),
-    "workload": ("simulate", "WorkloadSpec", "Heddle workload"),
-    "queue": ("simulate", "QueueSpec", "Heddle queue"),
+    "workload": ("simulate.workload", "WorkloadSpec", "Heddle workload"),
+    "queue": ("simulate.cluster", "QueueSpec", "Heddle queue"),
     "needs": ("costmodel", "Needs", "Heddle needs"),
     "sweep": ("plan.sweep.spec", "SweepSpec", "Heddle sweep"),
 }

@@ -145,7 +145,7 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     """Return what is to be computed for each point."""
     from plan.inputs import find_preset
     from plan.sweep.point import Task, digest_of_code, digest_of_files
-    from simulate import FailureSpec
+    from simulate.cluster import FailureSpec
     from topo import config_root
 
     rules = (spec.failures or FailureSpec()).model_dump_json()
@@ -170,7 +170,7 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
 def names_of_parts(kind: PartKind, base: object, base_file: Path, rules: str) -> list[str]:
     """Return the names of the parts of a kind that a base has."""
     from plan.sweep.point import Task, parts_of, plan_of
-    from simulate import FailureSpec
+    from simulate.cluster import FailureSpec
     from topo import Reach
 
     dump = str(base_file.absolute()) if base is None else None

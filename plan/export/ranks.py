@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plan.export.text import checked_word
 
 if TYPE_CHECKING:
-    from simulate import RankOrder
+    from simulate.traffic import RankOrder
 
 NCCL = {
     "ring": "NCCL_ALGO=Ring\nNCCL_CROSS_NIC=0\n",

@@ -177,7 +177,7 @@ class SimulationPage:
     """Bytes over each channel that carried any, by its name."""
 
 
-def run_page(run: simulate.ClusterRun, name: str) -> SimulationPage:
+def run_page(run: simulate.cluster.ClusterRun, name: str) -> SimulationPage:
     """Return what a report shows of a queue that was simulated."""
     network, jobs = run.env.network, run.records
     carried = run.env.engine.loads()[: network.fabric.n_ports] if run.links is not None else np.zeros(0)
@@ -192,7 +192,7 @@ def run_page(run: simulate.ClusterRun, name: str) -> SimulationPage:
             ("nodes in use", f"{run.utilisation:.1%} of the time"),
         ],
         tables=[table_text(table) for table in (run.table, run.links) if table is not None],
-        charts=[("jobs, waiting and failures over time", simulate.draw_run(run, bare=True).svg)],
+        charts=[("jobs, waiting and failures over time", simulate.cluster.draw_run(run, bare=True).svg)],
         channels={network.fabric.channel_label(port): round(float(carried[port]))
                   for port in np.flatnonzero(carried).tolist()},
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plan.sweep.spec import FAILED, Point, with_values
-from simulate import FailureSpec
+from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
 if TYPE_CHECKING:
@@ -130,18 +130,18 @@ def figures_of(task: Task) -> dict[str, Any]:
                         if value is None or _is_number(value)}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
-        from simulate import play_year
+        from simulate.cluster import play_year
 
         ground = _ground(task)
         rules = FailureSpec.model_validate_json(task.failures)
         parts = {kind: ground.parts(kind) for kind in rules.parts}
-        figures |= {f"year.{name}": value for name, value in play_year(ground.damages, parts, rules, seed).items()}
+        figures |= {f"year.{name}": value for name, value in play_year(ground.degradation, parts, rules, seed).items()}
     if "route" not in task.stages and "play" not in task.stages:
         return figures
     if fails:
         ground = _ground(task)
         failed = ground.failed(task.point, seed)
-        routed = ground.damages.left(failed)
+        routed = ground.degradation.left(failed)
         plan = replace(ground.plan, fabrics=tuple(one.fabric for one in routed), routed=routed)
     else:
         plan = pipeline.route_subnets(plan_of(task), lambda text: None)
@@ -152,7 +152,7 @@ def figures_of(task: Task) -> dict[str, Any]:
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
         if fails:
-            left = ground.damages.figures(failed, plan.proofs)
+            left = ground.degradation.figures(failed, plan.proofs)
             figures |= {f"left.{name}": value for name, value in left.items()}
     if "play" in task.stages:
         figures |= _play(plan, task)
@@ -176,18 +176,18 @@ class Ground:
 
     def __init__(self, task: Task) -> None:
         from plan.pipeline import route_subnets
-        from simulate import Damages
+        from simulate.cluster import Degradation
         from topo import Reach
 
         self.rules = FailureSpec.model_validate_json(task.failures)
         self.plan = route_subnets(plan_of(task), lambda text: None)
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
-        self.damages = Damages(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
+        self.degradation = Degradation(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
         self.parts = cache(self._parts)
 
     def _parts(self, kind: PartKind) -> dict[str, Failed]:
-        return parts_of(kind, self.damages.reach, self.plan.cluster, self.rules)
+        return parts_of(kind, self.degradation.reach, self.plan.cluster, self.rules)
 
     def failed(self, point: Point, seed: int) -> Failed:
         """Return what does not work at a point; with a seed, more failures include fewer.
@@ -241,7 +241,7 @@ def _ground_of(said: str) -> Ground:
 
 def draw_first_year(task: Task) -> str:
     """Return what fails in the year of a point, as SVG."""
-    from simulate import draw_failures
+    from simulate.cluster import draw_failures
     from topo import Reach
 
     rules = FailureSpec.model_validate_json(task.failures)

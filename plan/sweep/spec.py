@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from simulate import FailureSpec
+from simulate.cluster import FailureSpec
 from topo import (
     PART_KINDS,
     Finding,

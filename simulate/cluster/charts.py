@@ -43,11 +43,11 @@ def draw_run(run: ClusterRun, *, bare: bool = False) -> Drawing:
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> job = {"name": "a", "nodes": 8, "steps": 100, "forward": "1 s", "backward": "1 s", "gradients": "1 MiB"}
-    >>> queue = simulate.parse_queue({"jobs": [job]})
-    >>> run = simulate.ClusterRun(simulate.Network.of(routed), queue)
+    >>> queue = simulate.cluster.parse_queue({"jobs": [job]})
+    >>> run = simulate.cluster.ClusterRun(simulate.Network.of(routed), queue)
     >>> run.play(3600)
     True
-    >>> "a: 8 nodes from" in simulate.draw_run(run).svg
+    >>> "a: 8 nodes from" in simulate.cluster.draw_run(run).svg
     True
     """
     end = max(run.now_s, 1e-9)
@@ -104,8 +104,8 @@ def draw_failures(
     --------
     >>> import topo, simulate
     >>> reach = topo.Reach([topo.preset("lab-20").fabric])
-    >>> rules = simulate.FailureSpec.model_validate({"parts": {"link": {"down": "4 h", "a_year": 3}}})
-    >>> "links down" in simulate.draw_failures({"link": topo.list_parts("link", reach)}, rules).svg
+    >>> rules = simulate.cluster.FailureSpec.model_validate({"parts": {"link": {"down": "4 h", "a_year": 3}}})
+    >>> "links down" in simulate.cluster.draw_failures({"link": topo.list_parts("link", reach)}, rules).svg
     True
     """
     course = draw_course(parts, rules, seed)

@@ -195,7 +195,7 @@ def read_queue(path: str | Path, seed: int = 0) -> Queue:
     Examples
     --------
     >>> import simulate, topo
-    >>> len(simulate.read_queue(topo.config_root() / "queues" / "day.yaml").jobs)
+    >>> len(simulate.cluster.read_queue(topo.config_root() / "queues" / "day.yaml").jobs)
     30
     """
     return _queue(read_yaml(Path(path)), seed)
@@ -224,10 +224,10 @@ def parse_queue(spec: str | Mapping[str, Any], seed: int = 0) -> Queue:
     --------
     >>> import simulate
     >>> job = {"name": "vision", "nodes": 4, "steps": 10, "forward": "1 s", "backward": "2 s", "copies": 2}
-    >>> [job.name for job in simulate.parse_queue({"jobs": [job]}).jobs]
+    >>> [job.name for job in simulate.cluster.parse_queue({"jobs": [job]}).jobs]
     ['vision-0', 'vision-1']
     """
-    return _queue(given_document(spec, "queue", "simulate.read_queue"), seed)
+    return _queue(given_document(spec, "queue", "simulate.cluster.read_queue"), seed)
 
 
 def _queue(document: Document, seed: int) -> Queue:

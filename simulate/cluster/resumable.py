@@ -39,8 +39,7 @@ class ResumableEnvironment(NetworkEnvironment):
     Parameters
     ----------
     saved
-        A snapshot of a run of the same processes on the same network. It may come from anywhere: it is checked before
-        kernels see it.
+        A snapshot of a run of the same processes on the same network, from a file of your own.
 
     Raises
     ------
@@ -51,7 +50,7 @@ class ResumableEnvironment(NetworkEnvironment):
     engine: Fluid
 
     def __init__(self, network: Network, saved: Arrays | None = None) -> None:
-        super().__init__(network, make=partial(Fluid, crowd=0), keep=False)  # it plays the same, saved or not
+        super().__init__(network, make=partial(Fluid, aggregate_from=0), keep=False)  # it plays the same, saved or not
         self._n_steps = 0
         self._ends: list[tuple[int, int, int, float, float, int]] = []
         """Step, transfer, and the last flow's `Finished`."""

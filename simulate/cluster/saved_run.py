@@ -1,7 +1,7 @@
 """A stopped run as a file: a line that says what it is, a digest of the rest, and NumPy's ``.npz``.
 
-A changed byte is found by the digest. Somebody may forge a file with a digest of its own: what it says is checked where
-it is used, by `simulate.engines.fluid.restored` before a kernel sees it.
+The digest finds every changed byte. It is no signature: whoever forges a file can compute it anew, and kernels follow
+the indices in it without a check. So resume only files of your own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def format_saved_run(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     Examples
     --------
     >>> import numpy as np, simulate
-    >>> simulate.format_saved_run({"steps": np.zeros(3)})[:19]
+    >>> simulate.cluster.format_saved_run({"steps": np.zeros(3)})[:19]
     b'Heddle, saved run 1'
     """
     out = io.BytesIO()
@@ -78,7 +78,7 @@ def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:
     --------
     >>> import simulate
     >>> from pathlib import Path
-    >>> simulate.read_saved_run(Path("no-such-file"))
+    >>> simulate.cluster.read_saved_run(Path("no-such-file"))
     Traceback (most recent call last):
     topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
     """

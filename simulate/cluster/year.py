@@ -1,9 +1,9 @@
-"""A year of failures: parts fail and are mended, and servers, jobs, spares and tables feel it.
+"""Monte Carlo of component failures over a year: effect on servers, jobs, spares and tables.
 
-Every part fails by itself, at a constant rate while it works (a Poisson process), and takes down all that is in it: a
-rack its switches and servers, a bundle its links. So failures are single, random and correlated at once, as the shocks
-of Marshall and Olkin, "A multivariate exponential distribution", JASA 62, 1967. Each part works a share 1 / (1 + rate *
-time down) of the time.
+Each part fails independently, at a constant rate while it is up (a Poisson process), and takes down what it contains: a
+rack its switches and servers, a bundle its links. Failures of the contained parts are thus correlated, as in the model
+of common shocks of Marshall and Olkin, "A multivariate exponential distribution", JASA 62, 1967. The availability of a
+part is 1 / (1 + failure rate * downtime).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulate.cluster.damage import Damages
+from simulate.cluster.degradation import Degradation
 from simulate.cluster.failures import YEAR_S, FailingPart, FailureSpec, rate_a_year
 from topo.failures.parts import PartKind, Parts, unite
 from topo.failures.reach import Failed, Reached
@@ -29,17 +29,17 @@ PartOf = tuple[str, str]
 
 
 class Outage(NamedTuple):
-    """A part that does not work for a time."""
+    """A part that is down for a time."""
 
     begin_s: float
     end_s: float
     part: PartOf
     waited_s: float
-    """For a spare."""
+    """Time that it waited for a spare."""
 
 
 class State(NamedTuple):
-    """What is down between two changes."""
+    """The parts that are down between two events."""
 
     begin_s: float
     end_s: float
@@ -56,12 +56,12 @@ class Course:
     lasted_s: float
 
 
-def play_year(damages: Damages, parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int = 0) -> Figures:
-    """Let parts fail for a year, or for as long as the rules say, and return what that costs.
+def play_year(degradation: Degradation, parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int = 0) -> Figures:
+    """Simulate failures for a year, or as long as the rules say, and return what they cost.
 
     Parameters
     ----------
-    damages : Damages
+    degradation : Degradation
         The cluster.
     parts : mapping
         All parts of each kind of the rules, as `topo.list_parts` lists them.
@@ -76,23 +76,23 @@ def play_year(damages: Damages, parts: Mapping[PartKind, Parts], rules: FailureS
         share of the time in which all do; ``cut_server_hours``; ``jobs_hit``, ``jobs_cut``, ``node_hours_lost``; of
         each kind ``failures.KIND``, ``down_hours.KIND``, ``spares_used.KIND``, ``waited_hours.KIND`` and
         ``spare_worth.KIND``, hours of servers that one more spare would save; and means over time of the figures of
-        `Damages.judge`.
+        `Degradation.judge`.
 
     Examples
     --------
     >>> import topo, routing, simulate
     >>> fabric = topo.preset("lab-20").fabric
     >>> reach = topo.Reach([fabric])
-    >>> damages = simulate.Damages(reach, [routing.route(fabric)])
-    >>> rules = simulate.FailureSpec.model_validate({"parts": {"link": {"down": "4 h"}}, "states": 0})
-    >>> year = simulate.play_year(damages, {"link": topo.list_parts("link", reach)}, rules)
+    >>> degradation = simulate.cluster.Degradation(reach, [routing.route(fabric)])
+    >>> rules = simulate.cluster.FailureSpec.model_validate({"parts": {"link": {"down": "4 h"}}, "states": 0})
+    >>> year = simulate.cluster.play_year(degradation, {"link": topo.list_parts("link", reach)}, rules)
     >>> year["connected"], year["down_hours.link"] == 4 * year["failures.link"]
     (1.0, True)
     """
-    seen = _Seen(damages, parts)
+    seen = _Seen(degradation, parts)
     course = draw_course(parts, rules, seed)
     found = seen.cost(course, rules)
-    lost = "node_hours_lost" if damages.jobs else "cut_server_hours"
+    lost = "node_hours_lost" if degradation.jobs else "cut_server_hours"
     for kind, part in rules.parts.items():
         mine = [outage for outage in course.outages if outage.part[0] == kind and outage.begin_s >= 0]
         found[f"failures.{kind}"] = len(mine)
@@ -145,8 +145,8 @@ def _outages(kind: str, part: FailingPart, failures: list[tuple[float, str]]) ->
 class _Seen:
     """States that were seen: who reaches whom in each."""
 
-    def __init__(self, damages: Damages, parts: Mapping[PartKind, Parts]) -> None:
-        self.damages, self.parts = damages, parts
+    def __init__(self, degradation: Degradation, parts: Mapping[PartKind, Parts]) -> None:
+        self.degradation, self.parts = degradation, parts
         self.reached = cache(self._reached)
         self.idle = cache(self._idle)
 
@@ -154,11 +154,11 @@ class _Seen:
         return unite(self.parts[kind][name] for kind, name in sorted(down))  # type: ignore[index]
 
     def _reached(self, down: frozenset[PartOf]) -> Reached:
-        return self.damages.reach.without(self.failed(down)) if down else self.damages.reach.whole
+        return self.degradation.reach.without(self.failed(down)) if down else self.degradation.reach.whole
 
     def _idle(self, down: frozenset[PartOf]) -> int:
         reached = self.reached(down)
-        return sum(self.damages.idle(job, reached) for job in self.damages.jobs) if down else 0
+        return sum(self.degradation.idle(job, reached) for job in self.degradation.jobs) if down else 0
 
     def states(self, course: Course) -> list[State]:
         """Return the states in order."""
@@ -179,21 +179,21 @@ class _Seen:
 
     def cost(self, course: Course, rules: FailureSpec) -> Figures:
         """Return what a course costs servers and jobs."""
-        damages, jobs = self.damages, rules.jobs
-        required = damages.reach.whole.pairs
+        degradation, jobs = self.degradation, rules.jobs
+        required = degradation.reach.whole.pairs
         connected, whole, cut, hit, paths, lost, fewest = 0.0, 0.0, 0.0, 0, 0, 0.0, required
         before: frozenset[PartOf] = frozenset()
         for begin, end, down, by in self.states(course):
             reached, lasted = self.reached(down), end - begin
             connected += lasted * reached.pairs
             whole += lasted * (reached.pairs == required)
-            cut += lasted * int((reached.alone & ~damages.reach.whole.alone).sum())
+            cut += lasted * int((reached.alone & ~degradation.reach.whole.alone).sum())
             fewest = min(fewest, reached.pairs)
             lost += lasted * self.idle(down)
             if by is not None and jobs is not None:
-                for job in damages.jobs:
-                    ends = damages.hits(job, self.reached(before), reached)
-                    crossed = not ends and damages.cuts(job, self.parts[by[0]][by[1]])  # type: ignore[index]
+                for job in degradation.jobs:
+                    ends = degradation.hits(job, self.reached(before), reached)
+                    crossed = not ends and degradation.cuts(job, self.parts[by[0]][by[1]])  # type: ignore[index]
                     hit, paths = hit + ends, paths + crossed
                     if ends or (crossed and jobs.cut_ends_job):
                         lost += len(job.servers) * (begin % jobs.checkpoint + jobs.restart)
@@ -208,19 +208,19 @@ class _Seen:
 
     def tables(self, course: Course, count: int, rng: np.random.Generator) -> Figures:
         """Return means over time of what tables are worth: of all time with everything up, and of drawn instants."""
-        if not count or not self.damages.routed:
+        if not count or not self.degradation.routed:
             return {}
         lasted: dict[frozenset[PartOf], float] = defaultdict(float)
         for begin, end, down, _ in self.states(course):
             lasted[down] += end - begin
-        damaged = [down for down in lasted if down]
-        found = {name: [value] for name, value in self.damages.judge(Failed()).items()}
-        share = sum(lasted[down] for down in damaged) / course.lasted_s
-        if damaged:
-            weight = np.array([lasted[down] for down in damaged])
-            drawn, often = np.unique(rng.choice(len(damaged), count, p=weight / weight.sum()), return_counts=True)
+        degraded = [down for down in lasted if down]
+        found = {name: [value] for name, value in self.degradation.judge(Failed()).items()}
+        share = sum(lasted[down] for down in degraded) / course.lasted_s
+        if degraded:
+            weight = np.array([lasted[down] for down in degraded])
+            drawn, often = np.unique(rng.choice(len(degraded), count, p=weight / weight.sum()), return_counts=True)
             for at, times in zip(drawn.tolist(), often.tolist(), strict=True):
-                for name, value in self.damages.judge(self.failed(damaged[at])).items():
+                for name, value in self.degradation.judge(self.failed(degraded[at])).items():
                     found[name] += [value] * times
         return {name: None if None in values else _mean(values, share) for name, values in found.items()}  # type: ignore[arg-type]
 

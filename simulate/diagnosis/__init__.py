@@ -1,1 +1,17 @@
-"""Diagnosis: which link or collision explains measured bandwidths."""
+"""Diagnosis: which links or collisions explain measured bandwidths, or waiting at ports.
+
+``explain``  the links or collisions that explain measured bandwidths
+``Explanation``  its result: which links are identified, how surely, and what to measure next
+``Suspect``  a link, or a collision
+``read_measured``  measured bandwidths of pairs, from a CSV file
+``Measured``  measured bandwidths of pairs
+``explain_waits``  the links or collisions that made ports wait, from their counters
+``Waits``  its result
+``read_counters``  counters of ports, as ibdiagnet, ibqueryerrors and perfquery print them
+``are_counters``  whether a file holds such counters
+``Counters``  what ports have sent, and how long they waited
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

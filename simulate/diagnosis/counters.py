@@ -82,7 +82,7 @@ def are_counters(path: str | Path) -> bool:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "counters.txt")
     ...     _ = file.write_text("# Port extended counters: Lid 5 port 3\n")
-    ...     simulate.are_counters(file)
+    ...     simulate.diagnosis.are_counters(file)
     True
     """
     return Path(path).is_file() and HEAD.match(next(iter(read_lines(path)), "")) is not None
@@ -100,7 +100,7 @@ def read_counters(path: str | Path, routed: Routed) -> Counters:
     ...     file = Path(folder, "counters.txt")
     ...     guid = int(routed.fabric.node_guid[0])
     ...     _ = file.write_text(f"GUID {guid:#x} port 1: [PortXmitWait == 1] [PortXmitData == 9]\n")
-    ...     simulate.read_counters(file, routed)
+    ...     simulate.diagnosis.read_counters(file, routed)
     <Counters counters of 1 port>
     """
     return parse_counters(read_lines(path), routed, str(path))

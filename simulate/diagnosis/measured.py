@@ -57,7 +57,7 @@ def read_measured(path: str | Path, routed: Routed) -> Measured:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "measured.csv")
     ...     _ = file.write_text("source,destination,Gb/s,round\ngpu00,gpu01,190,\ngpu02,gpu03,95,a\n")
-    ...     simulate.read_measured(file, routed)
+    ...     simulate.diagnosis.read_measured(file, routed)
     <Measured 2 measured pairs>
     """
     return parse_measured(read_lines(path), routed, str(path))

@@ -1,12 +1,12 @@
 """Which link or collision explains measured bandwidths, how sure that is, and what to measure next.
 
-Every pair has a bandwidth that it should have: that of the slowest link of its path, or, where pairs were measured at
-once, what the fluid gives each. What was measured over that is 1 on average and scatters; both are estimated from the
-median, so that a few slow pairs do not matter. Each link may run at some part of its rate, which is not known; the
-likelihood of what was measured is averaged over the parts, against that without any fault (a Bayes factor). A pair
-that fits nothing counts no more than `OUTLIER`. A link is accused when it, or another that the same pairs cross, is
-more likely slow than not, given that a fault somewhere is a matter of 1 in 1 / `PRIOR` at first: then a fault is seen
-where there is none once in 1 / `PRIOR` times at most (Markov's inequality), if the scatter is as assumed.
+Each pair has an expected bandwidth: that of the slowest link of its path, or its max-min fair rate where several pairs
+were measured at once. The ratio of measured to expected bandwidth scatters about 1; its median and scatter are robust
+estimates, so a few slow pairs do not change them. For each link, the likelihood of the measurements is averaged over
+the shares of its rate at which it may run, and divided by the likelihood without a fault (a Bayes factor). A single
+pair contributes at most `OUTLIER`. A link is *identified* when it, or another that the same pairs cross, is more likely
+slow than not, with the prior probability `PRIOR` that there is any fault. So at most a share `PRIOR` of sound fabrics
+gets a link identified (Markov's inequality), if the scatter is as assumed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from topo.fabric import Fabric, freeze_arrays
 from topo.table import Column, Shown, Table
 
 PARTS = np.geomspace(0.02, 0.95, 60)
-"""Parts of its rate at which a link may run."""
+"""Shares of its rate at which a link may run."""
 PRIOR = 0.01
-"""Probability, before anything was measured, that any link is slow."""
+"""Prior probability that any link is slow."""
 OUTLIER = 9.0
-"""Most that one pair can count, in natural units of likelihood."""
+"""Largest contribution of one pair to the log-likelihood."""
 SCATTER = 0.005
-"""Least relative scatter of measurements."""
+"""Smallest relative scatter that is assumed."""
 DOUBT = 0.02
-"""Probability from which on a link is named that is not accused."""
+"""Least probability of a link that is listed without being identified."""
 FAR = 5.5
-"""Scatters below what it should be from which on a pair is slow: one of 50 million is by chance."""
-MOST_CULPRITS = 16
-"""Faults after which no more are looked for."""
+"""Standard deviations below the expected bandwidth from which a pair is slow: by chance 1 of 50 million is."""
+MOST_IDENTIFIED = 16
+"""Most faults that are searched for."""
 LANES = {0.25: "one lane of four", 0.5: "half of its lanes, or half of its speed", 0.75: "three lanes of four"}
-"""What a part of the rate is like."""
+"""Common causes, by share of the rate."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Suspect:
     part: float
     """Part of its rate that a link seems to give; of a collision, that each pair should get by the tables."""
     sure: float
-    """Probability that one of the links, or the collision, is to blame."""
+    """Probability that one of the links, or the collision, is the cause."""
     slowed: tuple[int, ...]
     """Measured pairs that are slower for it, by number; of counters, the channels that waited for it."""
 
@@ -78,31 +78,31 @@ class Explanation(Shown):
     fabric: Fabric
     measured: Measured
     should_gbps: NDArray[np.float64]
-    """(N,) what each pair should have."""
+    """(N,) expected bandwidth of each pair."""
     scatter: float
-    """Relative, of pairs that nothing slows down."""
-    culprits: tuple[Suspect, ...]
-    """Accused, the surest first."""
+    """Relative standard deviation of pairs without a fault."""
+    identified: tuple[Suspect, ...]
+    """More likely the cause than not; those that explain most first."""
     others: tuple[Suspect, ...]
-    """Not accused, but not cleared: the likeliest first."""
+    """Possible causes, the likeliest first."""
     unclear: int
-    """Pairs that are slow and that no culprit explains."""
+    """Slow pairs that nothing identified explains."""
     following: tuple[tuple[int, int], ...]
-    """End ports of pairs that would tell the most if they were measured next."""
+    """End ports of the most informative pairs to measure next."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     def _brief(self) -> str:
-        if not self.culprits:
+        if not self.identified:
             return f"nothing explains more than scatter of {self.scatter:.1%}"
-        return "; ".join(one.describe(self.fabric) for one in self.culprits[:3])
+        return "; ".join(one.describe(self.fabric) for one in self.identified[:3])
 
     @property
     def table(self) -> Table:
-        """Suspects, those that are accused first."""
+        """Suspects, those identified first."""
         title = f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
-        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="slow pairs")
+        return table_of_suspects(title, self.fabric, self.identified, self.others, slowed="slow pairs")
 
     @property
     def next_table(self) -> Table:
@@ -111,7 +111,7 @@ class Explanation(Shown):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What nobody can tell."""
+        """What remains unexplained."""
         return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
 
     def _shown(self) -> tuple[Table, ...]:
@@ -129,7 +129,7 @@ class Explanation(Shown):
         return {
             "pairs": len(self.measured.src),
             "scatter": self.scatter,
-            "culprits": [plain(one) for one in self.culprits],
+            "identified": [plain(one) for one in self.identified],
             "others": [plain(one) for one in self.others],
             "unclear": self.unclear,
             "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
@@ -137,15 +137,15 @@ class Explanation(Shown):
 
 
 def table_of_suspects(
-    title: str, fabric: Fabric, culprits: tuple[Suspect, ...], others: tuple[Suspect, ...], *, slowed: str
+    title: str, fabric: Fabric, identified: tuple[Suspect, ...], others: tuple[Suspect, ...], *, slowed: str
 ) -> Table:
-    """Return the suspects, those that are accused first; `slowed` heads the count of what each slows down."""
-    rows = [*culprits, *others]
+    """Return the suspects, those identified first; `slowed` heads the count of what each slows down."""
+    rows = [*identified, *others]
     return Table(
         title,
         (
             Column("suspect", [one.describe(fabric) for one in rows]),
-            Column("verdict", ["accused" if at < len(culprits) else "cannot tell" for at in range(len(rows))]),
+            Column("verdict", ["identified" if at < len(identified) else "cannot tell" for at in range(len(rows))]),
             Column("sure", [one.sure for one in rows], digits=".3f"),
             Column(slowed, [len(one.slowed) for one in rows]),
         ),
@@ -196,8 +196,8 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     >>> src, dst = (part.ravel() for part in np.meshgrid(hosts, hosts))
     >>> src, dst = src[src != dst], dst[src != dst]
     >>> gbps = np.where(dst == hosts[3], 97.0, 193.0)
-    >>> found = simulate.explain(routed, simulate.Measured(src, dst, gbps, np.full(len(src), -1)))
-    >>> [one.describe(routed.fabric) for one in found.culprits]
+    >>> found = simulate.diagnosis.explain(routed, simulate.diagnosis.Measured(src, dst, gbps, np.full(len(src), -1)))
+    >>> [one.describe(routed.fabric) for one in found.identified]
     ['channel leaf0:4 -> gpu03 mlx5_0:1 at 0.50 of its rate, as with half of its lanes, or half of its speed']
     """
     network = Network.of(routed, lane_weights=1)
@@ -210,23 +210,23 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     scatter = max(SCATTER, 1.4826 * float(np.median(np.abs(residual))))
     should = together.copy()
     found: list[Suspect] = _collisions(crossings, measured, log_found - log_scale, (alone, together), limit, scatter)
-    culprits = [one for one in found if one.sure > 0.5]
+    identified = [one for one in found if one.sure > 0.5]
     others: list[Suspect] = []
     while True:
         suspects = _slow_links(fabric, crossings, log_found - log_scale, should, scatter)
-        if not suspects or suspects[0].sure <= 0.5 or len(culprits) >= MOST_CULPRITS:
+        if not suspects or suspects[0].sure <= 0.5 or len(identified) >= MOST_IDENTIFIED:
             others = suspects[:10]
             break
-        culprits.append(suspects[0])
+        identified.append(suspects[0])
         crossed = crossings.link if suspects[0].kind == "link" else crossings.channel
         on = crossed == suspects[0].ports[0]
         slowed = suspects[0].part * crossings.shared_gbps[on]
         np.minimum.at(should, crossings.pair[on], slowed)
     left = log_found - log_scale - np.log(should)
     unclear = int(np.count_nonzero(left < -FAR * scatter))
-    pairs = pairs_between(routed, [*culprits, *others], following, measured)
-    culprits.sort(key=lambda one: -len(one.slowed) * one.sure)
-    return Explanation(fabric, measured, together, scatter, tuple(culprits), tuple(others), unclear, pairs)
+    pairs = pairs_between(routed, [*identified, *others], following, measured)
+    identified.sort(key=lambda one: -len(one.slowed) * one.sure)
+    return Explanation(fabric, measured, together, scatter, tuple(identified), tuple(others), unclear, pairs)
 
 
 def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
@@ -264,7 +264,7 @@ def _play_rounds(
 
 
 def _scale(log_ratio: NDArray[np.float64], alone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithm of what pairs of each rate usually get of it: their median."""
+    """Return (N,) the log of the median ratio of measured to expected bandwidth among pairs of the same rate."""
     rates, kind = np.unique(alone, return_inverse=True)
     every = float(np.median(log_ratio))
     usual = np.array([np.median(log_ratio[kind.ravel() == at]) for at in range(len(rates))])
@@ -273,7 +273,7 @@ def _scale(log_ratio: NDArray[np.float64], alone: NDArray[np.float64]) -> NDArra
 
 
 def _misfit(difference: NDArray[np.float64], scatter: float) -> NDArray[np.float64]:
-    """Return how unlikely differences of logarithms are."""
+    """Return the negative log-likelihood of differences of logarithms, at most `OUTLIER` each."""
     return np.minimum(0.5 * (difference / scatter) ** 2, OUTLIER)
 
 
@@ -358,16 +358,16 @@ def _slow_links(
 def pairs_between(
     routed: Routed, suspects: list[Suspect], count: int, measured: Measured | None = None
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs that tell suspects apart best: over about half of what is likely, and half of each half after.
+    """Return the pairs that separate suspects best: each crosses about half of the probability in every part so far.
 
-    Of end ports that were measured, other pairs; else of all adapters.
+    Pairs are among the end ports that were measured, but new; without measurements, among all adapters.
     """
     fabric = routed.fabric
-    blame: dict[int, float] = {}
+    probability: dict[int, float] = {}
     for one in suspects:
         for port in one.ports[:8] if one.kind != "collision" else ():
-            blame[port] = max(blame.get(port, 0.0), one.sure / len(one.ports))
-    ports = np.array(sorted(blame, key=lambda port: -blame[port])[:16], np.int64)
+            probability[port] = max(probability.get(port, 0.0), one.sure / len(one.ports))
+    ports = np.array(sorted(probability, key=lambda port: -probability[port])[:16], np.int64)
     if not len(ports) or not count:
         return ()
     ends = fabric.ends() if measured is None else np.unique(np.concatenate([measured.src, measured.dst]))
@@ -385,7 +385,7 @@ def pairs_between(
     crosses = np.zeros((len(chosen), len(ports)), bool)
     for at, port in enumerate(np.minimum(ports, fabric.peer[ports]).tolist()):
         crosses[crossings.pair[crossings.link == port], at] = True
-    weight = np.array([blame[port] for port in ports.tolist()])
+    weight = np.array([probability[port] for port in ports.tolist()])
     cells = [np.ones(len(ports), bool)]
     picked: list[tuple[int, int]] = []
     for _ in range(count):

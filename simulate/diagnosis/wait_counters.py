@@ -1,16 +1,18 @@
 """Which link or collision made ports wait, from their counters and the tables.
 
-A port waits when the buffer behind its link is full: packets there wait for the ports by which they leave. So the cause
-stands behind a port that waits: a *root*, for which others wait and which does not itself wait. Who sent what to whom
-is not counted. Of each port the bytes are divided among those by which the tables lead on, in proportion to pairs, such
-that the sums are what was counted (iterative proportional fitting; Deming and Stephan, Annals of Mathematical
-Statistics 11, 1940). Then each channel is given the waiting per byte that explains best how long the ports before it
-waited (the maximum of the Poisson likelihood with a weak prior, by the EM algorithm; Shepp and Vardi, IEEE Transactions
-on Medical Imaging 1, 1982), beginning with what it would cause if it were sound.
+A port waits when the buffer at the far end of its link is full: packets there wait for the ports by which they leave.
+So the cause is downstream of a port that waits: a *root*, which others wait for and which does not wait itself.
 
-A sound channel makes others wait no longer than it sends or waits itself. Where they waited longer, it is slow; where
-not, and it was busy, packets collided there. The same is computed with weights of ports drawn at random (the Bayesian
-bootstrap; Rubin, Annals of Statistics 9, 1981): the share of draws with the same verdict says how sure it is.
+1. Counters say how many bytes each port sent, not from where to where. The bytes of each port are divided among the
+   next ports of the tables, in proportion to pairs, such that all sums are those counted (iterative proportional
+   fitting; Deming and Stephan, Annals of Mathematical Statistics 11, 1940).
+2. Each channel gets the waiting per byte that best explains how long the ports before it waited: the maximum of the
+   Poisson likelihood with a weak prior, by the EM algorithm (Shepp and Vardi, IEEE Transactions on Medical Imaging 1,
+   1982), starting from the waiting that a sound channel causes.
+3. Others wait for a sound channel no longer than it sends or waits itself. If they waited longer, it is slow; if not,
+   and it was busy, packets collided there.
+4. All of it is repeated with random weights of the ports (the Bayesian bootstrap; Rubin, Annals of Statistics 9, 1981).
+   The share of draws with the same verdict is its probability.
 """
 
 from __future__ import annotations
@@ -33,22 +35,22 @@ from topo.fabric import Fabric, freeze_arrays
 from topo.table import Shown, Table
 
 PAIRS = 300_000
-"""Pairs whose paths are counted; of more, so many are drawn."""
+"""Most pairs whose paths are counted; of more pairs, a sample of this size is drawn."""
 FITS, STEPS, STEPS_AGAIN, DRAWS = 50, 200, 60, 19
-"""Rounds of proportional fitting, steps of EM, steps with drawn weights, and draws."""
+"""Rounds of proportional fitting, steps of EM, steps of EM in each draw, and draws."""
 RARE = 0.02
-"""Traffic that nobody waited for which a channel is given beside its own, as a part of the time that it has left: it
-makes channels with time left, of which only slow ones make others wait, the less likely explanation."""
+"""Prior pseudo-count: waiting-free traffic added to each channel, as a share of its idle time. It makes channels with
+idle time a less likely explanation: of them only slow ones make others wait."""
 WAITED = 0.1
-"""Part of the time that a port must have waited for a channel that is named."""
+"""Least share of the time that some port waited for a channel that is listed."""
 SLOW = 0.75
-"""Part of its rate below which a channel is called slow; the estimate errs by up to a quarter."""
+"""Share of its rate below which a channel is slow; the estimate errs by up to a quarter."""
 HARDLY = 0.1
-"""Part below which it is not accused: what it sent is so little that another channel beside it may be to blame."""
+"""Share below which it is not identified: it sent so little that a channel beside it may be the cause."""
 ALIKE = 4
-"""How many times longer others may have waited for the worst than for one that is accused beside it."""
+"""Largest ratio of the waiting for the worst channel to that for another one that is identified."""
 NAMED = 10
-"""Suspects that are named, at most."""
+"""Most suspects that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,29 +60,29 @@ class Waits(Shown):
     fabric: Fabric
     counters: Counters
     time_s: float
-    """Time that the counters are compared with: the busiest port sent or waited for so long."""
+    """Time that the counters cover: how long the busiest port sent or waited."""
     waited: float
-    """Part of the time that the port that waited most has waited."""
-    culprits: tuple[Suspect, ...]
-    """Accused, those for which others waited longest first."""
+    """Share of the time of the longest wait of a port."""
+    identified: tuple[Suspect, ...]
+    """More likely the cause than not; those with the longest waits first."""
     others: tuple[Suspect, ...]
-    """Not accused, but not cleared."""
+    """Possible causes."""
     following: tuple[tuple[int, int], ...]
-    """End ports of pairs that would tell the most if they were measured."""
+    """End ports of the most informative pairs to measure."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     def _brief(self) -> str:
-        if not self.culprits:
-            return f"nobody is accused; no port waited longer than {self.waited:.0%} of the time"
-        return "; ".join(one.describe(self.fabric) for one in self.culprits[:3])
+        if not self.identified:
+            return f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
+        return "; ".join(one.describe(self.fabric) for one in self.identified[:3])
 
     @property
     def table(self) -> Table:
-        """Suspects, those that are accused first."""
+        """Suspects, those identified first."""
         title = f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
-        return table_of_suspects(title, self.fabric, self.culprits, self.others, slowed="ports that waited")
+        return table_of_suspects(title, self.fabric, self.identified, self.others, slowed="ports that waited")
 
     @property
     def next_table(self) -> Table:
@@ -89,15 +91,15 @@ class Waits(Shown):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What nobody can tell."""
+        """What remains unexplained."""
         plugged, known = self.fabric.peer >= 0, self.counters.known
         lacking = int((plugged & ~known).sum())
         found = [f"{plural(lacking, 'port')} of {int(plugged.sum()):,} have no counters: what they did is not known"]
         if self.counters.full:
             found.append(f"{plural(self.counters.full, 'counter')} at the ceiling: clear them (`perfquery -R`) or give "
                          "an earlier reading (--before), and read those of 64 bits")  # fmt: skip
-        if self.waited > WAITED and not self.culprits:
-            found.append(f"a port waited {self.waited:.0%} of the time, and nobody can tell for what")
+        if self.waited > WAITED and not self.identified:
+            found.append(f"no cause found for the longest wait ({100 * self.waited:.0f} % of the time)")
         return tuple(found[0 if lacking else 1 :])
 
     def _shown(self) -> tuple[Table, ...]:
@@ -114,7 +116,7 @@ class Waits(Shown):
             "ports": int(self.counters.known.sum()),
             "full": self.counters.full,
             "waited": self.waited,
-            "culprits": [plain(one) for one in self.culprits],
+            "identified": [plain(one) for one in self.identified],
             "others": [plain(one) for one in self.others],
             "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
         }
@@ -122,16 +124,16 @@ class Waits(Shown):
 
 @dataclass(frozen=True, eq=False)
 class _Cause:
-    """What each of P channels did to those before it; times as parts of the whole."""
+    """What each of P channels did to those upstream of it; times as shares of the whole."""
 
     caused: NDArray[np.float64]
-    """Waiting of all ports before it for which it is to blame."""
+    """Waiting of all upstream ports that it caused."""
     per_byte: NDArray[np.float64]
-    """Waiting that each unit of traffic meets before it."""
+    """Waiting that each unit of traffic meets upstream of it."""
     part: NDArray[np.float64]
-    """Part of its rate, at most 1."""
+    """Share of its rate, at most 1."""
     longest: NDArray[np.float64]
-    """What the port that waited longest for it waited."""
+    """Longest wait of a port for it."""
     waits: sparse.csr_array
     """(P, P) how long each port waited for each channel."""
 
@@ -166,8 +168,9 @@ def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> 
     >>> flows = simulate.Flows.of(np.delete(hosts, 3), hosts[3], 2.0**20)
     >>> played = simulate.Packets(replace(sound, capacity_bytes_s=rate)).play(flows).congestion
     >>> lost = played.stalled_s.sum(axis=0) * sound.capacity_bytes_s
-    >>> found = simulate.explain_waits(routed, simulate.Counters(played.sent_bytes.sum(axis=0).astype(float), lost))
-    >>> found.culprits[0].ports == tuple(last.tolist())
+    >>> sent = played.sent_bytes.sum(axis=0).astype(float)
+    >>> found = simulate.diagnosis.explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
+    >>> found.identified[0].ports == tuple(last.tolist())
     True
     """
     fabric = routed.fabric
@@ -182,15 +185,15 @@ def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> 
     busy, held = busy / time_s, held / time_s
     sent = _flows(_dependencies(routed, network), busy)
     start = busy + held + 0.05
-    cause = _blame(sent, busy, held, start, STEPS)
+    cause = _attribute(sent, busy, held, start, STEPS)
     rng = np.random.default_rng(0)
     middle = (cause.per_byte + start) / 2
-    draws = [_blame(sent, busy, held, middle, STEPS_AGAIN, rng.exponential(size=len(busy))) for _ in range(DRAWS)]
+    draws = [_attribute(sent, busy, held, middle, STEPS_AGAIN, rng.exponential(size=len(busy))) for _ in range(DRAWS)]
     suspects = _suspects(fabric, cause, draws)
-    culprits = tuple(one for one in suspects if one.sure > 0.5)
+    identified = tuple(one for one in suspects if one.sure > 0.5)
     others = tuple(one for one in suspects if one.sure <= 0.5)[:NAMED]
-    pairs = pairs_between(routed, [*culprits, *others], following)
-    return Waits(fabric, counters, time_s, float(held.max()), culprits, others, pairs)
+    pairs = pairs_between(routed, [*identified, *others], following)
+    return Waits(fabric, counters, time_s, float(held.max()), identified, others, pairs)
 
 
 def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:
@@ -211,7 +214,7 @@ def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:
 
 
 def _flows(pairs: sparse.csr_array, busy: NDArray[np.float64]) -> sparse.csr_array:
-    """Return (P, P) what went from one channel to the other: as pairs do, with the sums that were counted."""
+    """Return (P, P) the traffic from one channel to the next: in proportion to pairs, with the counted sums."""
     sent = pairs
     for _ in range(FITS):
         for axis in (0, 1):
@@ -221,7 +224,7 @@ def _flows(pairs: sparse.csr_array, busy: NDArray[np.float64]) -> sparse.csr_arr
     return sparse.csr_array(sent)
 
 
-def _blame(
+def _attribute(
     sent: sparse.csr_array,
     busy: NDArray[np.float64],
     held: NDArray[np.float64],
@@ -229,7 +232,7 @@ def _blame(
     steps: int,
     weight: NDArray[np.float64] | None = None,
 ) -> _Cause:
-    """Return what each channel caused, beginning with `start` per byte; ports count by `weight`."""
+    """Return what each channel caused: EM from `start`, in waiting per byte, with (P,) `weight` of ports."""
     weight = np.ones(len(busy)) if weight is None else weight
     back = sent.T.tocsr()
     whole = np.asarray(back @ weight)
@@ -251,7 +254,7 @@ def _blame(
 
 
 def _suspects(fabric: Fabric, cause: _Cause, draws: list[_Cause]) -> list[Suspect]:
-    """Return links and channels that made others wait, the worst first."""
+    """Return the links and channels that others waited for, the worst first."""
     peer = np.where(fabric.peer >= 0, fabric.peer, np.arange(fabric.n_ports))
 
     def slow(one: _Cause) -> NDArray[np.bool_]:

@@ -1,17 +1,20 @@
-"""What an engine owes: the seam between traffic and whatever moves its bytes over a network."""
+"""What an engine owes, and the books of flows, routes and connections that the engines of Heddle keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from math import isfinite
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.lanes.policy import ASK
 from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
-from simulate.traffic.network import Network
+from simulate.traffic.network import Network, RouteTable
+from topo.errors import HeddleError
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""
@@ -97,3 +100,170 @@ class Engine(Protocol):
 
         The times are those of `begin_all` and `advance`; all at once may be faster.
         """
+
+
+class FlowBook:
+    """Books of an engine: places of flows, which are used again, and the routes and connections that it has met.
+
+    A subclass has arrays with a place for each flow, a row for each route and a row for each connection, and makes room
+    in them when asked to.
+
+    Parameters
+    ----------
+    places
+        Flows that there is room for.
+    """
+
+    _state: Any
+    """Arrays of the kernels; ``connections["left"]`` are the flows of each connection that have not ended."""
+
+    def __init__(self, network: Network, places: int = 0) -> None:
+        self.network = network
+        self._routes: dict[int, int] = {}
+        """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
+        self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        """Keys and routes that are not in `_routes` yet: a batch never looks there."""
+        self._n_routes = self._n_followers = self._n_begun = self._n_connections = 0
+        self._number: NDArray[np.int64] = np.zeros(places, np.int64)
+        """Number of the flow in each place."""
+        self._unused: NDArray[np.int64] = np.arange(places - 1, -1, -1)
+        self._n_unused = places
+        """The first so many places of `_unused` are unused: a stack."""
+        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Connections below `_n_connections` whose flows have all ended."""
+        self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
+
+    @property
+    def now_s(self) -> float:
+        """Time of the last event, or until which `advance` was asked to play."""
+        raise NotImplementedError
+
+    def _make_room(self, flows: int) -> int:
+        """Make room for so many flows in all; return how many there is room for now."""
+        raise NotImplementedError
+
+    def _add_table(self, table: RouteTable) -> None:
+        """Add routes, the first of which is number `_n_routes`."""
+        raise NotImplementedError
+
+    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
+        """Write rows of connections, below `_n_connections`, with so many flows each."""
+        raise NotImplementedError
+
+    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
+        """Put flows on these routes into their places, and schedule those that wait for no other."""
+        raise NotImplementedError
+
+    def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
+        """Put one flow into its place, and schedule it."""
+        raise NotImplementedError
+
+    def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
+        """Begin a flow now, or at a later time; return its number.
+
+        Raises
+        ------
+        HeddleError
+            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
+        """
+        time_s = self._checked(at_s)
+        if not (isfinite(size_bytes) and size_bytes >= 0):
+            raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
+        if not ASK <= sl <= 15:
+            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
+        route = self._known().get(self._key(src, dst, sl))
+        if route is None:
+            route = self._add_routes(np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8))[0]
+        self._enter_one(self._take(1)[0], route, size_bytes, time_s)
+        return self._n_begun - 1
+
+    def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
+        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
+
+        Raises
+        ------
+        HeddleError
+            As `begin`.
+        """
+        time_s, route = self._checked(at_s), self._routes_of(flows)
+        self._enter(flows, route, self._take(len(flows)), time_s)
+        return range(self._n_begun - len(flows), self._n_begun)
+
+    def _checked(self, at_s: float | None) -> float:
+        """Return the time at which flows are to begin."""
+        time_s = self.now_s if at_s is None else at_s
+        if not (isfinite(time_s) and time_s >= self.now_s):
+            raise HeddleError(f"flows would begin at {time_s} s; it is {self.now_s} s already")
+        return time_s
+
+    def _take(self, n: int) -> NDArray[np.int64]:
+        """Return places for flows, numbered in order."""
+        if self._n_unused < n:
+            old = len(self._number)
+            new = self._make_room(old - self._n_unused + n)
+            self._number = np.concatenate([self._number, np.zeros(new - old, np.int64)])
+            self._unused = np.concatenate([np.arange(new - 1, old - 1, -1), self._unused[: self._n_unused]])
+            self._unused = np.concatenate([self._unused, np.zeros(new - len(self._unused), np.int64)])
+            self._n_unused += new - old
+        self._n_unused -= n
+        places = np.sort(self._unused[self._n_unused : self._n_unused + n])  # in the order of their numbers
+        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
+        self._n_begun += n
+        return places
+
+    def _give_back(self, places: NDArray[np.integer]) -> None:
+        """Put places of flows that have ended on the stack of unused ones."""
+        self._unused[self._n_unused : self._n_unused + len(places)] = places
+        self._n_unused += len(places)
+
+    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:
+        """Return the engine's connection of each flow, -1 for none; None where no flow has one."""
+        left = np.bincount(connection[connection >= 0])
+        if not len(left):
+            return None
+        if (new := len(left) - len(self._spare)) > 0:
+            self._n_connections += new
+            self._spare = np.append(self._spare, np.arange(self._n_connections - new, self._n_connections))
+        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
+        self._open(taken, left)
+        return np.append(taken, -1)[connection]
+
+    def _close(self, connection: NDArray[np.int32]) -> None:
+        """Count flows of connections, -1 for none, that have ended."""
+        number = connection[connection >= 0]
+        if number.size:
+            left = self._state.connections["left"]
+            np.subtract.at(left, number, 1)
+            self._spare = np.concatenate([self._spare, np.unique(number[left[number] == 0])])
+
+    def _key(self, src: Any, dst: Any, sl: Any) -> Any:
+        """Return the number that stands for a pair of ends and a service level, of arrays too."""
+        n = self.network.n_ends
+        return (sl + 1) * (n * n) + src * n + dst
+
+    def _known(self) -> dict[int, int]:
+        """Return the known routes by `_key`."""
+        for keys, routes in self._unlisted:
+            self._routes.update(zip(keys.tolist(), routes.tolist(), strict=True))
+        self._unlisted.clear()
+        return self._routes
+
+    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
+        """Return the route of each flow; routes are added where they are new."""
+        known = self._known()
+        if not known:
+            return self._add_routes(flows.src, flows.dst, flows.sl)
+        keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
+        route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
+        new = route < 0
+        if new.any():
+            route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
+        return route
+
+    def _add_routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.int32]:
+        """Add the routes of pairs of ends that are new; return the route of each."""
+        table = self.network.routes(src, dst, sl)
+        route = table.route + np.int32(self._n_routes)
+        self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
+        self._add_table(table)
+        return route

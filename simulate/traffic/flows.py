@@ -307,7 +307,7 @@ def concatenate(parts: Sequence[Flows]) -> Flows:
     --------
     >>> import simulate
     >>> flow = simulate.Flows.of(4, 5, 1e6)
-    >>> simulate.concatenate([flow, flow]).size_bytes.tolist()
+    >>> simulate.traffic.concatenate([flow, flow]).size_bytes.tolist()
     [1000000.0, 1000000.0]
     """
     shift = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
@@ -335,7 +335,7 @@ def chain(parts: Sequence[Flows]) -> Flows:
     --------
     >>> import simulate
     >>> flow = simulate.Flows.of(4, 5, 1e6)
-    >>> simulate.chain([flow, flow]).size_bytes.tolist()
+    >>> simulate.traffic.chain([flow, flow]).size_bytes.tolist()
     [1000000.0, 0.0, 1000000.0]
     """
     pieces: list[Flows] = []

@@ -77,7 +77,7 @@ class HFReduce:
     >>> import topo, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> reduce = simulate.HFReduce()
+    >>> reduce = simulate.traffic.HFReduce()
     >>> len(reduce.flows(reduce.servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts), 2**23))
     576
     """

@@ -42,8 +42,8 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> import topo, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.nccl_ring(servers, 2**23))
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.traffic.nccl_ring(servers, 2**23))
     480
     """
     n_ranks, share = len(servers) * servers.gpus, size_bytes / len(servers.working_rails)
@@ -63,8 +63,8 @@ def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> import topo, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.nccl_tree(servers, 2**23))
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.traffic.nccl_tree(servers, 2**23))
     480
     """
     trees, share = nccl_trees(len(servers), servers.gpus), size_bytes / len(servers.working_rails)
@@ -95,8 +95,8 @@ def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) ->
     >>> import topo, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.nccl_all_to_all(servers, 2**23))
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> len(simulate.traffic.nccl_all_to_all(servers, 2**23))
     240
     """
     n_servers, gpus = len(servers), servers.gpus

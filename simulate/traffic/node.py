@@ -73,7 +73,7 @@ class Servers(Brief):
     >>> import topo, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
     >>> len(servers), servers.gpus, servers.rails, len(servers.devices.end_port)
     (2, 8, 1, 66)
     """

@@ -22,7 +22,7 @@ def leaf_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     --------
     >>> import topo, simulate
     >>> fabric = topo.preset("lab-20").fabric
-    >>> simulate.leaf_of(fabric, fabric.ends(role="compute")[6:10]).tolist()
+    >>> simulate.traffic.leaf_of(fabric, fabric.ends(role="compute")[6:10]).tolist()
     [0, 0, 1, 1]
     """
     return fabric.end_switch[np.asarray(ends, np.int64)]
@@ -35,7 +35,7 @@ def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
     --------
     >>> import topo, simulate
     >>> fabric = topo.preset("lab-20").fabric
-    >>> simulate.zone_of(fabric, fabric.ends(role="compute")[:3]).tolist()
+    >>> simulate.traffic.zone_of(fabric, fabric.ends(role="compute")[:3]).tolist()
     [0, 0, 0]
     """
     return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
@@ -168,7 +168,8 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
     >>> import topo, simulate
     >>> fabric = topo.preset("lab-20").fabric
     >>> hosts = fabric.ends(role="compute")
-    >>> bool((simulate.map_ranks(fabric, hosts[::-1], "by-leaf") == simulate.map_ranks(fabric, hosts)).all())
+    >>> moved = simulate.traffic.map_ranks(fabric, hosts[::-1], "by-leaf")
+    >>> bool((moved == simulate.traffic.map_ranks(fabric, hosts)).all())
     False
     """
     if mapping not in MAPPINGS:
@@ -188,7 +189,7 @@ def rails_of_hosts(fabric: Fabric, *, unplugged: bool = False) -> dict[int, NDAr
     --------
     >>> import topo, simulate
     >>> fabric = topo.preset("dgx-b200-superpod").fabric
-    >>> rails = simulate.rails_of_hosts(fabric)
+    >>> rails = simulate.traffic.rails_of_hosts(fabric)
     >>> [fabric.names[fabric.end_node[end]] for end in rails[0][:3]]
     ['gpu000 mlx5_0', 'gpu000 mlx5_1', 'gpu000 mlx5_2']
     """

@@ -14,15 +14,15 @@ of the GPU away from the computation, nothing here shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.flows import Flows, concatenate
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import Graph
 from topo.errors import HeddleError
 
 BUCKET_BYTES = 25 * 2.0**20
@@ -30,78 +30,6 @@ BUCKET_BYTES = 25 * 2.0**20
 
 Collective = Callable[[float], Flows]
 """Flows between ranks of a collective, by its bytes."""
-
-
-class OperationGraph:
-    """Sets of flows, each of which begins when other sets have ended.
-
-    ::
-
-        graph = OperationGraph()
-        forward = graph.compute(0, 0.04)
-        reduce = graph.add(allreduce, after=[forward])
-        flows = graph.flows()
-
-    Where many flows wait for many, a flow of size 0 from an end port to itself stands between them, which takes no
-    time; so n flows after m flows cost n + m dependencies, not n times m. A flow's tag is the number of its operation.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[Flows] = []
-        self._n_flows = 0
-        self._waiter: list[NDArray[np.int64]] = []
-        self._awaited: list[NDArray[np.int64]] = []
-        self._end: list[int] = []
-        """The flow that ends each operation."""
-
-    def __len__(self) -> int:
-        return len(self._end)
-
-    def add(self, flows: Flows, after: Iterable[int] = ()) -> int:
-        """Add an operation: flows that begin when the operations `after` have ended; return its number.
-
-        An operation without flows ends when those that it waits for have.
-        """
-        ends = np.unique([self._end[number] for number in after])
-        if not len(flows):
-            flows = Flows.of(0, 0, 0.0)
-        first = np.flatnonzero(np.diff(flows.dep_offset) == 0)
-        if len(ends) > 1 < len(first):
-            ends = np.array([self._signal(int(flows.src[0]), ends)])
-        at = self._n_flows
-        waiter = np.repeat(np.arange(len(flows)), np.diff(flows.dep_offset))
-        self._append(flows, waiter + at, flows.dep + at)
-        self._wait(first + at, ends)
-        last = np.setdiff1d(np.arange(len(flows)), flows.dep) + at
-        self._end.append(int(last[0]) if len(last) == 1 else self._signal(int(flows.src[0]), last))
-        return len(self._end) - 1
-
-    def compute(self, rank: int, time_s: float, after: Iterable[int] = ()) -> int:
-        """Add a computation on one rank."""
-        return self.add(Flows.of(rank, rank, 0.0, delay_s=time_s), after)
-
-    def flows(self) -> Flows:
-        """Return the flows of all operations."""
-        if not self._parts:
-            return Flows.of([], [], [])
-        joined = concatenate(self._parts)
-        return joined.rewired((np.concatenate(self._waiter), np.concatenate(self._awaited)))
-
-    def _signal(self, rank: int, awaited: NDArray[np.int64]) -> int:
-        number = self._n_flows
-        self._append(Flows.of(rank, rank, 0.0), np.full(len(awaited), number), awaited)
-        return number
-
-    def _wait(self, waiter: NDArray[Any], awaited: NDArray[Any]) -> None:
-        pair = np.broadcast_arrays(waiter[:, None], awaited[None, :])
-        self._waiter.append(pair[0].ravel())
-        self._awaited.append(pair[1].ravel())
-
-    def _append(self, flows: Flows, waiter: ArrayLike, awaited: ArrayLike) -> None:
-        self._parts.append(flows.rewired(None, tag=len(self._end)))
-        self._waiter.append(np.asarray(waiter, np.int64))
-        self._awaited.append(np.asarray(awaited, np.int64))
-        self._n_flows += len(flows)
 
 
 @dataclass(frozen=True)
@@ -125,7 +53,7 @@ def even_layers(count: int, forward_s: float, backward_s: float, parameter_bytes
     Examples
     --------
     >>> import simulate
-    >>> simulate.even_layers(4, 0.1, 0.2, 1e9)[0]
+    >>> simulate.traffic.even_layers(4, 0.1, 0.2, 1e9)[0]
     Layer(forward_s=0.025, backward_s=0.05, parameter_bytes=250000000.0)
     """
     if count < 1:
@@ -201,14 +129,14 @@ def data_parallel(
     >>> import topo, simulate
     >>> fabric = topo.preset("lab-20").fabric
     >>> hosts = fabric.ends(role="compute")
-    >>> layers = simulate.even_layers(4, 0.1, 0.2, 1e9)
+    >>> layers = simulate.traffic.even_layers(4, 0.1, 0.2, 1e9)
     >>> ring = lambda size: simulate.allreduce(hosts, size).flows(fabric)
-    >>> len(simulate.data_parallel(layers, ring))
+    >>> len(simulate.traffic.data_parallel(layers, ring))
     1932
     """
     if not 0 < compression <= 1:
         raise HeddleError(f"found compression to {compression} of the bytes; expected more than 0 and at most 1")
-    graph = OperationGraph()
+    graph = Graph()
     computed = graph.compute(0, sum(layer.forward_s for layer in layers))
     ready = []
     groups = layer_groups(layers, bucket_bytes)
@@ -247,13 +175,13 @@ def fsdp(
     >>> import topo, simulate
     >>> fabric = topo.preset("lab-20").fabric
     >>> hosts = fabric.ends(role="compute")
-    >>> layers = simulate.even_layers(4, 0.1, 0.2, 1e9)
+    >>> layers = simulate.traffic.even_layers(4, 0.1, 0.2, 1e9)
     >>> gather = lambda size: simulate.collective("all-gather", hosts, size).flows(fabric)
     >>> scatter = lambda size: simulate.collective("reduce-scatter", hosts, size).flows(fabric)
-    >>> len(simulate.fsdp(layers, gather, scatter))
+    >>> len(simulate.traffic.fsdp(layers, gather, scatter))
     2904
     """
-    graph = OperationGraph()
+    graph = Graph()
     computed: list[int] = []
     sent: list[int] = []
 
@@ -306,12 +234,12 @@ def pipeline_parallel(
     Examples
     --------
     >>> import simulate
-    >>> len(simulate.pipeline_parallel([range(4)], 8, 0.01, 0.02, 1e6))  # one pipeline of four stages
+    >>> len(simulate.traffic.pipeline_parallel([range(4)], 8, 0.01, 0.02, 1e6))  # one pipeline of four stages
     113
     """
     if micro_batches < 1 or not len(stages):
         raise HeddleError(f"found {len(stages)} pipelines of {micro_batches} micro-batches; expected at least one each")
-    graph = OperationGraph()
+    graph = Graph()
     for number, ranks in enumerate(stages):
         offset = graph.compute(ranks[0], number * stagger_s)
         _one_pipeline(graph, list(ranks), micro_batches, forward_s, backward_s, activation_bytes, offset)
@@ -319,7 +247,7 @@ def pipeline_parallel(
 
 
 def _one_pipeline(
-    graph: OperationGraph,
+    graph: Graph,
     ranks: list[int],
     micro_batches: int,
     forward_s: float,
@@ -371,7 +299,7 @@ def exchanged_halves(layers: Sequence[Layer], collective: Collective, size: floa
     arXiv 2006.16668): an all-to-all brings tokens to their experts and back, forward and backward; experts are taken to
     be chosen evenly.
     """
-    graph = OperationGraph()
+    graph = Graph()
     before: list[int] = []
     times = [layer.forward_s for layer in layers] + [layer.backward_s for layer in reversed(layers)]
     for time_s in times:
@@ -401,7 +329,7 @@ def flat_parameter_servers(
     worker, server = _ranks(workers, "workers"), _ranks(servers, "servers")
     if not (np.isfinite(size_bytes) and size_bytes >= 0):
         raise HeddleError(f"found {size_bytes} bytes of parameters; expected 0 or more")
-    graph = OperationGraph()
+    graph = Graph()
     computed = graph.compute(int(worker[0]), compute_s)
     part = size_bytes / len(server)
     for rank in server.tolist():
@@ -448,7 +376,7 @@ def hierarchical_parameter_servers(
     n = len(rank)
     part = size_bytes * (1 - cached) / n
     ssd_s = part * n * cold / ssd_bytes_s
-    graph = OperationGraph()
+    graph = Graph()
     read = [graph.compute(one, ssd_s) for one in rank.tolist()]
     hosts = rank.tolist()
 

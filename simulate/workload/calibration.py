@@ -1,18 +1,36 @@
-"""What a log of a benchmark says of machines: the time of an operation without bytes, and the rate without end."""
+"""Fit latency (alpha) and asymptotic bandwidth (1 / beta) to a log of nccl-tests or of perftest (``ib_write_bw``).
+
+A line of nccl-tests has size, elements, type, operation, perhaps a root, then time in microseconds, algorithm and bus
+bandwidth, twice: out of place, which is taken, and in place. A line of perftest has size, iterations, the highest and
+the mean bandwidth, in MB/s of 2^20 bytes unless its heading says Gb/s, and the rate of messages. All else is passed
+over: launchers, libraries and people write between the lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from topo.errors import HeddleError, plural
+from topo.errors import FormatError, HeddleError, plural
+from topo.files.text import read_lines
 from topo.table import Column, Shown, Table
 
 CONFIDENCE = 0.95
+
+SIZE, NUMBER = r"(\d{1,15})", r"(\d{1,12}(?:\.\d{1,9})?)"
+NCCL_TESTS = re.compile(
+    rf"\s*{SIZE}\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+.*", re.ASCII
+)
+PERFTEST = re.compile(rf"\s*{SIZE}\s+\d+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*", re.ASCII)
+HEADING = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[(.+?)\]")
+UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
+"""Bytes a second of what perftest prints; its MB are 2^20 bytes."""
 
 
 class Measurement(NamedTuple):
@@ -25,7 +43,7 @@ class Measurement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure, and the interval that holds it in 95 of 100 cases."""
+    """A figure and its 95 % confidence interval."""
 
     value: float
     low: float
@@ -34,7 +52,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration(Shown):
-    """Hockney's line through what was measured: ``time = overhead + size / rate``.
+    """Hockney's model, ``time = overhead + size / rate``, fitted to measurements.
 
     Hockney, "The communication challenge for MPP", 1994.
     """
@@ -42,13 +60,13 @@ class Calibration(Shown):
     source: str
     measurements: int
     overhead_s: Estimate
-    """Time of an operation that moves nothing."""
+    """Latency (alpha): time of an operation of size 0."""
     bus_gbytes_per_s: Estimate
-    """Bus bandwidth of an operation without end."""
+    """Asymptotic bus bandwidth (1 / beta)."""
     half_bytes: float
-    """Size at which half of that rate is reached."""
+    """Size at which half of the asymptotic bandwidth is reached (n 1/2)."""
     scatter: float
-    """Standard deviation of the times around the line, as a part of them."""
+    """Relative standard deviation of the times around the line."""
 
     def _brief(self) -> str:
         return f"{self.source}: {self.bus_gbytes_per_s.value:.4g} GB/s after {self.overhead_s.value * 1e6:.4g} us"
@@ -60,8 +78,8 @@ class Calibration(Shown):
     def table(self) -> Table:
         """Each figure with its interval."""
         rows = [
-            ("an operation without bytes", *(1e6 * value for value in self.overhead_s), "us"),
-            ("bus bandwidth without end", *self.bus_gbytes_per_s, "GB/s"),
+            ("latency", *(1e6 * value for value in self.overhead_s), "us"),
+            ("asymptotic bus bandwidth", *self.bus_gbytes_per_s, "GB/s"),
             ("size at half of that", self.half_bytes / 2**10, None, None, "KiB"),
             ("scatter around the line", 100 * self.scatter, None, None, "%"),
         ]
@@ -77,7 +95,7 @@ class Calibration(Shown):
 
 
 def calibrate(measurements: Sequence[Measurement], source: str = "measurements") -> Calibration:
-    """Fit a line through measured times, each weighted by its own size, as timers err by parts.
+    """Fit ``time = overhead + size / rate`` to measured times by least squares of relative errors.
 
     Parameters
     ----------
@@ -97,8 +115,8 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
 
     Examples
     --------
-    >>> import simulate
-    >>> found = simulate.calibrate([simulate.Measurement(size, 20e-6 + size / 10e9) for size in (1e3, 1e5, 1e7)])
+    >>> from simulate.workload import Measurement, calibrate
+    >>> found = calibrate([Measurement(size, 20e-6 + size / 10e9) for size in (1e3, 1e5, 1e7)])
     >>> f"{found.overhead_s.value * 1e6:.1f} us, {found.bus_gbytes_per_s.value:.1f} GB/s, {found.half_bytes:.0f} bytes"
     '20.0 us, 10.0 GB/s, 200000 bytes'
     """
@@ -128,3 +146,50 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
         half_bytes=max(0.0, overhead) / per_byte,
         scatter=scatter,
     )
+
+
+def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:
+    """Read what a benchmark measured.
+
+    Parameters
+    ----------
+    path
+        A log of nccl-tests or of perftest, unpacked when its name ends in ``.gz``.
+
+    Returns
+    -------
+    tuple of Measurement
+
+    Raises
+    ------
+    FormatError
+        When no line is a measurement, or the file cannot be read.
+
+    Examples
+    --------
+    >>> import simulate
+    >>> simulate.workload.read_benchmark_log("no-such-file")
+    Traceback (most recent call last):
+    topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
+    """
+    found = tuple(parse_benchmark_log(read_lines(path)))
+    if not found:
+        raise FormatError("found no measurement; expected a log of nccl-tests or of ib_write_bw", str(path))
+    return found
+
+
+def parse_benchmark_log(lines: Iterable[str]) -> Iterable[Measurement]:
+    """Yield the measurements of a log; lines of nothing and of no time are left out."""
+    unit = UNITS["MB/sec"]
+    for line in lines:
+        text = line[:400]
+        if heading := HEADING.match(text):
+            unit = UNITS.get(heading.group(1), unit)
+        elif match := NCCL_TESTS.fullmatch(text):
+            size, time_us, algorithm, bus = map(float, match.groups())
+            if size and time_us:
+                yield Measurement(size, time_us * 1e-6, bus / algorithm if algorithm else 1.0)
+        elif match := PERFTEST.fullmatch(text):
+            size, _, mean, _ = map(float, match.groups())
+            if size and mean:
+                yield Measurement(size, size / (mean * unit))

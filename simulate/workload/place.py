@@ -15,11 +15,11 @@ from routing.lanes.policy import ASK
 from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows, concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.inference import inference
 from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
 from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
+from simulate.traffic.serving import inference
 from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,

@@ -1,4 +1,4 @@
-"""Reads workloads: the YAML, and the files that its jobs name."""
+"""Reads workloads, the YAML and the files that its jobs name, and gives them as GOAL."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from simulate.traffic.flows import Flows
+from simulate.traffic.goal.schedule import flows_of_goal, goal_of_flows
+from simulate.traffic.goal.text import format_goal, read_goal
 from simulate.traffic.network import GBPS
+from simulate.traffic.placement import EndPortNames
 from simulate.workload.chakra import Roofline, flows_of_chakra
 from simulate.workload.formats.chakra import read_chakra
 from simulate.workload.formats.flows_csv import read_flows_csv
-from simulate.workload.formats.goal import read_goal
 from simulate.workload.formats.simai import read_simai
-from simulate.workload.goal import flows_of_goal
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
 from simulate.workload.simai import flows_of_simai
 from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, SimaiJob, WorkloadSpec
 from topo.catalog.load import Catalog, load_catalog
-from topo.errors import did_you_mean, refusal
+from topo.errors import HeddleError, did_you_mean, refusal
 from topo.fabric import Fabric, frozen
 from topo.files.text import config_root
 from topo.files.yaml import Document, given_document, read_yaml
@@ -140,11 +141,43 @@ def bare_flows(flows: Flows, path: str) -> Workload:
     Examples
     --------
     >>> import simulate
-    >>> simulate.bare_flows(simulate.Flows.of(4, 5, 1e6), "mine").jobs[0].spec.name
+    >>> simulate.workload.bare_flows(simulate.Flows.of(4, 5, 1e6), "mine").jobs[0].spec.name
     'flows'
     """
     job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, ends_of(flows))
     return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
+
+
+def format_as_goal(workload: Workload, fabric: Fabric) -> str:
+    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order.
+
+    Raises
+    ------
+    HeddleError
+        When it holds what GOAL cannot say.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hosts = fabric.ends(role="compute")
+    >>> workload = simulate.workload.bare_flows(simulate.Flows.of(hosts[0], hosts[1], 1e6), "mine")
+    >>> print(simulate.workload.format_as_goal(workload, fabric).splitlines()[-2])
+    l1: recv 1000000b from 0 tag 0
+    """
+    for cannot, why in (
+        (workload.acts, "a storage job acts as it is played"),
+        (len(workload.devices.end_port), "a job looks into servers"),
+        (workload.in_rounds is not None, "a job has too many messages to be written"),
+    ):
+        if cannot:
+            raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")
+    ends = ends_of(workload.flows)
+    rank = np.zeros(fabric.n_end_ports, np.int32)
+    rank[ends] = np.arange(len(ends))
+    names = EndPortNames(fabric)
+    head = "".join(f"// rank {number} is {names.unique_name(end)}\n" for number, end in enumerate(ends.tolist()))
+    return head + format_goal(goal_of_flows(workload.flows.placed(rank), max(len(ends), 1)))
 
 
 def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: Catalog | None) -> Workload:

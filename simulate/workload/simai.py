@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import EAGER_BYTES, Flows, concatenate
-from simulate.traffic.training import OperationGraph
+from simulate.traffic.graph import Graph
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
@@ -103,7 +103,7 @@ def flows_of_simai(workload: SimaiWorkload, eager_bytes: float = EAGER_BYTES) ->
     parts = [part for layer in workload.layers for part in layer if part.collective and part.size_bytes]
     if (most := sum(messages(part.collective, part.among) for part in parts)) > FLOWS.limit:
         raise HeddleError(f"{most:,} messages are too many; expected {FLOWS}: fewer layers, or fewer ranks")
-    graph = OperationGraph()
+    graph = Graph()
     before: list[int] = []
 
     def passed(part: Exchange) -> None:

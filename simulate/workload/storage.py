@@ -351,7 +351,8 @@ def steady_reads(
     >>> import topo, routing, simulate
     >>> cluster = topo.preset("lab-20")
     >>> hosts, model = cluster.fabric.ends(role="compute"), cluster.catalog.node("storage-3fs")
-    >>> reads = simulate.steady_reads(routing.route(cluster.fabric), hosts, model, simulate.StorageSpec())
+    >>> setup = simulate.workload.StorageSpec()
+    >>> reads = simulate.workload.steady_reads(routing.route(cluster.fabric), hosts, model, setup)
     >>> f"{reads.bytes_s / 1e9:.0f} GB/s"
     '36 GB/s'
     """

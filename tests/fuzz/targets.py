@@ -234,10 +234,10 @@ def build(folder: Path) -> list[Target]:
         assert plan.cli.run(["build", f"{folder}/spec.yaml", "-o", f"{folder}/plan"]) == 0
         assert plan.cli.run(["simulate", f"{folder}/plan", "-w", f"{folder}/jobs.yaml", "-o", f"{folder}/played"]) == 0
         assert plan.cli.run([*OPERATE.replace("@", f"{folder}/").split(), f"{folder}/state"]) == 0
-    queue = simulate.parse_queue(QUEUE)
-    cluster_run = simulate.ClusterRun(network, queue)
+    queue = simulate.cluster.parse_queue(QUEUE)
+    cluster_run = simulate.cluster.ClusterRun(network, queue)
     cluster_run.play(9.0)
-    state = simulate.format_saved_run(cluster_run.save())
+    state = simulate.cluster.format_saved_run(cluster_run.save())
     lst = "".join(_lst_line(fabric, a, b) for a, b in fabric.links.tolist()).encode()
     conf, policy = [files["opensm.conf"]], [files["qos-policy.conf"]]
     saved = (folder / "state").read_bytes()
@@ -260,8 +260,8 @@ def build(folder: Path) -> list[Target]:
         return simulate.play(routed, simulate.read_workload(path, fabric)).outcome.makespan_s
 
     def read_flows(path: Path) -> object:
-        flows = simulate.read_flows_csv(path, fabric)
-        return simulate.play(routed, simulate.bare_flows(flows, str(path))) if len(flows) else None
+        flows = simulate.workload.read_flows_csv(path, fabric)
+        return simulate.play(routed, simulate.workload.bare_flows(flows, str(path))) if len(flows) else None
 
     def job_of(kind: str) -> Callable[[Path], object]:
         """A workload of one job, which is the spoilt file."""
@@ -274,10 +274,10 @@ def build(folder: Path) -> list[Target]:
         return read
 
     def read_queue(path: Path) -> object:
-        return simulate.ClusterRun(network, simulate.read_queue(path)).play(30.0)
+        return simulate.cluster.ClusterRun(network, simulate.cluster.read_queue(path)).play(30.0)
 
     def resume(path: Path) -> object:
-        run = simulate.ClusterRun(network, queue, simulate.read_saved_run(path))
+        run = simulate.cluster.ClusterRun(network, queue, simulate.cluster.read_saved_run(path))
         return run.play(15.0)
 
     def read_roles(path: Path) -> object:

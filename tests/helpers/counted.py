@@ -21,8 +21,8 @@ class Counted:
     """A fabric, what its ports counted, and who is to blame."""
 
     routed: routing.Routed
-    counters: simulate.Counters
-    culprit: frozenset[int]
+    counters: simulate.diagnosis.Counters
+    cause: frozenset[int]
     """Channels; empty when all are sound."""
 
 
@@ -43,15 +43,15 @@ def count(seed: int, fault: str = "", part: float = 0.25) -> Counted | None:
     crossed, pair = routes.resource[places], np.repeat(np.arange(len(src)), hops)
     load_s = np.bincount(crossed, minlength=fabric.n_ports) * SIZE / rate[: fabric.n_ports]
     time_s = load_s.max() / (0.3 if fault == "collision" else 0.6)
-    start_s, culprit = rng.uniform(0, time_s, len(src)), frozenset[int]()
+    start_s, cause = rng.uniform(0, time_s, len(src)), frozenset[int]()
     if fault == "link":
         load = np.maximum(load_s, load_s[fabric.peer]) / time_s
         places = np.flatnonzero(fabric.is_inner & (load >= 1.3 * part))
         if not len(places):
             return None
         link = int(rng.choice(places))
-        culprit = frozenset({link, int(fabric.peer[link])})
-        rate[list(culprit)] *= part
+        cause = frozenset({link, int(fabric.peer[link])})
+        rate[list(cause)] *= part
         network = replace(network, capacity_bytes_s=rate)
     elif fault == "collision":
         for channel in rng.permutation(np.unique(crossed[fabric.is_inner[crossed]]))[:50].tolist():
@@ -67,10 +67,10 @@ def count(seed: int, fault: str = "", part: float = 0.25) -> Counted | None:
             return None
         more = np.repeat(meeting, int(1.2 * time_s * rate[channel] / len(meeting) / SIZE))
         src, dst = np.concatenate([src, src[more]]), np.concatenate([dst, dst[more]])
-        start_s, culprit = np.concatenate([start_s, np.zeros(len(more))]), frozenset({channel})
+        start_s, cause = np.concatenate([start_s, np.zeros(len(more))]), frozenset({channel})
     flows = simulate.Flows.of(src, dst, float(SIZE), start_s=start_s)
     met = simulate.Packets(network).play(flows).congestion
     assert met is not None
     sent, stalled = (part.sum(axis=0)[: fabric.n_ports] for part in (met.sent_bytes, met.stalled_s))
     sound = simulate.Network.of(routed, lane_weights=1).capacity_bytes_s[: fabric.n_ports]
-    return Counted(routed, simulate.Counters(sent.astype(float), stalled * sound), culprit)
+    return Counted(routed, simulate.diagnosis.Counters(sent.astype(float), stalled * sound), cause)

@@ -8,7 +8,7 @@ import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid
-from simulate.engines.fluid.aggregates import CROWDED
+from simulate.engines.fluid.aggregates import AGGREGATED
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from topo.fabric import Fabric
@@ -53,7 +53,7 @@ def moving(engine: Fluid) -> Moving:
                 stack += [int(state.moves[place]["left"]), int(state.moves[place]["right"])]
     of_class = np.array(slot, np.int64)
     limit = state.rates["limit"][of_class]
-    unit = np.where(state.rates["free"][of_class] == CROWDED, limit, of_class)
+    unit = np.where(state.rates["free"][of_class] == AGGREGATED, limit, of_class)
     return Moving(np.array(flow, np.int64), state.rates["rate"][unit], limit // len(engine.network.lane_weight))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from simulate.workload.goal import Goal, Op
+from simulate.traffic.goal.schedule import Goal, Op
 
 COLUMNS = ("op", "rank", "size", "peer", "tag", "cpu", "nic", "requires", "irequires")
 

@@ -9,9 +9,9 @@ from helpers import benchmarks
 from helpers.strategies import nightly
 from routing.routed import Routed
 from simulate import play
+from simulate.traffic.goal.schedule import flows_of_goal
+from simulate.traffic.goal.text import parse_goal
 from simulate.traffic.network import Network
-from simulate.workload.formats.goal import parse_goal
-from simulate.workload.goal import flows_of_goal
 
 pytestmark = pytest.mark.peer("g++", "usr/include/simgrid/s4u.hpp")
 

@@ -22,9 +22,9 @@ from helpers.fluids import hosts, routed
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
+from simulate.traffic.goal.schedule import flows_of_goal
+from simulate.traffic.goal.text import read_goal
 from simulate.traffic.network import Network
-from simulate.workload.formats.goal import read_goal
-from simulate.workload.goal import flows_of_goal
 
 TOOLS = ("LogGOPSim", "txt2bin", "schedgen")
 pytestmark = [

@@ -41,7 +41,7 @@ def test_a_spec_in_place_of_a_fabric(tmp_path: Path) -> None:
     [
         (topo.parse, "topo.read"),
         (lambda text: simulate.parse_workload(text, LAB), "simulate.read_workload"),
-        (simulate.parse_queue, "simulate.read_queue"),
+        (simulate.cluster.parse_queue, "simulate.cluster.read_queue"),
     ],
 )
 def test_the_name_of_a_file_in_place_of_its_text(parse, reader: str) -> None:

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.lanes.policy import ASK
-from simulate.engines.base import Finished, Progress
+from simulate.engines.base import Finished, FlowBook, Progress
 from simulate.engines.fluid import events
-from simulate.engines.fluid.restored import check_state
 from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, enlarge
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
@@ -27,29 +25,29 @@ from topo.errors import HeddleError
 from topo.fabric import frozen
 
 FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0, connections=0)
-"""What there is room for at first; it at least doubles when it is used up."""
+"""Initial sizes of arrays; they at least double when they are full."""
 
 FIRST_BIN_S = 1e-6
 """Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
-CROWD = 16
-"""Below this many routes behind one resource it costs less to look at each: measured on the loads of
+AGGREGATE_FROM = 16
+"""Routes with one bottleneck from which an aggregate is faster than the routes one by one: measured on the loads of
 ``benchmarks/timings/fluid_loads.py``."""
 
 EVENTS_A_CALL = 20_000
 """Events between two reports of progress: tens of milliseconds."""
 
 
-class Fluid:
+class Fluid(FlowBook):
     """The engine of fluid flows (`simulate.engines.base.Engine`), in a batch or step by step.
 
     Parameters
     ----------
     n_bins
         Bins of the timeline of loads, an even number; 0 for none.
-    crowd
-        Routes that one resource must hold back to have one clock, which makes an event there cost the logarithm of
-        their number; 0 for never. Rates are the same; finish times may differ in their last bits.
+    aggregate_from
+        Routes with one bottleneck from which they share one clock: an event there then costs O(log n), not O(n). 0 for
+        never. Rates are the same; finish times may differ in their last bits.
 
     Examples
     --------
@@ -67,23 +65,10 @@ class Fluid:
     [(0, 1.5)]
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0, crowd: int = CROWD) -> None:
-        self.network = network
-        self._room, self._n_bins, self._crowd = FIRST_ROOM, n_bins, crowd
-        self._routes: dict[int, int] = {}
-        """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
-        self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
-        """Keys and routes that are not in `_routes` yet: a batch never looks there."""
-        self._n_routes = self._n_links = self._n_followers = self._n_begun = 0
-        self._number: NDArray[np.int64] = np.zeros(FIRST_ROOM.flows, np.int64)
-        """Number of the flow in each place; places are used again."""
-        self._unused: NDArray[np.int64] = np.arange(FIRST_ROOM.flows - 1, -1, -1)
-        self._n_unused = FIRST_ROOM.flows
-        """The first so many places of `_unused` are unused: a stack."""
-        self._n_connections = 0
-        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
-        """Connections below `_n_connections` that nobody uses any more."""
-        self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
+    def __init__(self, network: Network, *, n_bins: int = 0, aggregate_from: int = AGGREGATE_FROM) -> None:
+        super().__init__(network, FIRST_ROOM.flows)
+        self._room, self._n_bins, self._aggregate_from = FIRST_ROOM, n_bins, aggregate_from
+        self._n_links = 0
 
     @cached_property
     def _state(self) -> State:
@@ -93,7 +78,7 @@ class Fluid:
             self.network.lane_weight,
             self._room,
             n_channels=self.network.fabric.n_ports,
-            crowd=self._crowd,
+            aggregate_from=self._aggregate_from,
             n_bins=self._n_bins,
             bin_s=FIRST_BIN_S,
         )
@@ -133,41 +118,6 @@ class Fluid:
     def congestion(self) -> None:
         """Return None: there are no packets."""
 
-    def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
-        """Begin a flow now, or at a later time; return its number.
-
-        Raises
-        ------
-        HeddleError
-            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
-        """
-        time = self._checked(at_s)
-        if not (isfinite(size_bytes) and size_bytes >= 0):
-            raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
-        if not ASK <= sl <= 15:
-            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
-        route = self._known().get(self._key(src, dst, sl))
-        if route is None:
-            route = self._add_routes(np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8))[0]
-        places = self._take(1)
-        state, place = self._state, places[0]
-        state.flow_route[place], state.size[place], state.earliest[place] = route, size_bytes, time
-        events.schedule_roots(state, places)
-        return self._n_begun - 1
-
-    def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
-        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
-
-        Raises
-        ------
-        HeddleError
-            As `begin`.
-        """
-        time, route = self._checked(at_s), self._routes_of(flows)
-        self._reserve(followers=self._n_followers + len(flows.dep))
-        self._enter(flows, route, self._take(len(flows)), time)
-        return range(self._n_begun - len(flows), self._n_begun)
-
     def advance(self, until_s: float = np.inf) -> list[Finished]:
         """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
         state = self._state
@@ -177,8 +127,7 @@ class Fluid:
             events.pass_time(state, until_s)
         state.now["done"] = 0
         places = state.done[:n]
-        self._unused[self._n_unused : self._n_unused + n] = places
-        self._n_unused += n
+        self._give_back(places)
         ended = []
         for place in places.tolist():
             start, finish, limit = state.begin[place], state.end[place], state.limit[place]
@@ -187,12 +136,8 @@ class Fluid:
             on_route = slice(route["first"], route["first"] + route["hops"])
             use = state.route_use[on_route] if len(state.route_use) else 1.0
             self._sent[state.route_link[on_route]] += state.size[place] * use
-        numbers = state.connection[places]
-        if (numbers := numbers[numbers >= 0]).size:
-            np.subtract.at(state.connections["left"], numbers, 1)
-            over = np.unique(numbers[state.connections["left"][numbers] == 0])
-            self._spare = np.concatenate([self._spare, over])
-            state.connection[places] = -1
+        self._close(state.connection[places])
+        state.connection[places] = -1
         if self._n_followers:  # the next flow in these places waits for nothing, and nothing for it
             state.delay[places], state.waits[places] = 0.0, np.zeros((), state.waits.dtype)
         return ended
@@ -229,10 +174,10 @@ class Fluid:
         Raises
         ------
         HeddleError
-            When the engine may have crowds, which are not saved.
+            When the engine may have aggregates, which are not saved.
         """
-        if self._crowd:
-            raise HeddleError("this network cannot be saved: it would have to be made with crowd=0")
+        if self._aggregate_from:
+            raise HeddleError("this network cannot be saved: it would have to be made with aggregate_from=0")
         arrays = {f"state.{name}": array for name, array in self._state._asdict().items()}
         arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent", "spare")}
         arrays["own.routes"] = np.array(list(self._known().items()), np.int64).reshape(-1, 2)
@@ -248,6 +193,8 @@ class Fluid:
     def restored(cls, network: Network, arrays: dict[str, NDArray[Any]]) -> Fluid:
         """Return an engine as it was when it gave these arrays.
 
+        Kernels follow the indices in them without a check: resume only what `snapshot` gave.
+
         Parameters
         ----------
         network
@@ -256,9 +203,9 @@ class Fluid:
         Raises
         ------
         HeddleError
-            When arrays are missing, belong to another network, or are none that a run leaves behind.
+            When arrays are missing, of other shapes, or belong to another network.
         """
-        result = cls(network, crowd=0)
+        result = cls(network, aggregate_from=0)
         shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
         try:
             if not np.array_equal(arrays["state.capacity"], network.capacity_bytes_s):
@@ -272,40 +219,16 @@ class Fluid:
             counts = arrays["own.counts"].tolist()
             result._n_routes, result._n_links, result._n_followers = counts[:3]
             result._n_begun, result._n_unused, result._n_connections = counts[3:6]
-            room = counts[6:]
-            result._room, result._state = Room(*room), State(**state, **shared)
-            used = result._n_routes, result._n_links, result._n_followers
-            result._check_own(check_state(result._state, result._room, network, used))
+            result._room, result._n_bins = Room(*counts[6:]), arrays["state.bins"].shape[1]
+            for name, empty in result._state._asdict().items():
+                if name not in shared and (empty.shape, empty.dtype) != (state[name].shape, state[name].dtype):
+                    raise ValueError
+            result._state = State(**state, **shared)
         except KeyError as error:
             raise HeddleError(f"a saved network has no {error}; it was saved by another version") from None
         except (TypeError, ValueError, IndexError, OverflowError):
             raise HeddleError("a saved network has arrays of other shapes; start again without it") from None
         return result
-
-    def _check_own(self, in_use: NDArray[np.bool_]) -> None:
-        """Refuse numbers of flows and keys of routes, out of a file, that contradict the places in use."""
-        number, unused, n = self._number, self._unused, len(self._state.size)
-        n_keys = 17 * self.network.n_ends**2
-        if (
-            not number.shape == unused.shape == (n,)
-            or not number.dtype == unused.dtype == np.int64
-            or not 0 <= self._n_unused <= n
-            or not 0 <= self._n_begun < 2**62
-            or len(np.unique(free := unused[: self._n_unused])) < len(free)
-            or ((free < 0) | (free >= n)).any()
-            or len(free) + np.count_nonzero(in_use) != n
-            or in_use[free].any()
-            or ((number < 0) | (number > self._n_begun)).any()
-            or any(not (0 <= key < n_keys and 0 <= route < self._n_routes) for key, route in self._routes.items())
-            or self._sent.shape != self.network.capacity_bytes_s.shape
-            or not np.isfinite(self._sent).all()
-            or self._spare.dtype != np.int64
-            or not 0 <= self._n_connections <= len(self._state.connections)
-            or len(np.unique(self._spare)) < len(self._spare)
-            or ((self._spare < 0) | (self._spare >= self._n_connections)).any()
-            or self._state.connections["left"][self._spare].any()
-        ):
-            raise HeddleError("a saved network has numbers of flows that no run leaves behind; start again without it")
 
     @property
     def numbers(self) -> list[int]:
@@ -313,16 +236,14 @@ class Fluid:
         places = np.setdiff1d(np.arange(len(self._number)), self._unused[: self._n_unused])
         return sorted(self._number[places].tolist())
 
-    def _checked(self, at_s: float | None) -> float:
-        """Return the time at which flows are to begin."""
-        time = self.now_s if at_s is None else at_s
-        if not (isfinite(time) and time >= self.now_s):
-            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
-        return time
+    def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
+        state = self._state
+        state.flow_route[place], state.size[place], state.earliest[place] = route, size_bytes, time_s
+        events.schedule_roots(state, np.array([place]))
 
-    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time: float) -> None:
-        """Put flows on these routes into their places, and schedule those that wait for no other."""
+    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
         first = self._n_followers
+        self._reserve(followers=first + len(flows.dep))
         connection = self._connect(flows.connection)
         state, latency, delay = self._state, self._state.routes["latency"], flows.delay_s
         # A batch alone has the places 0 to n, and a slice is written faster than numbered places.
@@ -333,7 +254,7 @@ class Fluid:
         if connection is not None:
             state.connection[at] = connection
         state.earliest[at] = flows.start_s
-        state.earliest[at] += time
+        state.earliest[at] += time_s
         if len(flows.dep):
             self._n_followers += len(flows.dep)
             events.link_followers(state, places, flows.dep_offset, flows.dep, first)
@@ -341,66 +262,13 @@ class Fluid:
         begin = flows.start_s[roots] + delay[roots] + latency[route[roots]]
         events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
 
-    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:
-        """Return the engine's connection of each flow, -1 for none; None where no flow has one."""
-        left = np.bincount(connection[connection >= 0])
-        if not len(left):
-            return None
-        if (new := len(left) - len(self._spare)) > 0:
-            self._n_connections += new
-            self._reserve(connections=self._n_connections)
-            self._spare = np.append(self._spare, np.arange(self._n_connections - new, self._n_connections))
-        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
-        self._state.connections["left"][taken] = left
-        return np.append(taken, -1)[connection]
+    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
+        self._reserve(connections=self._n_connections)
+        self._state.connections["left"][connections] = left
 
-    def _take(self, n: int) -> NDArray[np.int64]:
-        """Return places for flows, numbered in order."""
-        if self._n_unused < n:
-            old = len(self._number)
-            self._reserve(flows=old - self._n_unused + n)
-            new = self._room.flows
-            self._number = np.concatenate([self._number, np.zeros(new - old, np.int64)])
-            self._unused = np.concatenate([np.arange(new - 1, old - 1, -1), self._unused[: self._n_unused]])
-            self._unused = np.concatenate([self._unused, np.zeros(new - len(self._unused), np.int64)])
-            self._n_unused += new - old
-        self._n_unused -= n
-        places = np.sort(self._unused[self._n_unused : self._n_unused + n])  # in the order of their numbers
-        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
-        self._n_begun += n
-        return places
-
-    def _key(self, src: Any, dst: Any, sl: Any) -> Any:
-        """Return the number that stands for a pair of ends and a service level, of arrays too."""
-        n = self.network.n_ends
-        return (sl + 1) * (n * n) + src * n + dst
-
-    def _known(self) -> dict[int, int]:
-        """Return the known routes by `_key`."""
-        for keys, routes in self._unlisted:
-            self._routes.update(zip(keys.tolist(), routes.tolist(), strict=True))
-        self._unlisted.clear()
-        return self._routes
-
-    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
-        """Return the route of each flow; routes are added where they are new."""
-        known = self._known()
-        if not known:
-            return self._add_routes(flows.src, flows.dst, flows.sl)
-        keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
-        route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
-        new = route < 0
-        if new.any():
-            route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
-        return route
-
-    def _add_routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.int32]:
-        """Add the routes of pairs of ends that are new; return the route of each."""
-        table = self.network.routes(src, dst, sl)
-        route = table.route + np.int32(self._n_routes)
-        self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
-        self._add_table(table)
-        return route
+    def _make_room(self, flows: int) -> int:
+        self._reserve(flows=flows)
+        return self._room.flows
 
     def _add_table(self, table: RouteTable, **needed: int) -> None:
         """Add routes behind those that there are, and make room for them and what else is `needed`."""

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.fluid.aggregates import (
-    CROWDED,
-    draw_crowds,
+    AGGREGATED,
+    draw_aggregates,
     enter_alone,
-    find_crowd,
+    find_aggregate,
     gather,
-    join_crowd,
+    join_aggregate,
+    leave_aggregate,
     leave_alone,
-    leave_crowd,
     queue_class,
     relax,
     unqueue_class,
@@ -51,18 +51,18 @@ def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -
 
 
 @inner
-def _end_crowd(state: State, crowd: int, until: float, n_ready: int) -> int:
-    """End the flows of a crowd that end at this instant; return how many flows are ready to begin."""
-    classes, herd = state.classes, state.herd
-    slot = classes[crowd].first
-    classes[crowd].served = herd[slot].key
-    classes[crowd].since = state.now[0].time
-    goal = herd[slot].key + state.rates[crowd].rate * (until - state.now[0].time)
-    touch(state.now, classes, state.touched, crowd)
-    while slot >= 0 and herd[slot].key <= goal:
-        unqueue_class(classes, herd, crowd, slot)
-        n_ready = _end_flows(state, slot, crowd, goal + classes[slot].served, n_ready)
-        slot = classes[crowd].first
+def _end_aggregate(state: State, aggregate: int, until: float, n_ready: int) -> int:
+    """End the flows of an aggregate that end at this instant; return how many flows are ready to begin."""
+    classes, class_heap = state.classes, state.class_heap
+    slot = classes[aggregate].first
+    classes[aggregate].served = class_heap[slot].key
+    classes[aggregate].since = state.now[0].time
+    goal = class_heap[slot].key + state.rates[aggregate].rate * (until - state.now[0].time)
+    touch(state.now, classes, state.touched, aggregate)
+    while slot >= 0 and class_heap[slot].key <= goal:
+        unqueue_class(classes, class_heap, aggregate, slot)
+        n_ready = _end_flows(state, slot, aggregate, goal + classes[slot].served, n_ready)
+        slot = classes[aggregate].first
     return n_ready
 
 
@@ -129,9 +129,9 @@ def _free(state: State, unit: int, n_freed: int) -> int:
 
 @inlined
 def _see(state: State, slot: int) -> None:
-    """Add the links of a class or crowd to the seeds."""
-    if slot < state.now[0].crowds:
-        share = state.crowds[slot].near
+    """Add the links of a class or aggregate to the seeds."""
+    if slot < state.now[0].aggregates:
+        share = state.aggregates[slot].near
         while share >= 0:
             state.seeds[state.now[0].seeds] = state.shares[share].link
             state.now[0].seeds += 1
@@ -139,7 +139,7 @@ def _see(state: State, slot: int) -> None:
         return
     first = first_hop(state.now, slot)
     for hop in range(first, first + state.classes[slot].hops):
-        if not state.links[state.hops[hop].link].roomy:
+        if not state.links[state.hops[hop].link].unsaturated:
             state.seeds[state.now[0].seeds] = state.hops[hop].link
             state.now[0].seeds += 1
 
@@ -153,32 +153,35 @@ def _close(state: State, slot: int) -> None:
 
 
 @inner
-def _weigh_crowded(state: State, slot: int, n_freed: int) -> int:
-    """Give a class in a crowd, or one that opens on the way of one, its new weight; return the length of `freed`."""
-    now, rates, classes, hops, herd = state.now, state.rates, state.classes, state.hops, state.herd
+def _weigh_aggregated(state: State, slot: int, n_freed: int) -> int:
+    """Give a class in an aggregate, or a new one that crosses its link, its weight; return the length of `freed`."""
+    now, rates, classes, hops, class_heap = state.now, state.rates, state.classes, state.hops, state.class_heap
     more = classes[slot].flows - classes[slot].solved
-    crowd = find_crowd(state, slot) if classes[slot].solved == 0 else rates[slot].limit
+    aggregate = find_aggregate(state, slot) if classes[slot].solved == 0 else rates[slot].limit
     if more != 0:
-        n_freed = _free(state, crowd, n_freed)
+        n_freed = _free(state, aggregate, n_freed)
         if classes[slot].flows == 0:
-            leave_crowd(state, slot)
+            leave_aggregate(state, slot)
             _see(state, slot)
             _close(state, slot)
             return n_freed
         was_new = classes[slot].solved == 0
         classes[slot].solved = classes[slot].flows
         if was_new:
-            join_crowd(state, slot, crowd)
+            join_aggregate(state, slot, aggregate)
         else:
             first = first_hop(now, slot)
             for hop in range(first, first + classes[slot].hops):
                 weigh_share(state, hops[hop].place, hops[hop].use * more)
         _see(state, slot)
-    if not herd[slot].queued or herd[slot].key != state.moves[classes[slot].first].due - classes[slot].served:
-        if herd[slot].queued:
-            unqueue_class(classes, herd, crowd, slot)
-        queue_class(classes, herd, state.moves, crowd, slot)
-        touch(now, classes, state.touched, crowd)
+    if (
+        not class_heap[slot].queued
+        or class_heap[slot].key != state.moves[classes[slot].first].due - classes[slot].served
+    ):
+        if class_heap[slot].queued:
+            unqueue_class(classes, class_heap, aggregate, slot)
+        queue_class(classes, class_heap, state.moves, aggregate, slot)
+        touch(now, classes, state.touched, aggregate)
     return n_freed
 
 
@@ -191,11 +194,11 @@ def _weigh_touched(state: State) -> int:
     n_freed: Any = np.int64(0)
     for at in range(now[0].touched):
         slot = np.int64(state.touched[at])  # another type would compile twice what is called
-        if slot < now[0].crowds:
+        if slot < now[0].aggregates:
             continue
         is_new = classes[slot].solved == 0
-        if now[0].crowded > 0 and (rates[slot].free == CROWDED or (is_new and find_crowd(state, slot) >= 0)):
-            n_freed = _weigh_crowded(state, slot, n_freed)
+        if now[0].aggregated > 0 and (rates[slot].free == AGGREGATED or (is_new and find_aggregate(state, slot) >= 0)):
+            n_freed = _weigh_aggregated(state, slot, n_freed)
             continue
         if classes[slot].flows == classes[slot].solved:
             continue
@@ -251,7 +254,7 @@ def _solve(state: State) -> None:
                 break
         now[0].stamp += 1
         n_freed = solve(state, n_freed, first_seed, now[0].stamp)
-        if now[0].crowded > 0:
+        if now[0].aggregated > 0:
             for at in range(now[0].seeds):
                 relax(state, seeds[at])
         n_changed = now[0].seeds - n_looked_at if len(lane_weight) > 1 else 0
@@ -268,7 +271,7 @@ def _solve(state: State) -> None:
             if abs(rates[slot].rate - before) <= TIE * before:
                 rates[slot].rate = before
                 continue
-            if slot >= now[0].crowds and bins.shape[1] > 0:
+            if slot >= now[0].aggregates and bins.shape[1] > 0:
                 accumulate(now, classes, hops, bins, slot, before)
             settle(classes, slot, before, time)
             touch(now, classes, touched, slot)
@@ -276,7 +279,7 @@ def _solve(state: State) -> None:
         n_rounds += 1
     for at in range(now[0].gathering):
         gather(state, np.int64(state.gathering[at]), SETTLED)
-        share = state.crowds[state.gathering[at]].near
+        share = state.aggregates[state.gathering[at]].near
         while share >= 0:
             following = state.shares[share].next
             relax(state, state.shares[share].link)
@@ -285,9 +288,9 @@ def _solve(state: State) -> None:
         slot = touched[at]
         classes[slot].touched = False
         ending = np.inf
-        if classes[slot].flows > 0 and rates[slot].free != CROWDED:
+        if classes[slot].flows > 0 and rates[slot].free != AGGREGATED:
             first = classes[slot].first
-            due = state.moves[first].due if slot >= now[0].crowds else state.herd[first].key
+            due = state.moves[first].due if slot >= now[0].aggregates else state.class_heap[first].key
             ending = classes[slot].since + max(0.0, due - classes[slot].served) / rates[slot].rate
         set_end(now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale, slot, ending)
     now[0].touched = 0
@@ -298,7 +301,7 @@ def pass_time(state: State, time: float) -> None:
     """Go on to a time before which nothing happens."""
     now = state.now
     if state.bins.shape[1] > 0 and int(time / now[0].bin_s) != int(now[0].time / now[0].bin_s):
-        draw_crowds(state, time)
+        draw_aggregates(state, time)
     now[0].time = time
 
 
@@ -342,10 +345,10 @@ def next_time(state: State) -> float:
 @kernel
 def accumulate_all(state: State) -> None:
     """Bring the timeline up to now."""
-    draw_crowds(state, state.now[0].time)
+    draw_aggregates(state, state.now[0].time)
     for route in range(len(state.routes)):
         slot = state.routes[route].slot
-        if slot >= 0 and state.routes[route].hops > 0 and state.rates[slot].free != CROWDED:
+        if slot >= 0 and state.routes[route].hops > 0 and state.rates[slot].free != AGGREGATED:
             accumulate(state.now, state.classes, state.hops, state.bins, slot, state.rates[slot].rate)
 
 
@@ -389,7 +392,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         if time > until or time == np.inf:
             return False
         time = max(time, now[0].time)
-        if now[0].crowded > 0 and state.bins.shape[1] > 0:
+        if now[0].aggregated > 0 and state.bins.shape[1] > 0:
             pass_time(state, time)
         now[0].time = time
         now[0].events += 1
@@ -400,8 +403,8 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         n_ending = ends_until(ends, blocks, tops, roots, state.freed, tie)
         for at in range(n_ending):
             slot = state.freed[at]
-            if slot < now[0].crowds:
-                n_ready = _end_crowd(state, slot, tie, n_ready)
+            if slot < now[0].aggregates:
+                n_ready = _end_aggregate(state, slot, tie, n_ready)
                 continue
             account = moves[classes[slot].first].due
             classes[slot].served = account
@@ -444,10 +447,10 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                     now, links, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
                 )
             served = 0.0
-            if rates[slot].free == CROWDED:
-                crowd = rates[slot].limit
-                settle(classes, crowd, rates[crowd].rate, time)
-                served = classes[crowd].served
+            if rates[slot].free == AGGREGATED:
+                aggregate = rates[slot].limit
+                settle(classes, aggregate, rates[aggregate].rate, time)
+                served = classes[aggregate].served
             else:
                 settle(classes, slot, rates[slot].rate, time)
             moves[flow].due = served + classes[slot].served + size[flow]

@@ -22,8 +22,8 @@ def _enlarge(now: Records, links: Records, members: Records, link: int) -> None:
 
 @inlined
 def first_hop(now: Records, slot: int) -> int:
-    """Return the first hop of a class; the numbers before those of classes are for crowds."""
-    return (slot - now[0].crowds) << now[0].shift  # type: ignore[no-any-return]
+    """Return the first hop of a class; the numbers before those of classes are for aggregates."""
+    return (slot - now[0].aggregates) << now[0].shift  # type: ignore[no-any-return]
 
 
 @inlined
@@ -50,7 +50,7 @@ def add_member(now: Records, links: Records, members: Records, link: int, weight
 
 @inlined
 def remove_member(
-    links: Records, members: Records, hops: Records, shares: Records, n_crowds: int, link: int, place: int
+    links: Records, members: Records, hops: Records, shares: Records, n_aggregates: int, link: int, place: int
 ) -> None:
     """Remove a unit from those that cross a resource; the last takes its place."""
     links[link].count -= 1
@@ -60,7 +60,7 @@ def remove_member(
         members[at].weight = members[last].weight
         members[at].slot = members[last].slot
         members[at].hop = members[last].hop
-        if members[at].slot >= n_crowds:
+        if members[at].slot >= n_aggregates:
             hops[members[at].hop].place = place
         else:
             shares[members[at].hop].place = place

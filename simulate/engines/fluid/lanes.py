@@ -7,9 +7,9 @@ by weight (generalised processor sharing, Parekh and Gallager, 1993). A lane wan
 its flows, and elsewhere what its flows take. So a flow's bottleneck is a full resource on which no flow of its lane is
 faster, and no lane gets more for its weight than its lane; no capacity is left while somebody could use it.
 
-What a lane wants depends on the rates, and they on what lanes get. So both are computed in turn, each only where the
-other has changed, until no lane's part does. Where lanes leave to each other in a circle several solutions can be fair;
-this comes to one from the last.
+What a lane wants depends on the rates, and the rates on what lanes get. So both are computed in turn, each only where
+the other has changed, until no lane's part changes. Where lanes redistribute capacity in a cycle, several solutions can
+be fair; the one found is reached from the last.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from simulate.engines.fluid.maxmin import FREE
 from simulate.engines.fluid.state import Records
 
 SAME = 4e-12
-"""Relative change of a part that is none: more than the ties of the solver, which it would not pass on. Such a part
-stays as it was, else it would creep on where lanes leave to each other in a circle."""
+"""Relative change of a part below which it stays as it was: more than the tolerance of the solver for ties, which would
+not pass it on. Otherwise parts would drift where lanes redistribute capacity in a cycle."""
 
 PATIENCE = 12
-"""Rounds at one instant after which, every fourth round, each part goes where its last two changes are heading
-(Aitken's extrapolation): parts that depend on each other in a circle come to rest slowly, or swing."""
+"""Rounds at one instant after which, every fourth round, each part is extrapolated from its last two changes (Aitken):
+parts that depend on each other in a cycle converge slowly, or oscillate."""
 
 SWING = 64
-"""Rounds at one instant after which a part goes only half of its way, and half of that whenever there have been four
-times as many: so what still swings comes to rest."""
+"""Rounds at one instant after which parts move only half of the way, and half of that after each four times as many
+rounds, so that oscillations are damped."""
 
 LIMIT = 10_000
-"""Rounds at one instant after which parts stay as they are. Few instants need as many: those where lanes leave to each
-other in a circle with no loss, so that what one of them has too much or too little by rounding goes round for ever. In
-200 random plays no bottleneck was then further from full and fair than 1e-11 of its capacity."""
+"""Rounds at one instant after which parts stay as they are. Reached only when lanes redistribute capacity in a lossless
+cycle, where rounding errors circulate. In 200 random plays no bottleneck was then further from full and fair than
+1e-11 of its capacity."""
 
 
 @kernel

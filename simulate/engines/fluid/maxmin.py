@@ -1,22 +1,26 @@
-"""Max-min fair rates, solved again only where an event has touched them.
+"""Max-min fair rates, solved again only where an event has changed them.
 
 Rates are max-min fair when each class has a bottleneck: a full resource on which no class is faster (Bertsekas and
-Gallager, Data Networks, 6.5.2). Water-filling finds them: resources fill in the order of their *level*, the rate that
-what they have left gives to each class without a rate; a resource that fills gives its level to those classes.
+Gallager, Data Networks, 6.5.2). Water-filling finds them. The *level* of a resource is what it has left, divided by the
+classes on it that have no rate yet. The resource with the lowest level fills first and gives that level to these
+classes; then the levels of the others are computed again. Three flows, of which the first crosses both resources:
 
-After an event only some classes need a new rate. They are *free*; all others are *settled*, and what they take is
-fixed. Water-filling runs over the free ones alone, and a settled class becomes free when, at the level now reached,
+    x1 + x2 <= 10    level 10 / 2 = 5: fills first, x1 = x2 = 5
+    x1 + x3 <= 25    level 25 / 2 = 12.5, then (25 - 5) / 1 = 20: x3 = 20
 
-* it is faster than a resource on its route that fills, or that lanes have made smaller: it must give way; or
-* the resource that it names as its bottleneck would not be full at its rate: it can rise.
+After an event only some classes need a new rate. They are *free*; all others are *settled*, and their load is fixed.
+Water-filling runs over the free ones alone, and a settled class becomes free when, at the level now reached,
 
-Both are seen in ascending order of levels, before any class is frozen above them, so no class is solved twice and the
-result is that of solving all. Equal levels are compared with a tolerance: a tie decided either way is still fair.
+* it is faster than a resource on its route that fills, or that lanes have made smaller: it must slow down; or
+* the resource that it names as its bottleneck would not be full at its rate: it can speed up.
 
-A unit is a class or a crowd (`simulate.engines.fluid.aggregates`). Classes of a free crowd that cross another link that
-fills leave their crowd for it. Where both links fill at one level the crowd's own goes first, and none leaves: else all
-would move to and fro. Links that are roomy cannot fill and are not looked at, unless the water comes to the *ceiling*
-of a free crowd, the least of its guards.
+Levels are visited in ascending order, so both are found before any class is frozen at a higher level: no class is
+solved twice, and the rates are those of solving all. Equal levels are compared with a tolerance: a tie decided either
+way is still fair.
+
+A unit is a class or an aggregate (`simulate.engines.fluid.aggregates`). When another link saturates, the classes
+crossing it move to that link's aggregate. On a tie the aggregate's own link wins, so that classes do not oscillate.
+Unsaturated links are skipped until the level reaches the *rate cap* of a free aggregate, its least reserve rate.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulate.engines.compile import inlined, inner
-from simulate.engines.fluid.aggregates import enter_alone, join_crowd, leave_crowd, raise_ceiling
+from simulate.engines.fluid.aggregates import enter_alone, join_aggregate, leave_aggregate, raise_rate_cap
 from simulate.engines.fluid.flow_classes import first_hop, settle
 from simulate.engines.fluid.state import Records, State
 
@@ -112,7 +116,7 @@ def _look(
     classes: Records,
     heap: Records,
     n_heap: int,
-    n_crowds: int,
+    n_aggregates: int,
     link: int,
 ) -> int:
     """Look at a resource for the first time in a solve; return the new size of the heap."""
@@ -121,7 +125,7 @@ def _look(
         return n_heap
     first = links[link].first
     slot = members[first].slot
-    if links[link].count == 1 and rates[slot].free == FREE and slot >= n_crowds:
+    if links[link].count == 1 and rates[slot].free == FREE and slot >= n_aggregates:
         # Of the resources that a free class has for itself only the least can be its bottleneck.
         links[link].watched = False
         key = links[link].capacity / members[first].weight
@@ -147,7 +151,7 @@ def _come_to(
     classes: Records,
     heap: Records,
     n_heap: int,
-    n_crowds: int,
+    n_aggregates: int,
     stamp: int,
     rate: float,
     link: int,
@@ -164,7 +168,7 @@ def _come_to(
     """
     if links[link].stamp != stamp:
         links[link].stamp = stamp
-        n_heap = _look(links, members, rates, classes, heap, n_heap, n_crowds, link)
+        n_heap = _look(links, members, rates, classes, heap, n_heap, n_aggregates, link)
         return n_heap, links[link].watched
     if rate < links[link].key:
         links[link].key = rate
@@ -181,7 +185,7 @@ def _release_class(
     hops: Records,
     heap: Records,
     n_heap: int,
-    n_crowds: int,
+    n_aggregates: int,
     stamp: int,
     first: int,
     slot: int,
@@ -190,39 +194,41 @@ def _release_class(
     n_watched = 0
     rate = rates[slot].rate
     for hop in range(first, first + classes[slot].hops):
-        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, hops[hop].link)
+        n_heap, n_new = _come_to(
+            links, members, rates, classes, heap, n_heap, n_aggregates, stamp, rate, hops[hop].link
+        )
         n_watched += n_new
     return n_heap, n_watched
 
 
 @inner
-def _release_crowd(state: State, n_heap: int, stamp: int, crowd: int) -> tuple[int, int]:
-    """Look at every near resource of a crowd that is now free, and put down its ceiling; return as `_come_to`."""
+def _release_aggregate(state: State, n_heap: int, stamp: int, aggregate: int) -> tuple[int, int]:
+    """Look at every near resource of an aggregate that is now free, and put down its rate cap; return as `_come_to`."""
     links, members, rates, classes, heap = state.links, state.members, state.rates, state.classes, state.heap
-    n_crowds, rate = len(state.crowds), rates[crowd].rate
-    settle(classes, crowd, rate, state.now[0].time)
+    n_aggregates, rate = len(state.aggregates), rates[aggregate].rate
+    settle(classes, aggregate, rate, state.now[0].time)
     n_watched = 0
-    link, share = crowd, state.crowds[crowd].near  # its own link first
+    link, share = aggregate, state.aggregates[aggregate].near  # its own link first
     while True:
-        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_crowds, stamp, rate, link)
+        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_aggregates, stamp, rate, link)
         n_watched += n_new
-        if share >= 0 and state.shares[share].link == crowd:
+        if share >= 0 and state.shares[share].link == aggregate:
             share = state.shares[share].next
         if share < 0:
             break
         link, share = state.shares[share].link, state.shares[share].next
-    if state.crowds[crowd].ceiling < np.inf:
-        n_heap = _push(heap, n_heap, state.crowds[crowd].ceiling, -1 - crowd)
+    if state.aggregates[aggregate].rate_cap < np.inf:
+        n_heap = _push(heap, n_heap, state.aggregates[aggregate].rate_cap, -1 - aggregate)
     return n_heap, n_watched
 
 
 @inner
 def _tied(state: State, link: int, level: float) -> int:
-    """Return a free crowd on a link whose own link fills at the same level, -1 for none."""
+    """Return a free aggregate on a link whose own link fills at the same level, -1 for none."""
     links, members, rates = state.links, state.members, state.rates
     for at in range(links[link].first, links[link].first + links[link].count):
         slot = members[at].slot
-        if slot >= len(state.crowds) or slot == link or rates[slot].free != FREE:
+        if slot >= len(state.aggregates) or slot == link or rates[slot].free != FREE:
             continue
         if _weigh(links, members, rates, slot)[0] <= level * (1.0 + TIE):
             return slot  # type: ignore[no-any-return]
@@ -231,7 +237,7 @@ def _tied(state: State, link: int, level: float) -> int:
 
 @inner
 def _take_over(state: State, link: int, level: float, share: int, n_freed: int) -> tuple[int, int]:
-    """Give the classes of a free crowd that cross another link its level; they leave the crowd.
+    """Give the classes of a free aggregate that cross another link its level; they leave the aggregate.
 
     Returns
     -------
@@ -239,25 +245,25 @@ def _take_over(state: State, link: int, level: float, share: int, n_freed: int) 
         Length of `freed` now; how many units were frozen.
     """
     now, rates, classes, hops, shares = state.now, state.rates, state.classes, state.hops, state.shares
-    crowd, time = shares[share].crowd, now[0].time
-    settle(classes, crowd, rates[crowd].rate, time)
+    aggregate, time = shares[share].aggregate, now[0].time
+    settle(classes, aggregate, rates[aggregate].rate, time)
     n_frozen = 0
     left = shares[share].count
     while left > 0:
-        slot = (shares[share].first >> now[0].shift) + now[0].crowds
+        slot = (shares[share].first >> now[0].shift) + now[0].aggregates
         first = first_hop(now, slot)
         for hop in range(first, first + classes[slot].hops):
             left -= hops[hop].link == link
-        leave_crowd(state, slot)
+        leave_aggregate(state, slot)
         if classes[link].flows > 0:
             settle(classes, link, classes[link].before if rates[link].free == FROZEN else rates[link].rate, time)
-            join_crowd(state, slot, link)
+            join_aggregate(state, slot, link)
             if len(state.lane_weight) > 1:  # what its lane wants of the link that held it back is now known
                 for hop in range(first, first + classes[slot].hops):
                     state.seeds[now[0].seeds] = hops[hop].link
                     now[0].seeds += 1
             continue
-        classes[slot].before = rates[crowd].rate
+        classes[slot].before = rates[aggregate].rate
         enter_alone(state, slot)
         rates[slot].free = FROZEN
         rates[slot].rate = level
@@ -265,17 +271,17 @@ def _take_over(state: State, link: int, level: float, share: int, n_freed: int) 
         state.freed[n_freed] = slot
         n_freed += 1
         n_frozen += 1
-    if classes[crowd].flows == 0:
-        rates[crowd].free = FROZEN
+    if classes[aggregate].flows == 0:
+        rates[aggregate].free = FROZEN
         n_frozen += 1
     return n_freed, n_frozen
 
 
 @inlined
 def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, int]:
-    """Give every free class on a resource its rate, and every crowd; return as `_take_over`."""
+    """Give every free class on a resource its rate, and every aggregate; return as `_take_over`."""
     now, links, members, rates = state.now, state.links, state.members, state.rates
-    n_crowds = now[0].crowds
+    n_aggregates = now[0].aggregates
     n_frozen = 0
     n_alone = 0
     at = 0
@@ -283,7 +289,7 @@ def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, i
         here = links[link].first + at
         slot = members[here].slot
         if rates[slot].free == FREE:
-            if slot < n_crowds and slot != link:
+            if slot < n_aggregates and slot != link:
                 n_freed, n_new = _take_over(state, link, level, members[here].hop, n_freed)
                 n_frozen += n_new
                 n_alone += n_new
@@ -294,8 +300,10 @@ def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, i
             n_frozen += 1
             n_alone += 1
         at += 1
-    is_crowd = n_alone >= now[0].crowd or (n_alone > 0 and now[0].crowded > 0 and state.classes[link].flows > 0)
-    if n_crowds > 0 and is_crowd and now[0].gathering < n_crowds:
+    is_aggregate = n_alone >= now[0].aggregate_from or (
+        n_alone > 0 and now[0].aggregated > 0 and state.classes[link].flows > 0
+    )
+    if n_aggregates > 0 and is_aggregate and now[0].gathering < n_aggregates:
         state.gathering[now[0].gathering] = link
         now[0].gathering += 1
     return n_freed, n_frozen
@@ -310,7 +318,7 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
     n_freed
         The first so many of ``freed`` are units that are new or have another number of flows, already marked `FREE`;
         more are added. ``seeds`` has, from `first_seed` on, the resources that these, and the classes that have gone,
-        cross, and those whose capacity has changed; those that are roomy no longer are added.
+        cross, and those whose capacity has changed; those that are unsaturated no longer are added.
     stamp
         A number that no solve before has had.
 
@@ -320,17 +328,17 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
         Length of ``freed`` now: the units that were solved, left marked, with their old rate in ``before``.
     """
     now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
-    hops, heap, freed, seeds, n_crowds = state.hops, state.heap, state.freed, state.seeds, len(state.crowds)
+    hops, heap, freed, seeds, n_aggregates = state.hops, state.heap, state.freed, state.seeds, len(state.aggregates)
     n_heap = np.int64(0)
     n_watched = np.int64(0)
     n_frozen = np.int64(0)
     for at in range(n_freed):
-        if freed[at] < n_crowds:
+        if freed[at] < n_aggregates:
             if classes[freed[at]].flows == 0:
                 rates[freed[at]].free = FROZEN
                 n_frozen += 1
             else:
-                n_heap, n_new = _release_crowd(state, n_heap, stamp, freed[at])
+                n_heap, n_new = _release_aggregate(state, n_heap, stamp, freed[at])
                 n_watched += n_new
     at_seed = np.int64(first_seed)
     while True:
@@ -339,18 +347,18 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
             at_seed += 1
             if links[link].stamp != stamp:
                 links[link].stamp = stamp
-                n_heap = _look(links, members, rates, classes, heap, n_heap, n_crowds, link)
+                n_heap = _look(links, members, rates, classes, heap, n_heap, n_aggregates, link)
                 n_watched += links[link].watched
         if n_heap == 0 or (n_frozen >= n_freed and n_watched == 0):
             return n_freed
         key, link = heap[0].key, heap[0].link
         n_heap = _pop(heap, n_heap)
         if link < 0:
-            crowd = -1 - link
-            if rates[crowd].free == FREE and key == state.crowds[crowd].ceiling:
-                raise_ceiling(state, crowd)
-                if state.crowds[crowd].ceiling < np.inf:
-                    n_heap = _push(heap, n_heap, state.crowds[crowd].ceiling, link)
+            aggregate = -1 - link
+            if rates[aggregate].free == FREE and key == state.aggregates[aggregate].rate_cap:
+                raise_rate_cap(state, aggregate)
+                if state.aggregates[aggregate].rate_cap < np.inf:
+                    n_heap = _push(heap, n_heap, state.aggregates[aggregate].rate_cap, link)
             continue
         if key != links[link].key:
             continue  # a lower entry has replaced this one
@@ -380,12 +388,12 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
                     classes[slot].before = rates[slot].rate
                     classes[slot].alone = np.inf
                     rates[slot].free = FREE
-                    if slot < n_crowds:
-                        n_heap, n_new = _release_crowd(state, n_heap, stamp, slot)
+                    if slot < n_aggregates:
+                        n_heap, n_new = _release_aggregate(state, n_heap, stamp, slot)
                     else:
                         first = first_hop(now, slot)
                         n_heap, n_new = _release_class(
-                            links, members, rates, classes, hops, heap, n_heap, n_crowds, stamp, first, slot
+                            links, members, rates, classes, hops, heap, n_heap, n_aggregates, stamp, first, slot
                         )
                     n_watched += n_new
         if n_freed > n_before:
@@ -394,7 +402,7 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
                 n_heap = _push(heap, n_heap, level, link)
             continue
         if fills:
-            tied = _tied(state, link, level) if now[0].crowded > 0 and key >= 0.0 else np.int64(-1)
+            tied = _tied(state, link, level) if now[0].aggregated > 0 and key >= 0.0 else np.int64(-1)
             if tied >= 0:
                 links[link].key = level
                 n_heap = _push(heap, n_heap, level, link)

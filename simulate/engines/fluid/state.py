@@ -3,9 +3,9 @@
 A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
 A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
 the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
-*slot* from its first flow to its last. A *hop* is one resource of a class. Many classes behind one resource are one
-*crowd* (`simulate.engines.fluid.aggregates`), which is to the solver as a class is: the first slots are for crowds,
-by the number of the resource.
+*slot* from its first flow to its last. A *hop* is one resource of a class. Many classes with one bottleneck are one
+*aggregate* (`simulate.engines.fluid.aggregates`), a unit of the solver like a class: the first slots are those of
+aggregates, one for each resource.
 
 Kernels of the inner loops take arrays of records one by one: Numba passes an array as seven words, and a tuple of many
 arrays is copied at each call. What is called once an event takes the state whole.
@@ -42,9 +42,9 @@ NOW = np.dtype(
         ("members", "i8"),  # places of ``members`` that are part of a room, or were
         ("touched", "i8"),  # units in ``touched``
         ("seeds", "i8"),  # links in ``seeds``
-        ("crowds", "i8"),  # slots of crowds: one a link, or none
-        ("crowd", "i8"),  # classes that one link must hold back to be a crowd
-        ("crowded", "i8"),  # classes in crowds
+        ("aggregates", "i8"),  # slots of aggregates: one a link, or none
+        ("aggregate_from", "i8"),  # classes with one bottleneck from which they form an aggregate
+        ("aggregated", "i8"),  # classes in aggregates
         ("shares", "i8"),  # shares that have been used
         ("spare_share", "i8"),  # the first of those that are unused again, -1 for none
         ("gathering", "i8"),  # links in ``gathering``
@@ -63,14 +63,17 @@ LINK = np.dtype(
         ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
         ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
         ("laned", "i4"),  # whether lanes share it by weight: channels are, what hosts have inside is not
-        ("roomy", "i4"),  # whether it cannot be full until it is looked at again (`simulate.engines.fluid.aggregates`)
+        (
+            "unsaturated",
+            "i4",
+        ),  # whether it cannot be full until it is looked at again (`simulate.engines.fluid.aggregates`)
         ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
     ]
 )
 """A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
 
 MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
-"""A class or crowd on a resource; the weight is its number of flows times their use. In place of a hop a crowd has a
+"""A class or aggregate on a resource; the weight is its number of flows times their use. `hop` of an aggregate is its
 share."""
 
 ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "i4"), ("lane", "i8")])
@@ -95,46 +98,49 @@ CLASS = np.dtype(
         ("touched", "i4"),  # whether it is in ``touched``
     ]
 )
-"""The rest of a class. A crowd has as `flows` its number of classes, as `served` its clock, and as `first` the class
-that ends first, root of a heap in ``herd``."""
+"""The rest of a class. Of an aggregate, `flows` is its number of classes, `served` its clock, and `first` the class
+that ends first, root of a heap in ``class_heap``."""
 
 HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
-"""A resource of a class, and the place of the class among its members; of a class in a crowd the share."""
+"""A resource of a class, and the place of the class among its members; of a class in an aggregate the share."""
 
-CROWD = np.dtype(
+AGGREGATE = np.dtype(
     [
-        ("ceiling", "f8"),  # no far share of the crowd has a lower guard
-        ("reserved", "f8"),  # where the link of the crowd is roomy: the weights of its members times their guards
-        ("near", "i4"),  # the first share of the crowd on a link that is not roomy
+        ("rate_cap", "f8"),  # no far share of the aggregate has a lower reserve rate
+        (
+            "reserved",
+            "f8",
+        ),  # where the link of the aggregate is unsaturated: the weights of its members times their reserve rates
+        ("near", "i4"),  # the first share of the aggregate on a link that is not unsaturated
         ("far", "i4"),  # the first on one that is
         ("own", "i4"),  # the share on its own link
         ("shares", "i4"),  # how many there are
     ]
 )
-"""What a crowd has beyond a class."""
+"""What an aggregate has beyond a class."""
 
 SHARE = np.dtype(
     [
-        ("guard", "f8"),  # while no crowd is above its guards, a roomy link cannot be full
-        ("drawn", "f8"),  # clock of the crowd until which the timeline has the load
+        ("reserve_rate", "f8"),  # while no aggregate is above its reserve rates, an unsaturated link cannot be full
+        ("drawn", "f8"),  # clock of the aggregate until which the timeline has the load
         ("link", "i4"),
         ("place", "i4"),  # among the members of the link
-        ("crowd", "i4"),
+        ("aggregate", "i4"),
         ("count", "i4"),  # hops of its classes
-        ("first", "i4"),  # the first of them, in a list in ``kin``
-        ("next", "i4"),  # in the near or far list of the crowd, or that of the unused
+        ("first", "i4"),  # the first of them, in a list in ``siblings``
+        ("next", "i4"),  # in the near or far list of the aggregate, or that of the unused
         ("prev", "i4"),
     ],
     align=True,
 )
-"""What a crowd takes of a link."""
+"""What an aggregate takes of a link."""
 
-KIN = np.dtype([("next", "i4"), ("prev", "i4")])
-"""Neighbours of a hop in its share."""
+SIBLING = np.dtype([("next", "i4"), ("prev", "i4")])
+"""Siblings of a hop in its share."""
 
-HERD = np.dtype([("key", "f8"), ("child", "i4"), ("next", "i4"), ("prev", "i4"), ("queued", "i4")])
-"""A class in the heap of its crowd: the clock at which its first flow ends; its sibling to the right, and that to the
-left or its parent."""
+CLASS_HEAP = np.dtype([("key", "f8"), ("child", "i4"), ("next", "i4"), ("prev", "i4"), ("queued", "i4")])
+"""A class in the heap of its aggregate: the clock at which its first flow ends; its right sibling; its left sibling or
+parent."""
 
 MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
 """A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
@@ -148,11 +154,11 @@ CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("left", "i4"), ("list
 number of the instant since which); how many have not ended; whether it is in ``turns``."""
 
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
-"""An entry of the heap of a solve: a link, or -1 less a crowd for its ceiling."""
+"""An entry of the heap of a solve: a link, or -1 less an aggregate for its rate cap."""
 
 
 class State(NamedTuple):
-    """Everything. R resources, L lanes, Q routes, G crowds, K slots with those of crowds, F flows."""
+    """Everything. R resources, L lanes, Q routes, G aggregates, K slots with those of aggregates, F flows."""
 
     now: Records
     """(1,) `NOW`."""
@@ -174,14 +180,14 @@ class State(NamedTuple):
     """(K,) `CLASS`."""
     hops: Records
     """(K - G << shift,) `HOP`."""
-    crowds: Records
-    """(G,) `CROWD`."""
+    aggregates: Records
+    """(G,) `AGGREGATE`."""
     shares: Records
     """(K - G << shift,) `SHARE`."""
-    kin: Records
-    """(K - G << shift,) `KIN`."""
-    herd: Records
-    """(K,) `HERD`."""
+    siblings: Records
+    """(K - G << shift,) `SIBLING`."""
+    class_heap: Records
+    """(K,) `CLASS_HEAP`."""
 
     flow_route: NDArray[np.int32]
     """(F,) route of each flow."""
@@ -234,7 +240,7 @@ class State(NamedTuple):
     gathering: NDArray[np.int32]
     """(G,) links that hold enough classes back, after a solve."""
     touched: NDArray[np.int32]
-    """(K,) classes that won or lost flows, or changed their rate, at this instant; crowds too."""
+    """(K,) classes that won or lost flows, or changed their rate, at this instant; aggregates too."""
     spare: NDArray[np.int32]
     """(K,) stack of unused slots."""
     ready: NDArray[np.int32]
@@ -270,7 +276,7 @@ FIRST_ROOM = 4
 """Places in the first room of a resource."""
 
 KEPT = (
-    *("links", "routes", "route_link", "route_use", "rates", "classes", "crowds", "herd"),
+    *("links", "routes", "route_link", "route_use", "rates", "classes", "aggregates", "class_heap"),
     *("shares", "flow_route", "size", "earliest"),
     *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
     *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins"),
@@ -300,7 +306,7 @@ def allocate(
     room: Room,
     *,
     n_channels: int,
-    crowd: int,
+    aggregate_from: int,
     n_bins: int,
     bin_s: float,
 ) -> State:
@@ -314,22 +320,22 @@ def allocate(
         (L,) arbitration weight of each lane.
     n_channels
         The first so many resources are channels, which lanes share by weight; flows use those behind them by a factor.
-    crowd
-        Classes that one link must hold back to be a crowd, 0 for no crowds.
+    aggregate_from
+        Classes with one bottleneck from which they form an aggregate, 0 for never.
     """
     n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
     n_links = len(capacity) * n_lanes
     shift = max(0, int(room.hops - 1).bit_length())
-    n_crowds = n_links if crowd else 0
+    n_aggregates = n_links if aggregate_from else 0
     n_slots = max(min(n_flows, room.routes), 1)
-    k = -(-(n_crowds + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
-    n_hops = (k - n_crowds) << shift
+    k = -(-(n_aggregates + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
+    n_hops = (k - n_aggregates) << shift
     now = np.zeros(1, NOW)
-    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_crowds
-    now["crowds"], now["crowd"], now["spare_share"] = n_crowds, crowd, -1
-    crowds = np.zeros(n_crowds, CROWD)
+    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_aggregates
+    now["aggregates"], now["aggregate_from"], now["spare_share"] = n_aggregates, aggregate_from, -1
+    aggregates = np.zeros(n_aggregates, AGGREGATE)
     for name in ("near", "far", "own"):
-        crowds[name] = -1
+        aggregates[name] = -1
     now["members"] = FIRST_ROOM * n_links
     links = aligned(n_links, LINK)
     links["capacity"] = np.repeat(capacity, n_lanes)
@@ -348,10 +354,10 @@ def allocate(
         rates=aligned(k, RATE),
         classes=aligned(k, CLASS),
         hops=aligned(n_hops, HOP),
-        crowds=crowds,
-        shares=np.zeros(n_hops if n_crowds else 0, SHARE),
-        kin=np.zeros(n_hops if n_crowds else 0, KIN),
-        herd=np.zeros(k if n_crowds else 0, HERD),
+        aggregates=aggregates,
+        shares=np.zeros(n_hops if n_aggregates else 0, SHARE),
+        siblings=np.zeros(n_hops if n_aggregates else 0, SIBLING),
+        class_heap=np.zeros(k if n_aggregates else 0, CLASS_HEAP),
         flow_route=np.zeros(n_flows, np.int32),
         size=np.zeros(n_flows),
         earliest=np.zeros(n_flows),
@@ -372,12 +378,12 @@ def allocate(
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
         timer=np.zeros(n_flows, np.int32),
-        heap=np.zeros(n_links + 2 * n_crowds + (3 if n_crowds else 1) * n_hops, ENTRY),
+        heap=np.zeros(n_links + 2 * n_aggregates + (3 if n_aggregates else 1) * n_hops, ENTRY),
         freed=np.zeros(k, np.int32),
         seeds=np.zeros(2 * n_links + 2 * n_hops, np.int32),
-        gathering=np.zeros(n_crowds, np.int32),
+        gathering=np.zeros(n_aggregates, np.int32),
         touched=np.zeros(k, np.int32),
-        spare=np.arange(k - 1, n_crowds - 1, -1, dtype=np.int32),
+        spare=np.arange(k - 1, n_aggregates - 1, -1, dtype=np.int32),
         ready=np.zeros(n_flows, np.int32),
         turns=np.zeros(room.connections, np.int32),
         done=np.zeros(n_flows, np.int32),
@@ -396,7 +402,7 @@ def enlarge(state: State, room: Room) -> State:
         state.lane_weight,
         room,
         n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
-        crowd=int(old_now["crowd"]),
+        aggregate_from=int(old_now["aggregate_from"]),
         n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),
     )
@@ -405,22 +411,22 @@ def enlarge(state: State, room: Room) -> State:
         getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
     members = new.members[: old_now["members"]]
     members[:] = state.members[: len(members)]
-    n_crowds, of_class = len(state.crowds), members["slot"] >= len(state.crowds)
+    n_aggregates, of_class = len(state.aggregates), members["slot"] >= len(state.aggregates)
     members["hop"][of_class] = _moved(members["hop"][of_class], shift, wider)
     new.shares["first"][: len(state.shares)] = _moved(state.shares["first"], shift, wider)
     for place in range(1 << shift):
-        new.hops[place :: 1 << wider][: k - n_crowds] = state.hops[place :: 1 << shift]
-        if n_crowds:
-            for name in KIN.names or ():
-                new.kin[name][place :: 1 << wider][: k - n_crowds] = _moved(
-                    state.kin[name][place :: 1 << shift], shift, wider
+        new.hops[place :: 1 << wider][: k - n_aggregates] = state.hops[place :: 1 << shift]
+        if n_aggregates:
+            for name in SIBLING.names or ():
+                new.siblings[name][place :: 1 << wider][: k - n_aggregates] = _moved(
+                    state.siblings[name][place :: 1 << shift], shift, wider
                 )
     n_slots = len(new.spare)
-    new.spare[n_slots - (k - n_crowds) :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+    new.spare[n_slots - (k - n_aggregates) :][:spare] = state.spare[:spare]  # below them stay the slots that are new
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
     new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
     new.now[0] = old_now
-    new.now["shift"], new.now["spare"] = wider, n_slots - (k - n_crowds) + spare
+    new.now["shift"], new.now["spare"] = wider, n_slots - (k - n_aggregates) + spare
     new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
     return new
 

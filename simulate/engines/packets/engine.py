@@ -15,15 +15,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.lanes.policy import ASK
 from routing.routed import Routed
 from routing.studies.adaptive import legal_ports
-from simulate.engines.base import Finished, Progress
+from simulate.engines.base import Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
+from simulate.engines.packets.control import OFF, CongestionControl
 from simulate.engines.packets.state import (
-    ASKER,
     CHANNEL,
     CONNECTION,
     ENTRY,
@@ -35,6 +34,7 @@ from simulate.engines.packets.state import (
     LINK_STEP,
     NOW,
     PACKET,
+    REQUESTER,
     RESOLUTION,
     UNLIMITED,
     PacketState,
@@ -64,24 +64,6 @@ FIRST_BIN_S = 1e-6
 """Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
 Inputs = Literal["fifo", "voq"]
-
-
-@dataclass(frozen=True)
-class CongestionControl(Brief):
-    """Congestion control of InfiniBand (volume 1, annex A10): marks on packets make their sources wait.
-
-    A switch marks a packet that leaves by a port for which so many inputs still wait (FECN). The mark comes back with
-    an acknowledgement (BECN) and moves the flow on in a table of waiting times (CCT); with time it moves back.
-    """
-
-    mark_at: int = 4
-    """Inputs that wait when a packet is marked."""
-    step: int = 1
-    """Entries of the table for a mark (CCTI_Increase)."""
-    ease_s: float = 10e-6
-    """Seconds until a flow moves back by one (CCTI_Timer)."""
-    table: tuple[float, ...] = tuple(entry / 4 for entry in range(128))
-    """Waiting time before the next packet by entry, in packets."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +146,7 @@ class PacketModel(Brief):
         return Packets(network, self, n_bins=n_bins)
 
 
-class Packets:
+class Packets(FlowBook):
     """The engine of packets (`simulate.engines.base.Engine`), in a batch or step by step.
 
     Messages of a connection are sent one behind another, each when the last packet of the one before has left; others
@@ -191,9 +173,9 @@ class Packets:
     """
 
     def __init__(self, network: Network, model: PacketModel | None = None, *, n_bins: int = 0) -> None:
-        self.network, self.model = network, model or PacketModel()
+        super().__init__(network)
+        self.model = model or PacketModel()
         self._now_s = 0.0
-        self._known: dict[tuple[int, int, int], int] = {}
         self._route_first: NDArray[np.int64] = np.zeros(0, np.int64)
         self._route_back: NDArray[np.int64] = np.zeros(0, np.int64)
         self._route_slowest: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -201,16 +183,11 @@ class Packets:
         self._route_home: NDArray[np.int64] = np.zeros(0, np.int64)
         self._queues: dict[tuple[int, int], int] = {}
         """Queues inside servers, by the resources before and behind them."""
-        self._n_route_links = self._n_followers = self._n_begun = 0
-        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
-        """Connections whose flows have all ended."""
+        self._n_route_links = 0
         self._resting: NDArray[np.int64] = np.zeros(0, np.int64)
         """Places of flows that have ended while acknowledgements are under way."""
-        self._number: NDArray[np.int64] = np.zeros(0, np.int64)
         self._size: NDArray[np.float64] = np.zeros(0)
         self._route: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._unused: list[int] = []
-        self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
         self._n_bins, self._bin_ticks, self._bin = n_bins, 0, 0
         n_links = len(network.capacity_bytes_s) * len(network.lane_weight)
         self._bins: NDArray[np.float64] = np.zeros((n_links, n_bins))
@@ -261,7 +238,6 @@ class Packets:
         legal = None
         if model.adaptive:
             legal = legal_ports(Routed(fabric, network.tables))
-        control = model.control
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -275,17 +251,15 @@ class Packets:
             adaptive=model.adaptive,
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
             mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
-            mark_at=control.mark_at if control else 0,
-            slow_step=control.step if control else 0,
-            ease_ticks=max(1, round(control.ease_s / self.tick_s)) if control else 1,
-            repeats=not model.adaptive and control is None,
+            control=model.control.rules(self.tick_s) if model.control else OFF,
+            repeats=not model.adaptive and model.control is None,
             limit_bytes=self._limit_bytes,
         )
         self._state = PacketState(
             now=now,
             channels=channels,
             links=links,
-            askers=_askers(self._n_fabric_queues),
+            requesters=_requesters(self._n_fabric_queues),
             packets=np.zeros(0, PACKET),
             flows=np.zeros(0, FLOW),
             connections=np.zeros(0, CONNECTION),
@@ -293,7 +267,7 @@ class Packets:
             after=np.zeros(n + n_links, np.int32),
             heap=np.zeros(n + n_links, ENTRY),
             returns=np.zeros(n_ports * n_lanes * ring, np.int64),
-            called=np.zeros(n, np.int32),
+            arbitrating=np.zeros(n, np.int32),
             done=np.zeros(0, np.int32),
             next_flow=np.zeros(0, np.int32),
             link_steps=np.zeros(n_links, LINK_STEP),
@@ -315,7 +289,6 @@ class Packets:
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
-            delays=np.array(control.table if control else [0.0], np.float64),
         )
         self._add_packets(4 * n)
 
@@ -386,40 +359,6 @@ class Packets:
         n, sent = self.network.fabric.n_ports, self._state.links["sent"].reshape(len(self._sent), -1).sum(axis=1)
         return np.concatenate([sent[:n], self._sent[n:]])
 
-    def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
-        """Begin a flow now, or at a later time; return its number.
-
-        Raises
-        ------
-        HeddleError
-            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
-        """
-        if not (isfinite(size_bytes) and size_bytes >= 0):
-            raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
-        if not ASK <= sl <= 15:
-            raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
-        time, key = self._checked(at_s), (src, dst, sl)
-        if key not in self._known:
-            self._find_routes([key])
-        route = np.array([self._known[key]])
-        places = self._enter(route, np.array([size_bytes]), np.array([time]), np.zeros(1))
-        kernel.schedule_roots(self._state, places)
-        return self._n_begun - 1
-
-    def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
-        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
-
-        Raises
-        ------
-        HeddleError
-            As `begin`.
-        """
-        time = self._checked(at_s)
-        keys = list(zip(flows.src.tolist(), flows.dst.tolist(), flows.sl.tolist(), strict=True))
-        self._find_routes(list(dict.fromkeys(key for key in keys if key not in self._known)))
-        self._enter_all(flows, np.array([self._known[key] for key in keys], np.int32), time)
-        return range(self._n_begun - len(flows), self._n_begun)
-
     def advance(self, until_s: float = np.inf) -> list[Finished]:
         """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
         until = FOREVER - 1 if not isfinite(until_s) else floor(until_s / self.tick_s * (1 + 1e-15))
@@ -458,7 +397,8 @@ class Packets:
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._bin_ticks = max(1, round(quick / self._n_bins / self.tick_s))
-        self._enter_all(flows, self._add_routes(routes), 0.0)
+        self._add_table(routes)
+        self._enter(flows, routes.route, self._take(len(flows)), 0.0)
         while self._run(FOREVER - 1, False) == kernel.MORE:
             if progress is not None:
                 progress(int(self._state.now["n_done"][0]), self.now_s)
@@ -541,7 +481,7 @@ class Packets:
     def _deadlock(self) -> Deadlock:
         """Return the circle of full buffers that the packets wait in: each for room in the next."""
         state, then = self._state, {}
-        first_of = state.askers["head"]
+        first_of = state.requesters["head"]
         for queue in np.flatnonzero((first_of >= 0)[: self._rules.n_queues]).tolist():
             packet = state.packets[first_of[queue]]
             then[int(packet["link"])] = int(packet["out"])
@@ -582,45 +522,29 @@ class Packets:
 
     def _leave(self, places: NDArray[np.integer]) -> None:
         """Free the places and connections of flows that have ended."""
-        flows, connections = self._state.flows, self._state.connections
-        number = flows["connection"][places]
-        number = number[number >= 0]
-        np.subtract.at(connections["left"], number, 1)
-        self._spare = np.append(self._spare, np.unique(number[connections["left"][number] == 0]))
+        flows = self._state.flows
+        self._close(flows["connection"][places])
         flows["followers"][places] = 0
         over = np.append(self._resting, places)
         resting = flows["unacknowledged"][over] > 0
         self._resting = over[resting]
-        self._unused += over[~resting][::-1].tolist()
+        self._give_back(over[~resting][::-1])
 
-    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the connection of each flow here, -1 for none."""
-        left = np.bincount(connection[connection >= 0])
-        if (new := len(left) - len(self._spare)) > 0:
-            old = len(self._state.connections)
-            self._grow(connections=old + new)
-            self._spare = np.append(self._spare, np.arange(old, len(self._state.connections)))
-        taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
+    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
+        self._grow(connections=self._n_connections)
         rows = np.full(len(left), -1, CONNECTION)
         rows["left"] = left
-        self._state.connections[taken] = rows
-        return np.append(taken, -1)[connection]
+        self._state.connections[connections] = rows
 
-    def _checked(self, at_s: float | None) -> float:
-        """Return the time at which flows are to begin."""
-        time = self.now_s if at_s is None else at_s
-        if not (isfinite(time) and time >= self.now_s):
-            raise HeddleError(f"flows would begin at {time} s; it is {self.now_s} s already")
-        return time
-
-    def _enter_all(self, flows: Flows, route: NDArray[np.int32], time_s: float) -> None:
-        """Put flows on these routes into places, and schedule those that wait for no other."""
-        places = self._enter(route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
+    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
+        self._write(places, route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
+        connection = self._connect(flows.connection)
         rows = self._state.flows
-        rows["connection"][places] = self._connect(flows.connection)
-        asks = places[flows.rendezvous]
-        crosses = rows["due"][asks] > 0
-        rows["delay"][asks] += np.where(crosses, 2 * (rows["latency"][asks] + rows["back"][asks]), 0)
+        if connection is not None:
+            rows["connection"][places] = connection
+        requests = places[flows.rendezvous]
+        crosses = rows["due"][requests] > 0
+        rows["delay"][requests] += np.where(crosses, 2 * (rows["latency"][requests] + rows["back"][requests]), 0)
         if len(flows.dep):
             first = self._n_followers
             self._n_followers += len(flows.dep)
@@ -628,29 +552,26 @@ class Packets:
             kernel.link_followers(self._state, places, flows.dep_offset, flows.dep, first)
         kernel.schedule_roots(self._state, places)
 
-    def _enter(
+    def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
+        places = np.array([place])
+        self._write(places, np.array([route]), np.array([size_bytes]), np.array([time_s]), np.zeros(1))
+        kernel.schedule_roots(self._state, places)
+
+    def _write(
         self,
+        places: NDArray[np.int64],
         route: NDArray[np.integer],
         size_bytes: NDArray[np.float64],
         earliest_s: NDArray[np.float64],
         delay_s: NDArray[np.float64],
-    ) -> NDArray[np.int64]:
-        """Put flows into unused places; return these."""
-        n = len(route)
-        if len(self._unused) < n:
-            self._add_flows(max(n - len(self._unused), 2 * len(self._number), 256))
-        places = np.sort(
-            np.array(self._unused[len(self._unused) - n :], np.int64)
-        )  # of one instant, the lower is first
-        del self._unused[len(self._unused) - n :]
-        self._number[places] = np.arange(self._n_begun, self._n_begun + n)
-        self._n_begun += n
+    ) -> None:
+        """Write the rows of flows."""
         self._size[places], self._route[places] = size_bytes, route
         packet, size = self.model.packet_bytes, np.ceil(size_bytes).astype(np.int64)
         first = self._route_first[route]
         crosses = self._state.route_link[first] >= 0
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
-        rows = np.zeros(n, FLOW)
+        rows = np.zeros(len(places), FLOW)
         rows["connection"] = rows["behind"] = -1
         rows["first"], rows["exit"], rows["home"] = first, self._route_exit[route], self._route_home[route]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
@@ -659,21 +580,12 @@ class Packets:
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
         self._state.flows[places] = rows
         self._state.flow_steps["slot"][places] = -1
-        return places
 
     def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first ticks that are not before times, but for rounding."""
         return np.ceil(np.minimum(time_s / self.tick_s, float(FOREVER // 4)) - 1e-6).astype(np.int64)
 
-    def _find_routes(self, new: list[tuple[int, int, int]]) -> None:
-        """Look up the routes of pairs of ends and levels that are new."""
-        if new:
-            src, dst, sl = np.array(new, np.int32).T
-            route = self._add_routes(self.network.routes(src, dst, sl.astype(np.int8)))
-            self._known.update(zip(new, route.tolist(), strict=True))
-
-    def _add_routes(self, table: RouteTable) -> NDArray[np.int32]:
-        """Add routes behind those that there are; return the route of each flow of the table."""
+    def _add_table(self, table: RouteTable) -> None:
         fabric, n_lanes = self.network.fabric, len(self.network.lane_weight)
         hops, n_routes = np.diff(table.offset), table.n_routes
         n, first = len(table.resource), self._n_route_links
@@ -706,7 +618,7 @@ class Packets:
         elif len(state.route_use):
             self._grow(route_use=self._n_route_links)
             self._state.route_use[first : self._n_route_links] = 1.0
-        number = len(self._route_first) + np.arange(n_routes)
+        self._n_routes += n_routes
         begin = first + table.offset[:-1] + np.arange(n_routes)
         back = np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes).astype(np.int64)
         slowest = np.full(n_routes, -1, np.int32)
@@ -718,8 +630,6 @@ class Packets:
         exits, homes = self._exits(table, begin)
         self._route_exit = np.concatenate([self._route_exit, exits])
         self._route_home = np.concatenate([self._route_home, homes])
-        route: NDArray[np.int32] = number[table.route].astype(np.int32) if n_routes else np.zeros(0, np.int32)
-        return route
 
     def _exits(self, table: RouteTable, begin: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return where in ``route_link`` routes leave their last switch, and that switch; -1 for fixed ones."""
@@ -741,16 +651,16 @@ class Packets:
         return exits, homes
 
     def _grow_queues(self) -> None:
-        """Make room for the queues inside servers that are new: flows get higher numbers among those who ask."""
+        """Make room for the queues inside servers that are new: flows get higher numbers among those who request."""
         old, new = self._rules.n_queues, self._n_fabric_queues + len(self._queues)
         if new == old:
             return
         new += len(self._queues)
         state = self._state
-        for array, name in ((state.askers, "next"), (state.links, "last"), (state.channels, "asker")):
+        for array, name in ((state.requesters, "next"), (state.links, "last"), (state.channels, "requester")):
             array[name][array[name] >= old] += new - old
-        askers = np.concatenate([state.askers[:old], _askers(new - old), state.askers[old:]])
-        self._rules, self._state = self._rules._replace(n_queues=new), state._replace(askers=askers)
+        requesters = np.concatenate([state.requesters[:old], _requesters(new - old), state.requesters[old:]])
+        self._rules, self._state = self._rules._replace(n_queues=new), state._replace(requesters=requesters)
         self._grow(queue_seen=new)
 
     def _grow(self, **needed: int) -> None:
@@ -763,19 +673,19 @@ class Packets:
                     more += 1.0
                 self._state = self._state._replace(**{name: np.concatenate([array, more])})
 
-    def _add_flows(self, n: int) -> None:
-        """Make room for so many flows more."""
+    def _make_room(self, flows: int) -> int:
         old = len(self._number)
-        self._unused = list(range(old + n - 1, old - 1, -1)) + self._unused
-        self._number = np.concatenate([self._number, np.zeros(n, np.int64)])
+        n = max(flows - old, 2 * old, 256)
         self._size = np.concatenate([self._size, np.zeros(n)])
         self._route = np.concatenate([self._route, np.zeros(n, np.int32)])
         state = self._state
         self._state = state._replace(
-            askers=np.concatenate([state.askers, _askers(n)]), flows=np.concatenate([state.flows, np.zeros(n, FLOW)])
+            requesters=np.concatenate([state.requesters, _requesters(n)]),
+            flows=np.concatenate([state.flows, np.zeros(n, FLOW)]),
         )
         self._grow(done=old + n, active=old + n, flow_steps=old + n)
         self._grow_heap()
+        return old + n
 
     def _add_packets(self, n: int) -> None:
         """Make room for so many packets more."""
@@ -793,8 +703,8 @@ class Packets:
         self._grow(heap=len(self._state.after) + 2 * len(self._state.flows))
 
 
-def _askers(n: int) -> NDArray[Any]:
-    """Return so many who ask for nothing."""
-    askers = np.zeros(n, ASKER)
-    askers["head"] = -1
-    return askers
+def _requesters(n: int) -> NDArray[Any]:
+    """Return so many who request nothing."""
+    requesters = np.zeros(n, REQUESTER)
+    requesters["head"] = -1
+    return requesters

@@ -1,13 +1,13 @@
-"""Steady states of packets: what comes again is not played again.
+"""Fast forward: when the packets repeat themselves, periods are skipped.
 
 Packets are deterministic. When all that moves stands as it did P ticks ago, seen from now, then every P ticks repeat
 the last, for as long as no message begins and none sends its last packet. They are repeated by arithmetic: what counts
 is added as often as they fit, and the clock of the events stands still meanwhile. No result changes by it.
 
 A state is written as a row of numbers: the events to come with the ticks until them, and for all links on the routes of
-the messages under way, their credits, who sends, who asks, and what waits in the queues. Rows are written when packets
-of one of the messages arrive, and compared with an older one, which is replaced after 1, 2, 4, ... of them, so that a
-period of any length is found (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+the messages under way, their credits, who sends, who requests, and what waits in the queues. A row is written when a
+packet of one of the messages arrives, and compared with an older one, which is replaced after 1, 2, 4, ... rows, so
+that a period of any length is found (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulate.engines.compile import inlined, kernel
-from simulate.engines.packets.state import FOREVER, PacketState, Records, Rules
+from simulate.engines.packets.control import Records
+from simulate.engines.packets.state import FOREVER, PacketState, Rules
 
 GAIN, GRACE = 16, 256
 """Numbers that are written in the time of a hop, and hops in whose time rows may be written at first. Later, a number
@@ -66,7 +67,7 @@ def _write(row: Records, n: int, value: int) -> int:
 def _write_state(rules: Rules, state: PacketState) -> int:
     """Write the row of this moment; return its length, which is greater than that of ``row`` if it does not fit."""
     now, wheel, after, packets, flows = state.now, state.wheel, state.after, state.packets, state.flows
-    channels, links, askers, row = state.channels, state.links, state.askers, state.row
+    channels, links, requesters, row = state.channels, state.links, state.requesters, state.row
     link_steps = state.link_steps
     tick, n_events, to_come = now[0].tick, len(channels) + len(links), now[0].in_wheel
     n = 0
@@ -94,7 +95,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
     now[0].serial += 1
     for place in range(now[0].n_active):
         flow = state.active[place]
-        n = _write(row, n, askers[rules.n_queues + flow].busy)
+        n = _write(row, n, requesters[rules.n_queues + flow].busy)
         n = _write(row, n, flows[flow].unacknowledged)
         at = flows[flow].first
         while state.route_link[at] >= 0:
@@ -102,8 +103,8 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             at += 1
             if queue >= 0 and state.queue_seen[queue] != now[0].serial:
                 state.queue_seen[queue] = now[0].serial
-                n = _write(row, n, askers[queue].busy)
-                packet = askers[queue].head
+                n = _write(row, n, requesters[queue].busy)
+                packet = requesters[queue].head
                 while packet >= 0:
                     n = _write(row, n, packets[packet].flow)
                     n = _write(row, n, packets[packet].out)
@@ -123,7 +124,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
                 n = _write(row, n, max(np.int64(0), back - tick))
             channel = links[link].channel
             sends = channels[channel].packet >= 0
-            n = _write(row, n, channels[channel].asker if sends else -1)
+            n = _write(row, n, channels[channel].requester if sends else -1)
             n = _write(row, n, channels[channel].freed if sends else -1)
             n = _write(row, n, channels[channel].low)
             n = _write(row, n, channels[channel].low_left)
@@ -133,9 +134,9 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             last = links[link].last
             who = last
             while last >= 0:
-                who = askers[who].next
+                who = requesters[who].next
                 n = _write(row, n, who)
-                n = _write(row, n, tick - askers[who].asked)
+                n = _write(row, n, tick - requesters[who].requested)
                 if who == last:
                     break
             n = _write(row, n, -1)

@@ -2,9 +2,10 @@
 
 Time is counted in *ticks*, a thousandth of what the fastest channel takes for a full packet. A *channel* is a resource
 of `simulate.Network`; with L lanes, lane l of channel c is number ``c * L + l``, here called a *link*. A *queue* holds
-the packets of one input buffer that are served in order. Who wants a link, a queue or a flow at its source, *asks* for
-it: queues have the numbers 0 to Q - 1 among those who ask, and the flow in place f has Q + f. Those
-who ask for a link stand in a ring that `LINK` points to the last of.
+the packets of one input buffer that are served in order. What wants a link, a queue or a flow at its source, is a
+*requester*: queue q has number q among them, and the flow in place f has Q + f. The requesters of a link stand in a
+ring, of which `LINK` names the last. A channel that is idle and requested is *arbitrating*: it chooses at the end of
+the tick.
 
 *Events* are numbered too: 0 to C - 1, the tail of a packet has left a channel; from there, one a link, a credit is back
 for which the link waits; behind these, one a packet, the packet is ready at the end of the channel that it crossed.
@@ -12,13 +13,12 @@ for which the link waits; behind these, one a packet, the packet is ready at the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Records = NDArray[Any]
-"""An array of records; its type is named where it is described."""
+from simulate.engines.packets.control import FLOW_FIELDS, ControlRules, Records
 
 RESOLUTION = 1024
 """Ticks of a full packet on the fastest channel: rates and latencies are exact to a two-thousandth of that."""
@@ -58,9 +58,9 @@ CHANNEL = np.dtype(
         ("full", "i4"),  # ticks of a full packet
         ("latency", "i4"),  # ticks from the begin of a packet here until it may leave the node at the end
         ("packet", "i4"),  # that which is being sent, -1 for none
-        ("asker", "i4"),  # who it came from
+        ("requester", "i4"),  # who it came from
         ("freed", "i4"),  # link whose buffer it leaves, -1 for none
-        ("called", "i4"),  # whether it is about to choose
+        ("arbitrating", "i4"),  # whether it is about to choose
         ("node", "i4"),  # switch at the end, -1 for none
         ("low", "i4"),  # entry of the low-priority table whose turn it is
         ("low_left", "i4"),  # bytes that are left of it
@@ -75,21 +75,21 @@ LINK = np.dtype(
         ("credits", "i4"),  # known to be back
         ("first", "i4"),  # place in the ring of returns of that which comes back first
         ("returning", "i4"),  # in that ring
-        ("last", "i4"),  # of those who ask, the last; -1 for none
+        ("last", "i4"),  # of those who request, the last; -1 for none
         ("channel", "i4"),
-        ("asking", "i4"),  # how many ask
+        ("requesting", "i4"),  # how many request
         ("load", "i4"),  # packets that chose it and have not left the buffer behind it, where routing is adaptive
-        ("blocked", "i2"),  # whether somebody asks and no credit is there
+        ("blocked", "i2"),  # whether somebody requests and no credit is there
         ("waking", "i2"),  # whether the event of a credit is scheduled
         ("since", "i8"),  # tick since which it is blocked
         ("stalled", "i8"),  # ticks for which it was
-        ("waited", "i8"),  # ticks that all who asked have waited
+        ("waited", "i8"),  # ticks that all who requested have waited
         ("sent", "i8"),  # bytes
     ],
     align=True,
 )
-ASKER = np.dtype([("next", "i4"), ("busy", "i4"), ("head", "i4"), ("tail", "i4"), ("asked", "i8")], align=True)
-"""Who asks: the next in the ring, whether it asks or sends, its packets (of a queue), the tick at which it asked."""
+REQUESTER = np.dtype([("next", "i4"), ("busy", "i4"), ("head", "i4"), ("tail", "i4"), ("requested", "i8")], align=True)
+"""The next requester in the ring, whether it requests or sends, its packets (of a queue), the tick of the request."""
 
 PACKET = np.dtype(
     [
@@ -125,9 +125,7 @@ FLOW = np.dtype(
         ("followers", "i4"),
         ("connection", "i4"),  # -1 for none
         ("behind", "i4"),  # the next that waits for its turn on the connection, -1 for none
-        ("slow", "i4"),  # index into the table of congestion control
-        ("allowed", "i8"),  # tick before which it must not send
-        ("eased", "i8"),  # tick at which the index last fell
+        *FLOW_FIELDS,
     ],
     align=True,
 )
@@ -174,10 +172,7 @@ class Rules(NamedTuple):
     """A gap in a flow after which its next packet may take another port; 0 for any."""
     mixed: bool
     """Whether channels differ in rate."""
-    mark_at: int
-    """Congestion control: who still asks for a link when a packet leaves by it that is marked; 0 for none."""
-    slow_step: int
-    ease_ticks: int
+    control: ControlRules
     repeats: bool
     """Whether steady states are looked for: where nothing is chosen at random and no flow slows down."""
     limit_bytes: int
@@ -190,7 +185,7 @@ class PacketState(NamedTuple):
     now: Records
     channels: Records
     links: Records
-    askers: Records
+    requesters: Records
     packets: Records
     flows: Records
     connections: Records
@@ -202,7 +197,7 @@ class PacketState(NamedTuple):
     """Events beyond the wheel, and flows, as a binary heap of `ENTRY`."""
     returns: NDArray[np.int64]
     """(C * L, a power of two) ticks at which credits come back, a ring for each link."""
-    called: NDArray[np.int32]
+    arbitrating: NDArray[np.int32]
     """Channels that choose at the end of the tick."""
     done: NDArray[np.int32]
     """Places of flows that have ended."""
@@ -242,5 +237,3 @@ class PacketState(NamedTuple):
     """(C,) number of each port on its switch, from 0."""
     flowlets: NDArray[np.int64]
     """(a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when."""
-    delays: NDArray[np.float64]
-    """Congestion control: waiting between packets, in packets, by the index of the flow."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.compile import inlined, kernel
-from simulate.engines.packets import fast_forward as steady
-from simulate.engines.packets.state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Records, Rules
+from simulate.engines.packets import fast_forward
+from simulate.engines.packets.control import Records, may_send, on_ack, on_dequeue, on_send
+from simulate.engines.packets.state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
 
 IDLE, MORE, ENDED, ROOM, STUCK = 0, 1, 2, 3, 4
 """Why `run` returned: nothing is left until the time, so many instants were played, flows ended, packets need more
@@ -83,25 +84,32 @@ def _put(now: Records, wheel: Int32s, after: Int32s, heap: Records, event: int, 
 
 
 @inlined
-def _ask(
-    channels: Records, links: Records, askers: Records, called: Int32s, n_called: int, who: int, link: int, tick: int
+def _request(
+    channels: Records,
+    links: Records,
+    requesters: Records,
+    arbitrating: Int32s,
+    n_arbitrating: int,
+    who: int,
+    link: int,
+    tick: int,
 ) -> int:
-    """Let somebody ask for a link; return how many channels are called to choose."""
-    askers[who].asked = tick
+    """Let somebody request a link; return how many channels are to arbitrate."""
+    requesters[who].requested = tick
     last = links[link].last
     if last < 0:
-        askers[who].next = who
+        requesters[who].next = who
     else:
-        askers[who].next = askers[last].next
-        askers[last].next = who
+        requesters[who].next = requesters[last].next
+        requesters[last].next = who
     links[link].last = who
-    links[link].asking += 1
+    links[link].requesting += 1
     channel = links[link].channel
-    if channels[channel].packet < 0 and channels[channel].called == 0:
-        channels[channel].called = 1
-        called[n_called] = channel
-        n_called += 1
-    return n_called
+    if channels[channel].packet < 0 and channels[channel].arbitrating == 0:
+        channels[channel].arbitrating = 1
+        arbitrating[n_arbitrating] = channel
+        n_arbitrating += 1
+    return n_arbitrating
 
 
 @inlined
@@ -123,7 +131,7 @@ def _ready(
     now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
     ring: int, n_channels: int, link: int,
 ) -> bool:  # fmt: skip
-    """Return whether somebody asks for a link and a credit is there; if only the latter fails, wait for one."""
+    """Return whether somebody requests a link and a credit is there; if only the latter fails, wait for one."""
     if links[link].last < 0:
         return False
     if links[link].credits > 0:
@@ -200,9 +208,9 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     flows, now = state.flows, state.now
     if flows[flow].left == 0 or (rules.window > 0 and flows[flow].unacknowledged >= rules.window):
         return False
-    if rules.mark_at > 0 and flows[flow].allowed > now[0].tick:
+    if not may_send(rules.control, flows, flow, now[0].tick):
         push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
-        state.askers[rules.n_queues + flow].busy = 1
+        state.requesters[rules.n_queues + flow].busy = 1
         return False
     return True
 
@@ -213,7 +221,7 @@ def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
     now, flows = state.now, state.flows
     flows[flow].end = tick + now[0].repeated
     if state.flow_steps[flow].slot >= 0:
-        steady.leave(rules, state, flow)
+        fast_forward.leave(rules, state, flow)
     state.done[now[0].n_done] = flow
     now[0].n_done += 1
     for at in range(flows[flow].follower, flows[flow].follower + flows[flow].followers):
@@ -353,9 +361,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
             return -1
     waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
     flows[flow].unacknowledged -= 1
-    if born < 0:
-        # Congestion control: whoever hears of a mark sends more slowly (InfiniBand, volume 1, annex A10).
-        flows[flow].slow = min(len(state.delays) - 1, flows[flow].slow + rules.slow_step)
+    on_ack(rules.control, flows, flow, born < 0)
     packets[packet].next = now[0].free
     now[0].free = packet
     now[0].n_free += 1
@@ -378,14 +384,7 @@ def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channe
     flows[flow].left -= 1
     packets[packet].size = rules.packet_bytes if flows[flow].left > 0 else flows[flow].tail
     flows[flow].unacknowledged += 1
-    if rules.mark_at > 0 and flows[flow].slow > 0:
-        fallen = (tick - flows[flow].eased) // rules.ease_ticks
-        flows[flow].slow = max(0, flows[flow].slow - fallen)
-        flows[flow].eased += fallen * rules.ease_ticks
-        full = state.channels[channel].full
-        flows[flow].allowed = tick + full + np.int64(full * state.delays[flows[flow].slow])
-    elif rules.mark_at > 0:
-        flows[flow].eased = tick
+    on_send(rules.control, flows, flow, tick, state.channels[channel].full)
     return packet  # type: ignore[no-any-return]
 
 
@@ -396,9 +395,9 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
     Packets are made at the sources only, one a channel and tick: with as many free ones as there are channels, a tick
     is played to its end.
     """
-    now, channels, links, askers = state.now, state.channels, state.links, state.askers
+    now, channels, links, requesters = state.now, state.channels, state.links, state.requesters
     packets, flows, wheel, after, heap = state.packets, state.flows, state.wheel, state.after, state.heap
-    returns, called = state.returns, state.called
+    returns, arbitrating = state.returns, state.arbitrating
     route_link, route_queue, route_use = state.route_link, state.route_queue, state.route_use
     low, high = state.low, state.high
     ring, n_lanes, n_queues = rules.ring, rules.n_lanes, rules.n_queues
@@ -406,7 +405,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
     full_bytes = rules.packet_bytes
     for _ in range(max_instants):
         if now[0].period > 0:
-            steady.repeat(state, until)
+            fast_forward.repeat(state, until)
         tick = next_tick(state)
         if now[0].in_wheel + now[0].far == 0 and now[0].held > 0:
             return STUCK
@@ -417,7 +416,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
         now[0].tick = tick
         now[0].instants += 1
         n_done = now[0].n_done
-        n_called: Any = np.int64(0)
+        n_arbitrating: Any = np.int64(0)
 
         place = tick & (len(wheel) - 1)
         last = wheel[place]
@@ -438,15 +437,15 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 break
 
             resumed: Any = np.int64(-1)  # a flow that may send
-            asks: Any = np.int64(-1)  # a queue whose first packet is now to be sent
+            requests: Any = np.int64(-1)  # a queue whose first packet is now to be sent
             if event < n_channels:  # the tail of a packet has left
                 channel = event
                 channels[channel].packet = -1
-                if channels[channel].called == 0:
-                    channels[channel].called = 1
-                    called[n_called] = channel
-                    n_called += 1
-                who = channels[channel].asker
+                if channels[channel].arbitrating == 0:
+                    channels[channel].arbitrating = 1
+                    arbitrating[n_arbitrating] = channel
+                    n_arbitrating += 1
+                who = channels[channel].requester
                 if who < n_queues:
                     link = channels[channel].freed
                     into = links[link].channel
@@ -456,12 +455,12 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     else:
                         links[link].credits += 1
                     links[link].load -= 1
-                    if askers[who].head >= 0:
-                        asks = who
+                    if requesters[who].head >= 0:
+                        requests = who
                     else:
-                        askers[who].busy = 0
+                        requesters[who].busy = 0
                 else:
-                    askers[who].busy = 0
+                    requesters[who].busy = 0
                     resumed = who - n_queues
                     if flows[resumed].left == 0:
                         resumed = _next_turn(state, resumed)
@@ -469,12 +468,12 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 link = event - n_channels
                 links[link].waking = 0
                 channel = links[link].channel
-                if channels[channel].packet < 0 and channels[channel].called == 0:
-                    channels[channel].called = 1
-                    called[n_called] = channel
-                    n_called += 1
+                if channels[channel].packet < 0 and channels[channel].arbitrating == 0:
+                    channels[channel].arbitrating = 1
+                    arbitrating[n_arbitrating] = channel
+                    n_arbitrating += 1
             elif event >= FLOWS:  # a flow is ready to send
-                askers[n_queues + event - FLOWS].busy = 0
+                requesters[n_queues + event - FLOWS].busy = 0
                 resumed = _turn_of(state, event - FLOWS)
             else:  # a packet is ready behind the channel that it crossed
                 packet = event - n_channels - n_links
@@ -506,35 +505,39 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                         links[out].load += 1
                     packets[packet].out = out
                     packets[packet].next = -1
-                    if askers[queue].head >= 0:
-                        packets[askers[queue].tail].next = packet
+                    if requesters[queue].head >= 0:
+                        packets[requesters[queue].tail].next = packet
                     else:
-                        askers[queue].head = packet
-                    askers[queue].tail = packet
-                    if askers[queue].busy == 0:
-                        askers[queue].busy = 1
-                        asks = queue
-            if asks >= 0:
-                packet = askers[asks].head
+                        requesters[queue].head = packet
+                    requesters[queue].tail = packet
+                    if requesters[queue].busy == 0:
+                        requesters[queue].busy = 1
+                        requests = queue
+            if requests >= 0:
+                packet = requesters[requests].head
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
                     links[packets[packet].out].load += 1
-                n_called = _ask(channels, links, askers, called, n_called, asks, packets[packet].out, tick)
+                n_arbitrating = _request(
+                    channels, links, requesters, arbitrating, n_arbitrating, requests, packets[packet].out, tick
+                )
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
                 resumed = _next_turn(state, resumed)
-            if resumed >= 0 and askers[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
-                askers[n_queues + resumed].busy = 1
+            if resumed >= 0 and requesters[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
+                requesters[n_queues + resumed].busy = 1
                 if rules.repeats and state.flow_steps[resumed].slot < 0:
-                    steady.enter(state, resumed)
+                    fast_forward.enter(state, resumed)
                 link = route_link[flows[resumed].first]
-                n_called = _ask(channels, links, askers, called, n_called, n_queues + resumed, link, tick)
+                n_arbitrating = _request(
+                    channels, links, requesters, arbitrating, n_arbitrating, n_queues + resumed, link, tick
+                )
             event = upcoming
 
-        for number in range(n_called):
-            channel = called[number]
-            channels[channel].called = 0
+        for number in range(n_arbitrating):
+            channel = arbitrating[number]
+            channels[channel].arbitrating = 0
             link = np.int64(channel)
             urgent = False
             entry: Any = np.int64(0)
@@ -578,24 +581,22 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                         channels[channel].limit_left = rules.limit_bytes
 
             last = links[link].last
-            who = askers[last].next
+            who = requesters[last].next
             if who == last:
                 links[link].last = -1
             else:
-                askers[last].next = askers[who].next
-            links[link].asking -= 1
-            waited = tick - askers[who].asked
+                requesters[last].next = requesters[who].next
+            links[link].requesting -= 1
+            waited = tick - requesters[who].requested
             links[link].waited += waited
             if links[link].blocked:
                 links[link].blocked = 0
                 links[link].stalled += tick - links[link].since
             links[link].credits -= 1
             if who < n_queues:
-                packet = askers[who].head
-                askers[who].head = packets[packet].next
-                if rules.mark_at > 0 and links[link].asking >= rules.mark_at and packets[packet].born >= 0:
-                    packets[packet].born = ~packets[packet].born
-                    now[0].marked += 1
+                packet = requesters[who].head
+                requesters[who].head = packets[packet].next
+                on_dequeue(rules.control, now, packets, packet, links[link].requesting)
             else:
                 packet = _begin_packet(rules, state, who - n_queues, tick, channel)
                 links[link].load += 1
@@ -613,7 +614,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 else:
                     channels[channel].low_left -= size
             channels[channel].packet = packet
-            channels[channel].asker = who
+            channels[channel].requester = who
             channels[channel].freed = packets[packet].link
             packets[packet].link = link
             links[link].sent += size
@@ -636,5 +637,5 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
         if stop_at_end and now[0].n_done > n_done:
             return ENDED
         if now[0].n_active > 0 and flows[state.active[0]].due <= now[0].look_at:
-            steady.look(rules, state, until)
+            fast_forward.look(rules, state, until)
     return MORE

@@ -1,10 +1,12 @@
-"""Collectives by name: the algorithms that there are, and the flows of one among hosts."""
+"""Collectives by name: the registry of algorithms, and the flows of one among hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,14 +24,24 @@ from simulate.traffic.collectives.trees import (
     zone_trees,
 )
 from simulate.traffic.flows import EAGER_BYTES, Flows, repeated
+from simulate.traffic.goal.schedule import Goal, flows_of_goal
+from simulate.traffic.goal.text import read_goal
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.budget import FLOWS
-from topo.errors import HeddleError, plural
+from topo.errors import HeddleError, did_you_mean, plural
 from topo.fabric import Fabric, frozen
 from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
-ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
+GROUP = "heddle.collectives"
+"""Entry points of distributions that bring algorithms of their own: ``allreduce/NAME``, and the function."""
+
+Algorithm = Callable[[int, int, ArrayLike], Schedule]
+"""A function of the number of ranks, of the pieces in which a block travels, and of the (n_ranks,) zone, leaf or host
+of each rank, which returns the messages; one that cannot take them raises `HeddleError`. It need not use the last two.
+"""
+
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "allreduce": {
         "ring": lambda n, chunks, groups: steps.ring_allreduce(n, chunks),
         "halving-doubling": lambda n, chunks, groups: steps.halving_doubling_allreduce(n),
@@ -59,7 +71,7 @@ ALGORITHMS: dict[str, dict[str, Callable[[int, int, ArrayLike], Schedule]]] = {
         "forward-backward": lambda n, chunks, groups: steps.pipeline(n, chunks),
     },
 }
-"""Schedules by collective and algorithm, made of ranks, chunks and groups; the first algorithm is the default."""
+"""Algorithms by collective and name, the default first: Heddle's own, and those that `register` adds."""
 
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
@@ -71,6 +83,73 @@ TREE_CHUNKS = 64
 """Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
 
 Group = Literal["leaf", "zone"]
+
+
+def register(kind: str, name: str, algorithm: Algorithm) -> None:
+    """Register an algorithm of a collective, which workloads, training and traces can then name.
+
+    An entry point of the group ``heddle.collectives`` called ``KIND/NAME`` registers a function of another
+    distribution, also for the command.
+
+    Parameters
+    ----------
+    kind
+        Collective: ``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or
+        ``pipeline``.
+    name
+        Name of the algorithm.
+    algorithm
+        Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such collective, or the name is taken.
+
+    Examples
+    --------
+    An allreduce in which rank 0 sums what all others send, and sends them the sum:
+
+    >>> import numpy as np, topo, routing, simulate
+    >>> def star(n_ranks, chunks, groups):
+    ...     others = np.arange(1, n_ranks)
+    ...     number = np.arange(len(others))
+    ...     return simulate.traffic.Schedule.of(
+    ...         n_ranks, 1,
+    ...         src=np.concatenate([others, 0 * others]), dst=np.concatenate([0 * others, others]), block=0,
+    ...         reduce=np.repeat([True, False], len(others)), step=np.repeat([0, 1], len(others)),
+    ...         after=[(len(others) + number[:, None], number[None, :])],
+    ...     )
+    >>> simulate.traffic.register("allreduce", "star", star)
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> hosts = routed.fabric.ends(role="compute")
+    >>> f"{simulate.play(routed, simulate.allreduce(hosts, '186 MiB', 'star')).makespan_s * 1e3:.1f} ms"
+    '234.0 ms'
+    >>> del simulate.traffic.ALGORITHMS["allreduce"]["star"]
+    """
+    if kind not in ALGORITHMS:
+        raise HeddleError(f"found the collective {kind!r}; expected one of {', '.join(ALGORITHMS)}")
+    if name in ALGORITHMS[kind] or (kind, name) == ("allreduce", SHARP):
+        raise HeddleError(f"found the name {name!r}, which an algorithm for {kind!r} has; expected another name")
+    ALGORITHMS[kind][name] = algorithm
+
+
+def _outside(point: EntryPoint) -> Algorithm:
+    """Return an algorithm that another distribution brings; loaded at first use."""
+
+    def load(n_ranks: int, chunks: int, groups: ArrayLike) -> Schedule:
+        try:
+            algorithm = cast(Algorithm, point.load())
+        except Exception as error:
+            raise HeddleError(f"the algorithm {point.name} ({point.value}) cannot be loaded: {error}") from error
+        return algorithm(n_ranks, chunks, groups)
+
+    return load
+
+
+for _point in entry_points(group=GROUP):
+    _kind, _, _name = _point.name.partition("/")
+    register(_kind, _name, _outside(_point))
 
 
 def schedule(
@@ -91,10 +170,14 @@ def schedule(
     HeddleError
         When there is no such algorithm, or it cannot take this number of ranks.
     """
-    if algorithm not in ALGORITHMS.get(collective, {}):
+    made_by = ALGORITHMS.get(collective, {}).get(algorithm)
+    if made_by is None:
+        known = ALGORITHMS.get(collective, {})
+        hint = did_you_mean(algorithm, known) if known else did_you_mean(collective, ALGORITHMS)
         raise HeddleError(
             f"found the algorithm {algorithm!r} for {collective!r}; expected one of "
             + "; ".join(f"{name}: {', '.join(by)}" for name, by in ALGORITHMS.items())
+            + f". {hint}" * bool(hint)
         )
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
@@ -104,7 +187,7 @@ def schedule(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
             f"expected {FLOWS}"
         )
-    return ALGORITHMS[collective][algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
+    return made_by(n_ranks, chunks, [0] * n_ranks if groups is None else groups)
 
 
 def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
@@ -145,6 +228,8 @@ class Collective(Brief):
     """Larger messages wait until their receiver begins the round."""
     every_switch: bool = False
     """Whether every switch adds up for ``sharp``, and not those alone whose aggregation node the fabric names."""
+    source: Algorithm | Goal | None = None
+    """What makes the messages; None for the registered algorithm of that name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
@@ -161,7 +246,12 @@ class Collective(Brief):
     def is_too_large(self) -> bool:
         """Whether it has more messages than can be played, in rounds that may be alike."""
         chain = self.kind in ("broadcast", "reduce")
-        return self.algorithm in ROUNDS and not (chain or self.compute_s) and self.messages > FLOWS.limit
+        return (
+            self.source is None
+            and self.algorithm in ROUNDS
+            and not (chain or self.compute_s)
+            and self.messages > FLOWS.limit
+        )
 
     def first_round(self, fabric: Fabric) -> Flows:
         """Return the first round of a ring or an all-to-all as flows between end ports.
@@ -192,6 +282,8 @@ class Collective(Brief):
                 raise HeddleError(f"{len(ends):,} ranks and switches send some {most:,} chunks; expected {FLOWS}")
             return tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
+        if callable(self.source):
+            return self.source(len(self.hosts), self.chunks, groups)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
     def _check_hosts(self, fabric: Fabric) -> None:
@@ -211,9 +303,12 @@ class Collective(Brief):
         messages
             What `schedule` returns, where it is at hand.
         """
-        once = (
-            (messages or self.schedule(fabric)).flows(self.size_bytes, self.eager_bytes).waiting_first(self.compute_s)
-        )
+        if isinstance(self.source, Goal):
+            self._check_hosts(fabric)
+            once = flows_of_goal(self.source, self.eager_bytes)
+        else:
+            once = (messages or self.schedule(fabric)).flows(self.size_bytes, self.eager_bytes)
+        once = once.waiting_first(self.compute_s)
         ends = self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
         return (repeated(once, self.repeat) if len(once) else once).placed(ends)
 
@@ -225,7 +320,7 @@ def collective(
     kind: str,
     hosts: ArrayLike,
     size: float | str,
-    algorithm: str | None = None,
+    algorithm: str | Algorithm | Path | None = None,
     *,
     chunks: int | None = None,
     group: Group | None = None,
@@ -243,7 +338,9 @@ def collective(
     size
         Largest buffer that a rank holds: a number of bytes, or text such as ``"186 MiB"``.
     algorithm
-        One of the collective's; the first of them by default, which is the ring where there is one.
+        Name of a registered algorithm of the collective; a function, as `simulate.traffic.register` takes it; or the
+        path of a GOAL schedule that was written for a buffer of this size, text or (``.bin``) binary. By default the
+        first registered one, which is the ring where there is one.
     chunks
         Pieces in which a block travels; by default 64 for trees, and 1 for others.
     group
@@ -262,7 +359,9 @@ def collective(
     Raises
     ------
     HeddleError
-        When there is no such algorithm, or the size is none.
+        When there is no such algorithm, the size is none, or a GOAL schedule has another number of ranks.
+    FormatError
+        When the GOAL schedule cannot be read, with the line.
 
     Examples
     --------
@@ -274,9 +373,11 @@ def collective(
     ('ring', 240)
     """
     algorithms = ALGORITHMS.get(kind, {})
-    algorithm = algorithm or next(iter(algorithms), "")
-    if algorithm not in algorithms and (kind, algorithm) != ("allreduce", SHARP):
-        schedule(kind, algorithm, 1)  # which names those that there are
+    source = read_goal(algorithm) if isinstance(algorithm, Path) else algorithm if callable(algorithm) else None
+    name = getattr(algorithm, "name" if isinstance(source, Goal) else "__name__", "") if source else algorithm
+    name = str(name or next(iter(algorithms), ""))
+    if not algorithms or (source is None and name not in algorithms and (kind, name) != ("allreduce", SHARP)):
+        schedule(kind, name, 1)  # raises, with the names that there are
     if isinstance(size, str):
         try:
             size = parse_quantity(size, BYTES)
@@ -284,7 +385,7 @@ def collective(
             raise HeddleError(f"found the size {size!r}; expected {error}") from None
     if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
         raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
-    chunks = chunks or (TREE_CHUNKS if algorithm.endswith("tree") or algorithm == SHARP else 1)
+    chunks = chunks or (TREE_CHUNKS if not source and (name.endswith("tree") or name == SHARP) else 1)
     try:
         ranks = np.asarray(hosts)
         if ranks.ndim != 1 or (len(ranks) and ranks.dtype.kind not in "iu"):
@@ -293,7 +394,9 @@ def collective(
     except (TypeError, ValueError, OverflowError):
         expected = "a list of end ports, such as fabric.ends(role='compute') returns"
         raise HeddleError(f"found hosts that are not end ports; expected {expected}") from None
-    return Collective(kind, ranks, size, algorithm, chunks, group, repeat, every_switch=every_switch)
+    if isinstance(source, Goal) and source.n_ranks != len(ranks):
+        raise HeddleError(f"{source.path}: found {plural(source.n_ranks, 'rank')}; expected {len(ranks)}, one a host")
+    return Collective(kind, ranks, size, name, chunks, group, repeat, every_switch=every_switch, source=source)
 
 
 def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:

@@ -54,7 +54,7 @@ class JobNodes(Brief):
         Examples
         --------
         >>> import topo, simulate
-        >>> simulate.JobNodes.of(topo.preset("dgx-b200-superpod").fabric, ["gpu000", "gpu001"]).adapters[:2]
+        >>> simulate.traffic.JobNodes.of(topo.preset("dgx-b200-superpod").fabric, ["gpu000", "gpu001"]).adapters[:2]
         ('mlx5_0', 'mlx5_1')
         """
         names = tuple(names)

@@ -32,8 +32,8 @@ def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
     >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
-    >>> played = simulate.play(routed, simulate.bare_flows(flows, "mine"))
-    >>> print(b"".join(simulate.format_trace_csv(played.workload, played.outcome)).decode().splitlines()[1])
+    >>> played = simulate.play(routed, simulate.workload.bare_flows(flows, "mine"))
+    >>> print(b"".join(simulate.workload.format_trace_csv(played.workload, played.outcome)).decode().splitlines()[1])
     flows,0,gpu00 mlx5_0,gpu01 mlx5_0,1000000.0,0,0,0.5,0.50004,gpu00 mlx5_0:1 -> leaf0:1
     """
     jobs, ends, channels = _names(workload, outcome)
@@ -62,7 +62,7 @@ def check_parquet() -> None:
     Examples
     --------
     >>> import simulate
-    >>> simulate.check_parquet()  # doctest: +SKIP
+    >>> simulate.workload.check_parquet()  # doctest: +SKIP
     """
     if find_spec("pyarrow") is None:
         raise HeddleError(
@@ -84,8 +84,8 @@ def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
     >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
-    >>> played = simulate.play(routed, simulate.bare_flows(flows, "mine"))
-    >>> data = simulate.format_trace_parquet(played.workload, played.outcome)  # doctest: +SKIP
+    >>> played = simulate.play(routed, simulate.workload.bare_flows(flows, "mine"))
+    >>> data = simulate.workload.format_trace_parquet(played.workload, played.outcome)  # doctest: +SKIP
     """
     check_parquet()
     import pyarrow as pa

@@ -37,7 +37,7 @@ def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
     --------
     >>> import topo, simulate
     >>> path = topo.config_root() / "workloads" / "storage-incast.csv"
-    >>> len(simulate.read_flows_csv(path, topo.preset("fire-flyer-2").fabric))
+    >>> len(simulate.workload.read_flows_csv(path, topo.preset("fire-flyer-2").fabric))
     64
     """
     return parse_flows_csv(read_lines(path), fabric, str(path))
@@ -122,7 +122,7 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
     >>> fabric = topo.preset("lab-20").fabric
     >>> hosts = fabric.ends(role="compute")
     >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
-    >>> print(simulate.format_flows_csv(fabric, flows), end="")
+    >>> print(simulate.workload.format_flows_csv(fabric, flows), end="")
     start_s,src,dst,bytes,sl
     0.5,gpu00 mlx5_0,gpu01 mlx5_0,1000000,0
     """

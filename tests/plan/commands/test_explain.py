@@ -1,4 +1,4 @@
-"""`plan explain`: a slow adapter is accused by its name, and the exit status says so."""
+"""`plan explain`: a slow adapter is identified by its name, and the exit status says so."""
 
 import json
 from pathlib import Path
@@ -24,22 +24,22 @@ def matrix(slow: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_a_slow_adapter_is_accused(tmp_path: Path, capsys: Captured) -> None:
+def test_a_slow_adapter_is_identified(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "measured.csv"
     file.write_text(matrix("gpu05"))
     assert run(["explain", LAB, str(file), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert [one["channels"] for one in found["culprits"]] == [["leaf0:6 -> gpu05 mlx5_0:1"]]
-    assert len(found["culprits"][0]["pairs"]) == 14
+    assert [one["channels"] for one in found["identified"]] == [["leaf0:6 -> gpu05 mlx5_0:1"]]
+    assert len(found["identified"][0]["pairs"]) == 14
     assert run(["explain", LAB, str(file)]) == 1
     assert "gpu05" in capsys.readouterr().out
 
 
-def test_nobody_is_accused_of_nothing(tmp_path: Path, capsys: Captured) -> None:
+def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "measured.csv"
     file.write_text(matrix())
     assert run(["explain", LAB, str(file)]) == 0
-    assert "nobody is accused" in capsys.readouterr().out
+    assert "no fault found" in capsys.readouterr().out
 
 
 def test_counters_name_the_port_that_others_wait_for(tmp_path: Path, capsys: Captured) -> None:
@@ -59,8 +59,8 @@ def test_counters_name_the_port_that_others_wait_for(tmp_path: Path, capsys: Cap
     before.write_text(lines(2))
     assert run(["explain", LAB, str(now), "--before", str(before), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["culprits"][0]["channels"] == [fabric.channel_label(near[0])]
-    assert len(found["culprits"][0]["waited"]) == len(near) - 1
+    assert found["identified"][0]["channels"] == [fabric.channel_label(near[0])]
+    assert len(found["identified"][0]["waited"]) == len(near) - 1
     assert run(["explain", LAB, str(now)]) == 1
     assert "ports of" in capsys.readouterr().out
     (tmp_path / "pairs.csv").write_text(matrix())

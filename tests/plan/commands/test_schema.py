@@ -24,8 +24,8 @@ from topo.files.yaml import mapping_document
 CONFIGS = config_root()
 MODELS: dict[str, Any] = {
     "cluster": topo.ClusterSpec,
-    "workload": simulate.WorkloadSpec,
-    "queue": simulate.QueueSpec,
+    "workload": simulate.workload.WorkloadSpec,
+    "queue": simulate.cluster.QueueSpec,
     "needs": costmodel.Needs,
     "sweep": SweepSpec,
 }

@@ -44,18 +44,20 @@ def test_each_path_is_as_it_was_and_there_are_no_more(model: str, count: int, pl
         expected |= paths(plane)
     assert paths(together) == expected
     assert len(together.fabric.hosts) == min(count, 6)
-    rails = simulate.rails_of_hosts(together.fabric)
+    rails = simulate.traffic.rails_of_hosts(together.fabric)
     assert {len(ends) for ends in rails.values()} == {sum(len(p.fabric.ends()) for p in alone) // min(count, 6)}
     assert np.array_equal(
         np.sort(together.fabric.node_guid), np.sort(np.concatenate([p.fabric.node_guid for p in alone]))
     )
 
 
-@pytest.mark.parametrize("algorithm", [simulate.nccl_ring, simulate.nccl_all_to_all])
+@pytest.mark.parametrize("algorithm", [simulate.traffic.nccl_ring, simulate.traffic.nccl_all_to_all])
 def test_planes_play_as_rails_do(algorithm) -> None:
     def time(routed: routing.Routed) -> float:
         model = topo.load_catalog().node("dgx-a100")
-        servers = simulate.Servers(model, routed.fabric, np.stack([*simulate.rails_of_hosts(routed.fabric).values()]))
+        servers = simulate.traffic.Servers(
+            model, routed.fabric, np.stack([*simulate.traffic.rails_of_hosts(routed.fabric).values()])
+        )
         network = simulate.Network.of(routed, devices=servers.devices)
         return simulate.play(network, algorithm(servers, 2**27)).makespan_s
 

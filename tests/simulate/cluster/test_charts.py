@@ -28,7 +28,7 @@ def spans(svg: str, said: str) -> float:
 @pytest.mark.parametrize("hours", [0.5, 3.0])
 def test_bars_and_curves_are_those_of_the_run(hours: float) -> None:
     routed = routing.route(topo.preset("lab-20").fabric)
-    run = simulate.ClusterRun(simulate.Network.of(routed), simulate.parse_queue(QUEUE))
+    run = simulate.cluster.ClusterRun(simulate.Network.of(routed), simulate.cluster.parse_queue(QUEUE))
     run.play(hours * 3600)
     for job, record in zip(run.jobs, run.records, strict=True):
         held = job.held(run.now_s)
@@ -39,7 +39,7 @@ def test_bars_and_curves_are_those_of_the_run(hours: float) -> None:
     spent = np.sum(used * np.diff(np.append(times, run.now_s)))
     assert spent == pytest.approx(run.utilisation * run.now_s * len(run.scheduler.ends))
     assert down.min() == 0
-    svg = simulate.draw_run(run).svg
+    svg = simulate.cluster.draw_run(run).svg
     assert len(re.findall("lost a node", svg)) == sum(record.failures for record in run.records) > 0
     waited = spans(svg, r"waits from ([\d.e+-]+) to ([\d.e+-]+)")
     assert waited == pytest.approx(sum(record.waited_s for record in run.records) / 3600, abs=0.05)
@@ -48,9 +48,9 @@ def test_bars_and_curves_are_those_of_the_run(hours: float) -> None:
 def test_every_outage_of_the_year_is_a_bar() -> None:
     reach = topo.Reach([topo.preset("lab-20").fabric])
     given = {"parts": {"link": {"down": "20 h", "a_year": 4}, "server": {"down": "2 h", "a_year": 2}}}
-    rules = simulate.FailureSpec.model_validate(given)
+    rules = simulate.cluster.FailureSpec.model_validate(given)
     parts = {kind: topo.list_parts(kind, reach) for kind in rules.parts}
-    svg = simulate.draw_failures(parts, rules, 3).svg
+    svg = simulate.cluster.draw_failures(parts, rules, 3).svg
     outages = [outage for outage in draw_course(parts, rules, 3).outages if outage.end_s > 0]
     assert len(re.findall("down for", svg)) == len(outages) > 50
     most = []

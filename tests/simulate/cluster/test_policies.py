@@ -92,7 +92,7 @@ def test_an_uneven_split_slows_only_who_sums_within_a_rack_first() -> None:
     """The figures of docs/validation/placement.md."""
     routed = routing.route(topo.preset("tapered-three-to-one").fabric)
     ends = routed.fabric.ends(role="compute")
-    leaf = simulate.leaf_of(routed.fabric, ends)
+    leaf = simulate.traffic.leaf_of(routed.fabric, ends)
     one, two = (ends[leaf == number] for number in np.unique(leaf)[:2])
     for algorithm, slower in (("ring", 1.0), ("double-binary-tree", 1.0), ("hierarchical", 1.53)):
         even, uneven = (

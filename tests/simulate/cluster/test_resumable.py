@@ -29,3 +29,14 @@ def test_refuses_what_does_not_fit() -> None:
     with pytest.raises(HeddleError, match=r"run\.steps"):
         World({name: array for name, array in saved.items() if name != "run.steps"})
     assert World(saved).env.replayed == 0.0
+
+
+@pytest.mark.slow
+def test_what_a_run_leaves_behind_is_taken_at_any_step() -> None:
+    whole = World()
+    expected = whole.play()
+    world = World()
+    for _ in range(40):
+        for _ in range(23):
+            world.env.step()
+        assert World(world.env.snapshot()).play() == expected

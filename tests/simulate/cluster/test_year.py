@@ -6,7 +6,7 @@ from scipy import stats
 
 import routing
 import topo
-from simulate.cluster.damage import Damages
+from simulate.cluster.degradation import Degradation
 from simulate.cluster.failures import RATES, YEAR_S, FailureSpec
 from simulate.cluster.year import HOUR_S, Course, Outage, draw_course, play_year
 from topo.failures.parts import list_parts
@@ -28,8 +28,8 @@ def rules(jobs: bool = True, **parts: dict[str, object]) -> FailureSpec:
     return FailureSpec.model_validate(said)
 
 
-def damages(tables: str = "repaired", job_nodes: int | None = None) -> Damages:
-    return Damages(REACH, ROUTED, tables, job_nodes)  # type: ignore[arg-type]
+def degradation(tables: str = "repaired", job_nodes: int | None = None) -> Degradation:
+    return Degradation(REACH, ROUTED, tables, job_nodes)  # type: ignore[arg-type]
 
 
 def connectivity(spec: FailureSpec) -> float:
@@ -70,7 +70,7 @@ HARSH = rules(
 
 
 def seen_years(spec: FailureSpec, count: int) -> list[float]:
-    whole = Damages(Reach(SMALL.fabrics), ())
+    whole = Degradation(Reach(SMALL.fabrics), ())
     parts = {kind: list_parts(kind, whole.reach) for kind in spec.parts}
     return [play_year(whole, parts, spec, seed)["connected"] or 0.0 for seed in range(count)]
 
@@ -103,7 +103,7 @@ def test_a_year_is_what_its_minutes_are(seed: int) -> None:
                  link={"a_year": 1, "down": "4 h"})  # fmt: skip
     spec = spec.model_copy(update={"days": 40})
     parts = {kind: PARTS[kind] for kind in spec.parts}
-    whole, course = damages(job_nodes=4), draw_course(parts, spec, seed)
+    whole, course = degradation(job_nodes=4), draw_course(parts, spec, seed)
     found = play_year(whole, parts, spec, seed)
     times = np.arange(450.0, course.lasted_s, 900.0)
     memory: dict[frozenset[tuple[str, str]], tuple[int, int]] = {}
@@ -125,7 +125,7 @@ def test_a_year_is_what_its_minutes_are(seed: int) -> None:
 def test_jobs_lose_what_the_rules_say() -> None:
     """One server, one link of a job's paths, and a link that no job uses, each with what it costs."""
     spec = rules(server={"a_year": 1, "down": "2 h"}, link={"a_year": 1, "down": "2 h"})
-    whole = damages(job_nodes=20)
+    whole = degradation(job_nodes=20)
     job = whole.jobs[0]
     server = REACH.names[job.servers[0]]
     crossed = [name for name, part in PARTS["link"].items() if job.links[0][part.links[0][0]]]
@@ -157,7 +157,7 @@ def test_a_failure_waits_for_a_spare(spares: int) -> None:
         ready = outages[number - spares].begin_s + 20 * DAY if number >= spares else outage.begin_s
         assert outage.waited_s == pytest.approx(max(0.0, ready - outage.begin_s))
         assert outage.end_s == pytest.approx(outage.begin_s + outage.waited_s + HOUR_S)
-    found = play_year(damages(), {"adapter": PARTS["adapter"]}, spec, 5)
+    found = play_year(degradation(), {"adapter": PARTS["adapter"]}, spec, 5)
     assert found["spares_used.adapter"] == found["failures.adapter"]
     assert found["spare_worth.adapter"] > 0
 
@@ -165,7 +165,7 @@ def test_a_failure_waits_for_a_spare(spares: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tables", ["kept", "repaired", "anew"])
 def test_tables_of_a_state_are_what_routing_says(tables: str) -> None:
-    whole = damages(tables)
+    whole = degradation(tables)
     for name in ("leaf0", "spine0"):
         part = PARTS["switch"][name]
         found = whole.judge(part)

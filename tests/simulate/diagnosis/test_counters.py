@@ -74,7 +74,7 @@ def test_counters_at_their_ceiling_are_not_known() -> None:
 
 def test_growth_is_what_counts() -> None:
     found = parse_counters(as_queried(), ROUTED)
-    grown = simulate.Counters(found.sent_bytes + 7, found.lost_bytes * 0 + 3).since(found)
+    grown = simulate.diagnosis.Counters(found.sent_bytes + 7, found.lost_bytes * 0 + 3).since(found)
     assert set(grown.sent_bytes[PLUGGED]) == {7.0}
     assert set(grown.lost_bytes[PLUGGED][TICKS[PLUGGED] > 0]) == {3.0}  # cleared in between
 

@@ -29,7 +29,7 @@ def measure(
     slow: dict[int, float],
     rng: np.random.Generator,
     noise: float = 0.05,
-) -> simulate.Measured:
+) -> simulate.diagnosis.Measured:
     """What pairs get, one at a time, with links that run at a part of their rate: by walking each path."""
     rates = simulate.Network.of(routed).capacity_bytes_s / GBPS
     for port, part in slow.items():
@@ -38,7 +38,7 @@ def measure(
         [rates[list(channels_of(routed, a, b))].min() for a, b in zip(*(e.tolist() for e in ends), strict=True)]
     )
     gbps *= 0.9 * np.exp(noise * rng.standard_normal(len(gbps)))
-    return simulate.Measured(*ends, gbps, np.full(len(gbps), -1, np.int32))
+    return simulate.diagnosis.Measured(*ends, gbps, np.full(len(gbps), -1, np.int32))
 
 
 def channels_of(routed: routing.Routed, source: int, destination: int) -> set[int]:
@@ -66,11 +66,11 @@ def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
     bound = [min(network.capacity_bytes_s[list(path)]) for path in crossed if link in path]
     if not any(0.4 * network.capacity_bytes_s[link] < one for one in bound):
         pytest.skip("slower hosts hide the fault")
-    found = simulate.explain(routed, measure(routed, ends, {link: 0.4}, rng))
+    found = simulate.diagnosis.explain(routed, measure(routed, ends, {link: 0.4}, rng))
     pair = {link, int(routed.fabric.peer[link])}
-    assert len(found.culprits) == 1
-    assert pair & set(found.culprits[0].ports)
-    assert found.culprits[0].part == pytest.approx(0.4, rel=0.15)
+    assert len(found.identified) == 1
+    assert pair & set(found.identified[0].ports)
+    assert found.identified[0].part == pytest.approx(0.4, rel=0.15)
     assert not found.unclear
     known = set(zip(*(part.tolist() for part in ends), strict=True))
     assert not known & set(found.following)
@@ -78,11 +78,11 @@ def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nobody_is_accused_without_a_fault(seed: int) -> None:
+def test_nothing_is_identified_without_a_fault(seed: int) -> None:
     rng = np.random.default_rng(seed)
     routed = routing.route(draw(seed), "balanced")
-    found = simulate.explain(routed, measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng))
-    assert (found.culprits, found.unclear) == ((), 0)
+    found = simulate.diagnosis.explain(routed, measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng))
+    assert (found.identified, found.unclear) == ((), 0)
 
 
 def test_a_receiver_that_is_slow_is_not_taken_for_a_slow_sender() -> None:
@@ -91,9 +91,11 @@ def test_a_receiver_that_is_slow_is_not_taken_for_a_slow_sender() -> None:
     slow = routed.fabric.ends(role="compute")[3]
     measured = measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng)
     gbps = np.where(measured.dst == slow, measured.gbps / 2, measured.gbps)
-    found = simulate.explain(routed, simulate.Measured(measured.src, measured.dst, gbps, measured.round))
+    found = simulate.diagnosis.explain(
+        routed, simulate.diagnosis.Measured(measured.src, measured.dst, gbps, measured.round)
+    )
     port = routed.fabric.port_of(np.array([slow]))[0]
-    assert [(one.kind, one.ports[0]) for one in found.culprits] == [("channel", routed.fabric.peer[port])]
+    assert [(one.kind, one.ports[0]) for one in found.identified] == [("channel", routed.fabric.peer[port])]
 
 
 @pytest.mark.slow
@@ -103,20 +105,22 @@ def test_two_slow_links_are_both_found() -> None:
     fabric = routed.fabric
     ends = pairs_of(fabric, 3000, rng)
     links = rng.choice(fabric.inner_links[:, 0], 2, replace=False).tolist()
-    found = simulate.explain(routed, measure(routed, ends, dict.fromkeys(links, 0.25), rng))
-    accused = [{*one.ports, *fabric.peer[list(one.ports)].tolist()} for one in found.culprits]
-    assert len(accused) == 2
-    assert all(any(link in ports for ports in accused) for link in links)
+    found = simulate.diagnosis.explain(routed, measure(routed, ends, dict.fromkeys(links, 0.25), rng))
+    identified = [{*one.ports, *fabric.peer[list(one.ports)].tolist()} for one in found.identified]
+    assert len(identified) == 2
+    assert all(any(link in ports for ports in identified) for link in links)
 
 
-def test_one_slow_pair_accuses_nobody() -> None:
+def test_one_slow_pair_identifies_nothing() -> None:
     rng = np.random.default_rng(0)
     routed = routing.route(topo.preset("lab-20").fabric)
     measured = measure(routed, pairs_of(routed.fabric, 200, rng), {}, rng)
     gbps = measured.gbps.copy()
     gbps[17] /= 3
-    found = simulate.explain(routed, simulate.Measured(measured.src, measured.dst, gbps, measured.round))
-    assert (found.culprits, found.unclear) == ((), 1)
+    found = simulate.diagnosis.explain(
+        routed, simulate.diagnosis.Measured(measured.src, measured.dst, gbps, measured.round)
+    )
+    assert (found.identified, found.unclear) == ((), 1)
 
 
 @pytest.mark.slow
@@ -133,16 +137,16 @@ def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> No
     src, dst = pairs_of(fabric, 150, rng)
     alone = measure(routed, (src, dst), {}, rng)
     together = measure(routed, tuple(np.array(part, np.int32) for part in zip(*pairs, strict=True)), {}, rng)
-    measured = simulate.Measured(
+    measured = simulate.diagnosis.Measured(
         np.concatenate([alone.src, together.src]),
         np.concatenate([alone.dst, together.dst]),
         np.concatenate([alone.gbps, together.gbps / len(pairs)]),
         np.concatenate([alone.round, np.zeros(len(pairs), np.int32)]),
     )
-    found = simulate.explain(routed, measured)
-    assert [one.kind for one in found.culprits] == ["collision"]
-    assert channel in found.culprits[0].ports
-    assert found.culprits[0].slowed == tuple(range(len(alone.src), len(measured.src)))
+    found = simulate.diagnosis.explain(routed, measured)
+    assert [one.kind for one in found.identified] == ["collision"]
+    assert channel in found.identified[0].ports
+    assert found.identified[0].slowed == tuple(range(len(alone.src), len(measured.src)))
 
 
 @pytest.mark.slow
@@ -155,13 +159,13 @@ def test_other_labels_change_nothing() -> None:
     new_end, new_port = np.argsort(other.end), np.argsort(other.port)
     lid, lft = routed.tables.lid[other.end], routed.tables.lft[other.node[: fabric.n_switches]]
     again = routing.Routed(other.fabric, routing.RoutingTables(lid, lft))
-    moved = simulate.Measured(
+    moved = simulate.diagnosis.Measured(
         new_end[measured.src].astype(np.int32), new_end[measured.dst].astype(np.int32), measured.gbps, measured.round
     )
-    one, two = simulate.explain(routed, measured), simulate.explain(again, moved)
+    one, two = simulate.diagnosis.explain(routed, measured), simulate.diagnosis.explain(again, moved)
     links = [
-        {frozenset((new_port[port], new_port[fabric.peer[port]])) for each in one.culprits for port in each.ports},
-        {frozenset((port, other.fabric.peer[port])) for each in two.culprits for port in each.ports},
+        {frozenset((new_port[port], new_port[fabric.peer[port]])) for each in one.identified for port in each.ports},
+        {frozenset((port, other.fabric.peer[port])) for each in two.identified for port in each.ports},
     ]
     assert links[0] == links[1] != set()
-    assert [each.sure for each in one.culprits] == pytest.approx([each.sure for each in two.culprits])
+    assert [each.sure for each in one.identified] == pytest.approx([each.sure for each in two.identified])

@@ -16,20 +16,20 @@ from topo.errors import HeddleError
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "fault"), [nightly(9, "link"), (10, "collision")])
-def test_the_culprit_comes_first(seed: int, fault: str) -> None:
+def test_the_cause_comes_first(seed: int, fault: str) -> None:
     counted = count(seed, fault)
     assert counted is not None
     found = explain_waits(counted.routed, counted.counters)
-    assert found.culprits[0].ports[0] in counted.culprit
-    assert (found.culprits[0].kind == "collision") == (fault == "collision")
+    assert found.identified[0].ports[0] in counted.cause
+    assert (found.identified[0].kind == "collision") == (fault == "collision")
     if fault == "link":
-        assert 0.2 < found.culprits[0].part < 0.5
+        assert 0.2 < found.identified[0].part < 0.5
         assert found.following
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_how_often_the_culprit_comes_first() -> None:
+def test_how_often_the_cause_comes_first() -> None:
     """The table of docs/validation/explain.md."""
     tally = {fault: Counter[str]() for fault in ("link", "collision", "")}
     for seed in range(30):
@@ -38,11 +38,11 @@ def test_how_often_the_culprit_comes_first() -> None:
             if counted is None:
                 continue
             found = explain_waits(counted.routed, counted.counters)
-            firsts = [one.ports[0] in counted.culprit for one in (*found.culprits, *found.others)]
+            firsts = [one.ports[0] in counted.cause for one in (*found.identified, *found.others)]
             row["runs"] += 1
             row["first"] += any(firsts[:1])
             row["first three"] += any(firsts[:3])
-            row["slow"] += any(one.kind != "collision" for one in found.culprits)
+            row["slow"] += any(one.kind != "collision" for one in found.identified)
     link, collision, none = tally.values()
     assert collision["first"] >= 0.85 * collision["runs"], tally
     assert link["first"] >= 0.55 * link["runs"], tally
@@ -55,23 +55,23 @@ def lab() -> tuple[routing.Routed, np.ndarray, np.ndarray]:
     return routed, np.full(routed.fabric.n_ports, 1e9), np.zeros(routed.fabric.n_ports)
 
 
-def test_ports_that_do_not_wait_accuse_nobody() -> None:
+def test_ports_that_do_not_wait_identify_nothing() -> None:
     routed, sent, lost = lab()
-    found = explain_waits(routed, simulate.Counters(sent, lost))
-    assert (found.culprits, found.others, found.doubts) == ((), (), ())
+    found = explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
+    assert (found.identified, found.others, found.doubts) == ((), (), ())
 
 
 def test_ports_that_are_not_known_are_told() -> None:
     routed, sent, lost = lab()
     sent[:5] = np.nan
     lost[-1] = 5e9
-    assert "have no counters" in explain_waits(routed, simulate.Counters(sent, lost)).doubts[0]
+    assert "have no counters" in explain_waits(routed, simulate.diagnosis.Counters(sent, lost)).doubts[0]
 
 
 def test_counters_of_an_idle_fabric_are_refused() -> None:
     routed, sent, lost = lab()
     with pytest.raises(HeddleError, match="sent nothing"):
-        explain_waits(routed, simulate.Counters(0 * sent, lost))
+        explain_waits(routed, simulate.diagnosis.Counters(0 * sent, lost))
 
 
 def test_all_that_wait_for_one_receiver_name_it() -> None:
@@ -85,6 +85,6 @@ def test_all_that_wait_for_one_receiver_name_it() -> None:
     ports = fabric.port_of(near)
     sent[ports[1:]], lost[ports[1:]] = 1e9, 9e9
     sent[fabric.peer[ports[0]]] = 1e9 * (len(near) - 1)
-    found = explain_waits(routed, simulate.Counters(sent, lost))
-    assert found.culprits[0].ports == (int(fabric.peer[ports[0]]),)
-    assert set(found.culprits[0].slowed) == set(ports[1:].tolist())
+    found = explain_waits(routed, simulate.diagnosis.Counters(sent, lost))
+    assert found.identified[0].ports == (int(fabric.peer[ports[0]]),)
+    assert set(found.identified[0].slowed) == set(ports[1:].tolist())

@@ -8,7 +8,7 @@ import topo
 
 
 def test_flows_are_shown_by_the_names_of_their_ends() -> None:
-    """As `simulate.read_flows_csv` takes them: the table of a play can be played again."""
+    """As `simulate.workload.read_flows_csv` takes them: the table of a play can be played again."""
     fabric = topo.preset("lab-20").fabric
     ends = fabric.ends()[[3, 1, 7]]
     flows = simulate.Flows.of(ends, np.roll(ends, 1), 1e6)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from plan.cli import run
-from simulate import Calibration, Measurement, calibrate
-from simulate.workload.formats.benchmark_log import parse_benchmark_log
+from simulate.workload import Calibration, Measurement, calibrate
+from simulate.workload.calibration import parse_benchmark_log
 from topo.errors import HeddleError
 
 SIZES = 2.0 ** np.arange(12, 31)

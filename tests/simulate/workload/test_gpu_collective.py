@@ -10,9 +10,9 @@ from routing.names import find_part
 from routing.routed import Routed
 from simulate.traffic.network import Network
 from simulate.workload.formats.flow_trace import format_trace_csv
-from simulate.workload.formats.goal import format_as_goal
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import play
+from simulate.workload.read import format_as_goal
 from simulate.workload.spec import WorkloadSpec
 from topo.cluster import parse
 from topo.errors import HeddleError, SpecError

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.goal.schedule import flows_of_goal
+from simulate.traffic.goal.text import parse_goal
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.traffic.training import data_parallel, even_layers
-from simulate.workload.formats.goal import parse_goal
-from simulate.workload.goal import flows_of_goal
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.read import read_workload
 from simulate.workload.spec import WorkloadSpec

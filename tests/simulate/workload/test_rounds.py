@@ -11,17 +11,10 @@ from helpers.relabel import relabelled
 from helpers.trees import damage, grow_tree
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
-from simulate import (
-    bare_flows,
-    collective,
-    find_bottlenecks,
-    format_as_goal,
-    format_trace_csv,
-    parse_workload,
-    play,
-)
+from simulate import collective, find_bottlenecks, parse_workload, play
 from simulate.traffic.collectives import algorithms
 from simulate.traffic.network import Network
+from simulate.workload import bare_flows, format_as_goal, format_trace_csv
 from simulate.workload.place import Workload
 from simulate.workload.rounds import prove_rounds
 from simulate.workload.shifts import bound_shifts

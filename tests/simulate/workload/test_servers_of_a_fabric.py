@@ -7,7 +7,8 @@ import pytest
 
 import routing
 import topo
-from simulate import JobResult, parse_workload, play
+from simulate import parse_workload, play
+from simulate.workload import JobResult
 from topo.errors import SpecError
 from topo.fabric import Fabric
 

@@ -135,8 +135,8 @@ def test_equals_solving_everything_anew_at_each_event(network: Network, latency:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_crowds_alter_nothing(network: Network, seed: int) -> None:
-    """Where some links hold back most routes and others are never full, crowds win and lose routes all the time."""
+def test_aggregates_alter_nothing(network: Network, seed: int) -> None:
+    """Where some links hold back most routes and others are never full, aggregates win and lose routes all the time."""
     rng = np.random.default_rng(seed)
     rate = network.capacity_bytes_s * rng.choice([0.05, 0.3, 1.0, 4.0], len(network.capacity_bytes_s))
     net, ends, n = replace(network, capacity_bytes_s=rate), np.array(hosts(network)), 150
@@ -144,27 +144,27 @@ def test_crowds_alter_nothing(network: Network, seed: int) -> None:
     src = rng.choice(ends, n)
     dst = (src - ends[0] + rng.integers(1, len(ends), n)) % len(ends) + ends[0]
     flows = Flows.of(src, dst, size, start_s=rng.uniform(0, 1e-3 * (seed % 3), n))
-    alone = Fluid(net, n_bins=16, crowd=0).play(flows)
-    for crowd in (1, 2, 6):
-        outcome = Fluid(net, n_bins=16, crowd=crowd).play(flows)
+    alone = Fluid(net, n_bins=16, aggregate_from=0).play(flows)
+    for aggregate in (1, 2, 6):
+        outcome = Fluid(net, n_bins=16, aggregate_from=aggregate).play(flows)
         assert outcome.finish_s == pytest.approx(alone.finish_s, rel=1e-12)
         check_certificate(net, flows, outcome)
         assert outcome.timeline is not None and alone.timeline is not None
         assert outcome.timeline.load_bytes_s == pytest.approx(alone.timeline.load_bytes_s, rel=1e-9, abs=1.0)
 
 
-def test_a_crowd_behind_two_full_links_in_series_stays(network: Network) -> None:
+def test_an_aggregate_behind_two_full_links_in_series_stays(network: Network) -> None:
     """Both links are full, and either may be the bottleneck: the last of n equal flows ends when all have passed."""
     *others, last = hosts(network)
     flows = Flows.of(others * 4, last, np.arange(1.0, 4 * len(others) + 1) * 1e6)
-    outcome = Fluid(network, crowd=2).play(flows)
+    outcome = Fluid(network, aggregate_from=2).play(flows)
     left = len(flows) - np.arange(len(flows))
     assert outcome.finish_s == pytest.approx(np.cumsum(1e6 * left) / RATE, rel=1e-12)
     assert len(np.unique(outcome.bottleneck[:-1])) <= 2
 
 
-def test_a_network_with_crowds_is_not_saved(network: Network) -> None:
-    with pytest.raises(HeddleError, match="crowd=0"):
+def test_a_network_with_aggregates_is_not_saved(network: Network) -> None:
+    with pytest.raises(HeddleError, match="aggregate_from=0"):
         Fluid(network).snapshot()
 
 

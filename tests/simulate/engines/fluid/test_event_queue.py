@@ -11,7 +11,7 @@ from simulate.engines.fluid.state import BLOCK, Room, allocate
 def test_the_first_ends_are_those_of_a_plain_look(routes: int) -> None:
     rng = np.random.default_rng(routes)
     room = Room(flows=routes, routes=routes, links=1, hops=1, followers=0, connections=0)
-    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, crowd=0, n_bins=0, bin_s=1.0)
+    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0, bin_s=1.0)
     tree = state.ends, state.blocks, state.tops, state.roots
     plain = np.full(len(state.ends), np.inf)
     found = np.zeros(len(plain), np.int32)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.audit import audit
 from helpers.fluids import fair_rates, hosts, moving, routed, uses
 from helpers.strategies import slow_but
 from helpers.trees import grow_tree
@@ -37,13 +38,14 @@ def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Orde
     flows = some_flows(network, 300, seed, ties=True)
     rng = np.random.default_rng(seed)
     flows = flows.rewired((np.arange(20, 300), rng.integers(0, 20, 280))).in_order(order)
-    batch, net = play(network, flows), Fluid(network, crowd=0)
+    batch, net = play(network, flows), Fluid(network, aggregate_from=0)
     ends: dict[int, float] = {}
     for turn in range(2):  # places and connections are used again
         begun = net.begin_all(flows)
         at = net.now_s
         while net.under_way:
             ended = net.advance()
+            audit(net)
             ends |= {item.flow - begun.start: item.finish_s - at for item in ended}
             net = Fluid.restored(network, net.snapshot()) if len(ends) % 50 == turn else net
         assert [ends[flow] for flow in range(300)] == pytest.approx(batch.finish_s, rel=1e-9)
@@ -59,14 +61,14 @@ def with_odd_links(network: Network, rng: np.random.Generator) -> Network:
     return replace(network, capacity_bytes_s=rate)
 
 
-@pytest.mark.parametrize("crowd", [0, 2])
+@pytest.mark.parametrize("aggregate", [0, 2])
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("seed", slow_but(range(4), 0))
-def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool, crowd: int) -> None:
+def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties: bool, aggregate: int) -> None:
     flows = some_flows(network, 150, seed, ties=ties)
-    network = with_odd_links(network, np.random.default_rng(seed)) if crowd else network
+    network = with_odd_links(network, np.random.default_rng(seed)) if aggregate else network
     use = uses(network, flows)
-    net = Fluid(network, crowd=crowd)
+    net = Fluid(network, aggregate_from=aggregate)
     for flow in np.argsort(flows.start_s):
         net.begin(int(flows.src[flow]), int(flows.dst[flow]), flows.size_bytes[flow], at_s=flows.start_s[flow])
     of_number = np.argsort(flows.start_s)
@@ -150,7 +152,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
     flows = some_flows(network, 600, 5, ties=False)
 
     def play(stop: int | None) -> list[object]:
-        net = Fluid(network, n_bins=8, crowd=0)
+        net = Fluid(network, n_bins=8, aggregate_from=0)
         found: list[object] = []
         for part, time in ((slice(0, 300), 0.0), (slice(300, 600), 3e-4)):
             while net.next_event_s < time:
@@ -162,6 +164,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
                 found += net.advance()
         while net.under_way:
             found += net.advance()
+            audit(net)
         return [found, net.loads().tobytes(), net.timeline.load_bytes_s.tobytes()]
 
     whole = play(None)
@@ -171,9 +174,40 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
 
 
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
-    arrays = Fluid(network, crowd=0).snapshot()
+    arrays = Fluid(network, aggregate_from=0).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
         Fluid.restored(Network.of(Routed(network.fabric, network.tables), host_gbps=1), arrays)
+    with pytest.raises(HeddleError, match="arrays of other shapes"):
+        Fluid.restored(network, arrays | {"state.moves": np.zeros(3)})
     del arrays["own.sent"]
     with pytest.raises(HeddleError, match=r"own\.sent"):
         Fluid.restored(network, arrays)
+
+
+def test_the_audit_sees_one_changed_number(network: Network) -> None:
+    """Each column that kernels follow, spoilt in turn while flows are under way."""
+    flows = some_flows(network, 300, 7, ties=False).in_order("adapter")
+    net = Fluid(network, aggregate_from=0)
+    net.begin_all(flows)
+    for _ in range(60):
+        net.advance()
+    audit(net)
+    slot = int(np.flatnonzero(net._state.classes["flows"])[0])
+    first = slot << int(net._state.now["shift"][0])
+    member = int(net._state.links["first"][net._state.hops["link"][first]])
+    for array, field, at in (
+        (net._state.hops, "link", first),
+        (net._state.hops, "place", first),
+        (net._state.members, "slot", member),
+        (net._state.classes, "first", slot),
+        (net._state.classes, "flows", slot),
+        (net._state.routes, "slot", int(net._state.classes["route"][slot])),
+        (net._state.connections, "left", int(np.argmax(net._state.connections["left"]))),
+        (net._state.moves, "left", int(net._state.classes["first"][slot])),
+    ):
+        before = array[field][at]
+        array[field][at] = 10**9
+        with pytest.raises((AssertionError, IndexError)):
+            audit(net)
+        array[field][at] = before
+    audit(net)

@@ -100,7 +100,7 @@ def test_one_lane_of_many_is_plain_max_min(star: Fabric) -> None:
 
 @pytest.mark.parametrize("seed", slow_but([*range(10), 90], 0, 1, 90))
 def test_every_bottleneck_is_full_and_fair_at_every_event(seed: int) -> None:
-    """In crowds of two routes with one seed, in none with the next."""
+    """In aggregates of two routes with one seed, in none with the next."""
     rng = np.random.default_rng(seed)
     fabric = grow_tree(*[((4, 4), (1, 3), (1, 1)), ((3, 3, 3), (1, 2, 2), (1, 1, 1))][seed % 2])
     weight = rng.choice([1.0, 2.0, 8.0], 3)
@@ -111,7 +111,7 @@ def test_every_bottleneck_is_full_and_fair_at_every_event(seed: int) -> None:
     size = rng.choice([1e6, 2e6], n) if seed < 3 else rng.exponential(1e6, n)
     flows = Flows.of(src, dst, size, sl=rng.integers(0, 3, n))
     use, capacity = uses(network, flows), network.capacity_bytes_s
-    net = Fluid(network, n_bins=16, crowd=2 * (seed % 4 > 1))
+    net = Fluid(network, n_bins=16, aggregate_from=2 * (seed % 4 > 1))
     for flow in range(n):
         net.begin(int(src[flow]), int(dst[flow]), size[flow], sl=int(flows.sl[flow]))
     while net.under_way:

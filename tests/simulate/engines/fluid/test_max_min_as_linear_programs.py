@@ -1,5 +1,7 @@
 """Max-min fair rates by linear programming: raise the least, fix what cannot rise further, and again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -77,6 +79,23 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
 
     # HiGHS lets constraints be broken by 1e-7.
     assert rates == pytest.approx(fair_by_programs(network.capacity_bytes_s, uses(network, flows)), rel=1e-6)
+
+
+def test_the_worked_system_of_three_flows() -> None:
+    """The example of `simulate.engines.fluid.maxmin`: x1 + x2 <= 10 and x1 + x3 <= 25."""
+    network = Network.of(Routed(fabric := grow_tree((5,), (1,), (1,)), routed(fabric)))
+    a, b, c, d, _ = hosts(network)
+    capacity = np.full_like(network.capacity_bytes_s, 100e9)
+    capacity[fabric.port_of(a)] = 10e9  # crossed by flows 1 and 2
+    capacity[fabric.peer[fabric.port_of(d)]] = 25e9  # by flows 1 and 3
+    net = Fluid(replace(network, capacity_bytes_s=capacity))
+    for src, dst in ((a, d), (a, c), (b, d)):
+        net.begin(src, dst, 1e9)
+    net.advance(0.0)
+    now = moving(net)
+    assert dict(zip(now.flow.tolist(), now.rate_bytes_s.tolist(), strict=True)) == pytest.approx(
+        {0: 5e9, 1: 5e9, 2: 20e9}
+    )
 
 
 @pytest.mark.parametrize("uses_of_bus", [1.0, 4.0])

@@ -8,7 +8,8 @@ import pytest
 from helpers.packets import SLOT_S, line, network, steady
 from helpers.zones import random_zones
 from routing.engines.base import route
-from simulate import CongestionControl, Flows, Network, PacketModel, play
+from simulate import Flows, Network, PacketModel, play
+from simulate.engines import CongestionControl
 from topo.cluster import preset
 from topo.errors import RoutingError
 

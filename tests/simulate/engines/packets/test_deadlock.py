@@ -7,7 +7,8 @@ from helpers.zones import random_zones
 from routing.engines.base import route
 from routing.proof import prove
 from routing.routed import Routed
-from simulate import DeadlockError, Flows, Network, PacketModel, play
+from simulate import Flows, Network, PacketModel, play
+from simulate.engines import DeadlockError
 from topo.cluster import preset
 from topo.errors import HeddleError
 from topo.fabric import Fabric

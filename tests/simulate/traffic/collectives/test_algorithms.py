@@ -1,6 +1,7 @@
 """Every collective, played on real numbers in orders that its dependencies allow, and its closed forms."""
 
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ from helpers.collectives import crossings, play
 from helpers.strategies import examples
 from simulate.traffic.collectives.algorithms import (
     ALGORITHMS,
+    GROUP,
     _most_messages,
+    _outside,
     all_to_all,
     allreduce,
     collective,
+    register,
     schedule,
 )
 from simulate.traffic.collectives.schedule import Schedule
@@ -318,3 +322,20 @@ def test_verbs_refuse(call: Callable[[], object], says: str) -> None:
     with pytest.raises(HeddleError) as refusal:
         call()
     assert says in str(refusal.value)
+
+
+def test_a_registered_algorithm_is_refused_where_its_name_is_taken() -> None:
+    for name in ("ring", "sharp"):
+        with pytest.raises(HeddleError, match=f"found the name '{name}', which an algorithm for 'allreduce' has"):
+            register("allreduce", name, ALGORITHMS["allreduce"]["ring"])
+    with pytest.raises(HeddleError, match="found the collective 'scan'; expected one of allreduce"):
+        register("scan", "ring", ALGORITHMS["allreduce"]["ring"])
+
+
+def test_an_algorithm_of_another_distribution_is_loaded_when_it_is_played() -> None:
+    steps = "simulate.traffic.collectives.steps"
+    load = _outside(EntryPoint("allreduce/theirs", f"{steps}:recursive_halving_reduce_scatter", GROUP))
+    with pytest.raises(TypeError):  # it was found, and takes only ranks
+        load(4, 1, [0] * 4)
+    with pytest.raises(HeddleError, match=r"allreduce/theirs \(.*:none\) cannot be loaded: .*none"):
+        _outside(EntryPoint("allreduce/theirs", f"{steps}:none", GROUP))(4, 1, [0] * 4)

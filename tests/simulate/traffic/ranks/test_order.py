@@ -23,7 +23,7 @@ LITTLE = 2_000_000
 
 def job(routed: routing.Routed, n: int, rng: np.random.Generator) -> np.ndarray:
     """End ports of n nodes, as many rails as the first of them has."""
-    ports = list(simulate.rails_of_hosts(routed.fabric).values())
+    ports = list(simulate.traffic.rails_of_hosts(routed.fabric).values())
     rails = len(ports[rng.integers(len(ports))])
     fit = [ends for ends in ports if len(ends) == rails]
     return np.array([fit[at] for at in rng.permutation(len(fit))[:n]])

@@ -36,7 +36,7 @@ class Job:
     """Subnet by subnet, (S,) likewise."""
 
 
-class Damages:
+class Degradation:
     """A routed cluster, and the question what is left of it without some parts.
 
     Parameters

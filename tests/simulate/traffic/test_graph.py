@@ -10,8 +10,8 @@ from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
 from simulate.traffic.flows import Flows
+from simulate.traffic.graph import Graph
 from simulate.traffic.network import Network
-from simulate.traffic.training import OperationGraph
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))
 NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
@@ -19,7 +19,7 @@ ENDS = np.array(hosts(NETWORK))
 
 
 def test_a_computation_and_a_fork() -> None:
-    graph = OperationGraph()
+    graph = Graph()
     first = graph.compute(0, 0.25)
     a, b, c = ENDS[:3]
     fan = graph.add(Flows.of([a, b], [b, a], 25e9), [first])
@@ -30,8 +30,8 @@ def test_a_computation_and_a_fork() -> None:
 
 
 def test_nothing() -> None:
-    assert len(OperationGraph().flows()) == 0
-    graph = OperationGraph()
+    assert len(Graph().flows()) == 0
+    graph = Graph()
     graph.add(Flows.of([], [], []), [graph.compute(3, 0.125)])
     assert play(NETWORK, graph.flows()).makespan_s == 0.125
 
@@ -39,7 +39,7 @@ def test_nothing() -> None:
 @given(st.data())
 def test_every_operation_waits(data: st.DataObject) -> None:
     """Whatever the graph: the flows of an operation begin when the last flow of those before it has ended."""
-    graph = OperationGraph()
+    graph = Graph()
     afters: list[list[int]] = []
     for number in range(data.draw(st.integers(1, 8))):
         after = data.draw(st.lists(st.integers(0, number - 1), unique=True)) if number else []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import EAGER_BYTES, Flows
-from simulate.traffic.training import OperationGraph
+from simulate.traffic.graph import Graph
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
@@ -65,7 +65,7 @@ def inference(
     Examples
     --------
     >>> import simulate
-    >>> flows = simulate.inference(2, 4, requests=4, rounds=1, layers=3, prompt_s=0.1, cache_bytes=3e6,
+    >>> flows = simulate.traffic.inference(2, 4, requests=4, rounds=1, layers=3, prompt_s=0.1, cache_bytes=3e6,
     ...     tokens=2, token_s=0.01, expert_bytes=1e6)
     >>> float(flows.size_bytes.sum())
     48000000.0
@@ -79,7 +79,7 @@ def inference(
         raise HeddleError(f"{most:,} messages and computations are too many; expected {FLOWS}")
     experts = exchange.flows(expert_bytes, eager_bytes)
     experts = experts.placed(np.arange(prefill, prefill + decode))
-    graph = OperationGraph()
+    graph = Graph()
     busy: list[list[int]] = [[] for _ in range(prefill)]
     decoded: list[int] = []
     for _ in range(rounds):

@@ -1,9 +1,7 @@
-"""Checks of a state that comes out of a file, before kernels see it: they look up indices without asking.
+"""Audit of a fluid engine between two events: what its kernels rely on when they look up indices without asking.
 
-Whoever can write a file can give it a digest, so nothing that it says is believed. What is checked is what the kernels
-rely on: arrays of the size that the room says, indices within them, each flow and each slot in one place, rooms of
-resources that do not overlap and can grow, heaps that are trees. Times and rates are checked to be numbers; whether
-they are those of the run that was saved cannot be told.
+Arrays have the sizes that the room says, indices lie within them, each flow and each slot is in one place, rooms of
+resources do not overlap, heaps are trees, and what is counted twice agrees. Engines without aggregates only.
 """
 
 from __future__ import annotations
@@ -13,60 +11,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate import Fluid
 from simulate.engines.fluid.maxmin import SETTLED
 from simulate.engines.fluid.state import BLOCK, FIRST_ROOM, Room, State, allocate
 from simulate.traffic.network import Network
-from topo.errors import HeddleError
 
 MAX_COUNT = 2**62
 """Of what only counts: far from where adding one would overflow."""
 
 
-def check_state(state: State, room: Room, network: Network, used: tuple[int, int, int]) -> NDArray[np.bool_]:
-    """Refuse a state of flows under way on which a kernel could go astray.
-
-    Parameters
-    ----------
-    state
-        As it was read; between two events.
-    room
-        What it has room for.
-    used
-        Routes, resources on them, and dependencies, as many as there are.
-
-    Returns
-    -------
-    (F,) bool
-        Which places hold a flow that has not ended.
-
-    Raises
-    ------
-    HeddleError
-        When something is out of range, or contradicts something else.
-    """
-    _check_shapes(state, room, network, used)
+def audit(engine: Fluid) -> None:
+    """Fail where something is out of range, or contradicts something else."""
+    state, network = engine._state, engine.network
+    used = engine._n_routes, engine._n_links, engine._n_followers
+    _check_shapes(state, engine._room, network, used)
     for name, array in state._asdict().items():
         for field in array.dtype.names or ("",):
             _check(not np.isnan(array[field] if field else array).any() or name in ("begin", "end"), name)
     now = {name: state.now[name][0].item() for name in state.now.dtype.names or ()}
     _check(now.pop("spare_share") == -1 and all(0 <= value < MAX_COUNT for value in now.values()), "now")
     _check(now["bin_s"] > 0 and now["done"] == now["turns"] == now["touched"] == 0, "now")
-    _check(not any(now[name] for name in ("crowds", "crowd", "crowded", "shares", "gathering")), "crowds")
-    n_routes = used[0]
+    none = ("aggregates", "aggregate_from", "aggregated", "shares", "gathering")
+    _check(not any(now[name] for name in none), "aggregates")
     slot = _check_routes(state, network, used)
     _check_classes(state, slot, now, len(network.lane_weight))
-    _check_members(state, slot, n_routes, now, network)
-    in_use = _check_flows(state, slot, n_routes, now)
-    state.blocks[:] = state.ends.reshape(-1, BLOCK).min(axis=1)
-    state.tops[:] = state.blocks.reshape(-1, BLOCK).min(axis=1)
-    state.roots[:] = np.minimum.reduceat(state.tops, np.arange(0, len(state.tops), BLOCK))
-    state.is_stale[:], state.now["stale"] = False, 0
-    return in_use
+    _check_members(state, slot, used[0], now, network)
+    _check_minima(state, now)
+    _check_book(engine, _check_flows(state, slot, used[0], now))
+
+
+def _check_minima(state: State, now: dict[str, Any]) -> None:
+    """Minima that are not stale are those of their parts."""
+    stale = state.stale[: now["stale"]]
+    _check(_once(stale, len(state.blocks)) and set(stale) == set(np.flatnonzero(state.is_stale)), "minima")
+    fresh = ~state.is_stale
+    _check((state.blocks == state.ends.reshape(-1, BLOCK).min(axis=1))[fresh].all(), "minima")
+
+
+def _check_book(engine: Fluid, in_use: NDArray[np.bool_]) -> None:
+    """Numbers of flows and keys of routes agree with the places in use."""
+    number, unused, n = engine._number, engine._unused, len(engine._state.size)
+    free, spare = unused[: engine._n_unused], engine._spare
+    _check(number.shape == unused.shape == (n,) and number.dtype == unused.dtype == np.int64, "numbers")
+    _check(_once(free, n) and len(free) + np.count_nonzero(in_use) == n and not in_use[free].any(), "numbers")
+    _check(_within(number, 0, engine._n_begun + 1), "numbers")
+    keys, routes = (np.array([*part]) for part in (engine._known().keys(), engine._known().values()))
+    _check(_within(keys, 0, 17 * engine.network.n_ends**2) and _within(routes, 0, engine._n_routes), "keys")
+    _check(engine._n_connections <= len(engine._state.connections) and _once(spare, engine._n_connections), "spare")
+    _check(not engine._state.connections["left"][spare].any() and np.isfinite(engine._sent).all(), "spare")
 
 
 def _check(holds: Any, what: str) -> None:
-    if not holds:
-        raise HeddleError(f"a saved network has {what} that no run leaves behind; start again without it")
+    assert holds, what
 
 
 def _within(array: NDArray[Any], low: int, end: int) -> bool:
@@ -95,14 +91,16 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
         network.lane_weight,
         room,
         n_channels=n_channels,
-        crowd=0,
+        aggregate_from=0,
         n_bins=n_bins,
         bin_s=1.0,
     )
     for name in State._fields:
         array, wanted = getattr(state, name), getattr(expected, name)
         _check(array.shape == wanted.shape and array.dtype == wanted.dtype, f"an array `{name}`")
-    _check(np.array_equal(state.links["laned"], expected.links["laned"]) and not state.links["roomy"].any(), "lanes")
+    _check(
+        np.array_equal(state.links["laned"], expected.links["laned"]) and not state.links["unsaturated"].any(), "lanes"
+    )
     _check(int(state.now["shift"][0]) == int(expected.now["shift"][0]) and n_links > 0, "now")
 
 

@@ -19,7 +19,7 @@ def network() -> simulate.Network:
 
 
 def run(network: simulate.Network, prefill: int, decode: int, **options: float) -> simulate.Outcome:
-    flows = simulate.inference(prefill, decode, **{**FREE, **ONE, **options})
+    flows = simulate.traffic.inference(prefill, decode, **{**FREE, **ONE, **options})
     return simulate.play(network, flows.placed(network.fabric.ends()[: prefill + decode]))
 
 
@@ -27,13 +27,13 @@ def run(network: simulate.Network, prefill: int, decode: int, **options: float) 
 def test_every_cache_and_every_exchange_is_sent_once(seed: int) -> None:
     rng = np.random.default_rng(seed)
     prefill, decode, requests, rounds, layers, tokens = rng.integers(1, 6, 6).tolist()
-    flows = simulate.inference(
+    flows = simulate.traffic.inference(
         *(prefill, decode),
         **{**FREE, "requests": requests, "rounds": rounds, "layers": layers, "tokens": tokens},
     )
     assert flows.size_bytes.sum() == 0
     counts = {"requests": requests, "rounds": rounds, "layers": layers, "tokens": tokens}
-    flows = simulate.inference(prefill, decode, **{**FREE, **counts, "cache_bytes": 3e6, "expert_bytes": 2e6})
+    flows = simulate.traffic.inference(prefill, decode, **{**FREE, **counts, "cache_bytes": 3e6, "expert_bytes": 2e6})
     caches = flows.size_bytes[flows.src < prefill].sum()
     assert caches == pytest.approx(rounds * requests * 3e6)
     exchanged = 2 * rounds * layers * tokens * 2e6 * (decode - 1)
@@ -64,4 +64,4 @@ def test_the_next_round_is_prefilled_while_one_is_decoded(network: simulate.Netw
 
 def test_refuses_pools_without_ranks() -> None:
     with pytest.raises(HeddleError, match="decode"):
-        simulate.inference(1, 0, **FREE, **ONE)
+        simulate.traffic.inference(1, 0, **FREE, **ONE)

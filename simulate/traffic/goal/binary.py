@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.workload.goal import ANY, Goal, Op
+from simulate.traffic.goal.schedule import ANY, Goal, Op
 from topo.budget import GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError
 

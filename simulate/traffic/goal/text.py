@@ -21,13 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from simulate.traffic.placement import EndPortNames
-from simulate.workload.formats.goal_binary import parse_goal_binary
-from simulate.workload.goal import ANY, Goal, Op, goal_of_flows
-from simulate.workload.place import Workload, ends_of
+from simulate.traffic.goal.binary import parse_goal_binary
+from simulate.traffic.goal.schedule import ANY, Goal, Op
 from topo.budget import GOAL_BYTES, GOAL_OPERATIONS, GOAL_RANKS
-from topo.errors import FormatError, HeddleError, did_you_mean
-from topo.fabric import Fabric
+from topo.errors import FormatError, did_you_mean
 from topo.files.text import read_file, read_lines
 
 MAX_SIZE = 2**53
@@ -95,38 +92,6 @@ def format_goal(goal: Goal) -> str:
                 )
         out += [*waits[rank], "}"]
     return "\n".join(out) + "\n"
-
-
-def format_as_goal(workload: Workload, fabric: Fabric) -> str:
-    """Return a workload as a GOAL schedule; its ranks are the adapter ports that take part, in the fabric's order.
-
-    Raises
-    ------
-    HeddleError
-        When it holds what GOAL cannot say.
-
-    Examples
-    --------
-    >>> import topo, simulate
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> hosts = fabric.ends(role="compute")
-    >>> workload = simulate.bare_flows(simulate.Flows.of(hosts[0], hosts[1], 1e6), "mine")
-    >>> print(simulate.format_as_goal(workload, fabric).splitlines()[-2])
-    l1: recv 1000000b from 0 tag 0
-    """
-    for cannot, why in (
-        (workload.acts, "a storage job acts as it is played"),
-        (len(workload.devices.end_port), "a job looks into servers"),
-        (workload.in_rounds is not None, "a job has too many messages to be written"),
-    ):
-        if cannot:
-            raise HeddleError(f"{why}, which GOAL cannot say; leave --goal out")
-    ends = ends_of(workload.flows)
-    rank = np.zeros(fabric.n_end_ports, np.int32)
-    rank[ends] = np.arange(len(ends))
-    names = EndPortNames(fabric)
-    head = "".join(f"// rank {number} is {names.unique_name(end)}\n" for number, end in enumerate(ends.tolist()))
-    return head + format_goal(goal_of_flows(workload.flows.placed(rank), max(len(ends), 1)))
 
 
 def _without_comments(lines: Iterable[str], path: str) -> Iterator[tuple[int, str]]:

@@ -9,9 +9,9 @@ from routing import route
 from simulate import play
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.goal.schedule import Goal, Op, flows_of_goal, goal_of_flows
+from simulate.traffic.goal.text import format_goal, parse_goal, read_goal
 from simulate.traffic.network import Network
-from simulate.workload.formats.goal import format_goal, parse_goal, read_goal
-from simulate.workload.goal import Goal, Op, flows_of_goal, goal_of_flows
 from topo import preset
 from topo.errors import FormatError
 

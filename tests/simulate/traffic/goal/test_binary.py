@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from helpers.goals import goals, same
 from helpers.strategies import examples
-from simulate.workload.formats.goal import read_goal
-from simulate.workload.formats.goal_binary import parse_goal_binary
-from simulate.workload.goal import Goal, Op, flows_of_goal
+from simulate.traffic.goal.binary import parse_goal_binary
+from simulate.traffic.goal.schedule import Goal, Op, flows_of_goal
+from simulate.traffic.goal.text import read_goal
 from topo.errors import FormatError
 
 

@@ -1,0 +1,4 @@
+from .counters import Counters as Counters, are_counters as are_counters, read_counters as read_counters
+from .measured import Measured as Measured, read_measured as read_measured
+from .slow_links import Explanation as Explanation, Suspect as Suspect, explain as explain
+from .wait_counters import Waits as Waits, explain_waits as explain_waits
