@@ -1,8 +1,6 @@
 from .baselines import (
-    Alternatives as Alternatives,
     Baselines as Baselines,
     Published as Published,
-    alternatives as alternatives,
     baselines as baselines,
     is_published as is_published,
     published as published,

@@ -1,29 +1,25 @@
-"""A design beside what else would serve the same GPUs, and the published comparison, computed again.
+"""The published comparison of Fire-Flyer with two alternatives, computed again.
 
 An et al., "Fire-Flyer AI-HPC", SC'24 (arXiv 2408.14158 v2), compare three systems of 10,000 GPUs: their own two zones
-of PCIe nodes, the same nodes on one tree of three levels, and DGX A100 on three levels. Table II compares the nodes,
-Table III what the systems cost in units whose worth is not printed, in which a switch comes with its links. A design of
-our own is set beside the same two alternatives. Storage is left out, since it has no price in these units and is the
-same in all three.
+of PCIe nodes, the same nodes on one three-level tree, and DGX A100 on three levels. Table II compares the nodes.
+Table III compares prices in units whose value is not printed, in which a switch includes its links. Storage has no
+price in these units, is the same in all three systems, and is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.bills import make_bill
 from costmodel.parts import columns
 from costmodel.price import UNITS
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import NodeModel, number
 from topo.catalog.tables import Row, parse_table, read_table
 from topo.cluster import Cluster, preset
-from topo.counts import count
-from topo.errors import DesignError, Finding, SpecError
-from topo.fabric import Fabric
+from topo.errors import Finding, SpecError
 from topo.files.text import config_root
 from topo.shapes.fat_tree import FatTree, TreeSize
 from topo.table import Shown, Table
@@ -268,10 +264,10 @@ def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], prin
 
 
 def _price_in_units(catalog: Catalog, model: str) -> float:
-    price = _times(1, model, catalog)
+    price = catalog.price(model, UNITS)
     if price is None:
         raise SpecError([Finding("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")])
-    return price
+    return (price.low + price.high) / 2
 
 
 def _known(node: NodeModel, figure: str) -> float:
@@ -279,58 +275,6 @@ def _known(node: NodeModel, figure: str) -> float:
     if value is None:
         raise SpecError([Finding("catalog", f"no {figure} of {node.name}", "a figure, to compare with")])
     return float(value)
-
-
-@dataclass(frozen=True)
-class System:
-    """One of the systems that are set side by side; None is unknown."""
-
-    name: str
-    switches: int | None
-    """None where three levels of that switch cannot hold so many ports."""
-    network: float | None
-    """In units."""
-    servers: float | None
-    """GPU nodes, in units."""
-    gpus: int
-    node_power_w: float | None
-    """Of all GPU nodes while they train."""
-    gpu_performance: float | None
-    """Of a GPU: mean of its measured TF32 and FP16 GEMM rates over those of DGX A100."""
-
-    @property
-    def total(self) -> float | None:
-        """Network and servers, in units."""
-        return None if self.network is None or self.servers is None else self.network + self.servers
-
-    @property
-    def performance_per_unit(self) -> float | None:
-        """Relative GPU performance that a unit buys."""
-        if self.total is None or self.gpu_performance is None:
-            return None
-        return self.gpus * self.gpu_performance / self.total
-
-
-@dataclass(frozen=True)
-class Alternatives(Shown):
-    """A design, its nodes on one tree of three levels, and DGX A100 on one, GPU for GPU."""
-
-    name: str
-    systems: tuple[System, ...]
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return the systems as plain values."""
-        return [asdict(system) | {"total": system.total} for system in self.systems]
-
-    @property
-    def table(self) -> Table:
-        """The systems as a table."""
-        names = ("name", "gpus", "switches", "network", "servers", "total", "node_power_w", "gpu_performance")
-        headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
-        units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
-        rows = ([getattr(system, name) for name in names] for system in self.systems)
-        digits = {**dict.fromkeys(headings[3:7], ",.0f"), headings[7]: ".3f"}
-        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units, digits)))
 
 
 def is_published(cluster: Cluster) -> bool:
@@ -344,93 +288,3 @@ def is_published(cluster: Cluster) -> bool:
     """
     specs = (preset(name).spec for name in PAPER)
     return any((spec.nodes, spec.network) == (cluster.spec.nodes, cluster.spec.network) for spec in specs)
-
-
-def alternatives(cluster: Cluster) -> Alternatives:
-    """Set a cluster beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU.
-
-    Prices are in the units of the Fire-Flyer paper.
-
-    Parameters
-    ----------
-    cluster : topo.Cluster
-        The cluster.
-
-    Examples
-    --------
-    >>> import costmodel, topo
-    >>> ours, one_tree, dgx = costmodel.alternatives(topo.preset("fire-flyer-2")).systems
-    >>> ours.switches, one_tree.switches, dgx.switches
-    (122, 198, 1200)
-    >>> round(ours.total / dgx.total, 3)
-    0.511
-    """
-    return Alternatives(Cluster.given(cluster).name, alternatives_of(cluster.fabrics, cluster.catalog))
-
-
-def alternatives_of(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System, ...]:
-    """Set compiled subnets beside the two alternatives; see `alternatives`."""
-    counts = count(fabrics, catalog)
-    bill = make_bill(fabrics, catalog)
-    nodes = replace(bill, lines=tuple(line for line in bill.of("node").lines if line.place == "compute"))
-    network, servers, power = bill.of("switch").price(UNITS), nodes.price(UNITS), nodes.power
-    if counts.gpus is None:
-        raise DesignError("the model of a server is unknown, and therefore the number of GPUs")
-    mine = System(
-        name="this design",
-        switches=counts.switches,
-        network=network.network.middle,
-        servers=servers.servers.middle,
-        gpus=counts.gpus,
-        node_power_w=power.servers_w.middle,
-        gpu_performance=_performance({line.item: line.count for line in nodes.lines}, catalog),
-    )
-    on_one_tree = _on_three_levels(counts.host_ports, catalog)
-    dgx = catalog.node(DGX)
-    dgx_nodes = -(-counts.gpus // dgx.gpus)
-    dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
-    one_tree = replace(
-        mine,
-        name=f"its nodes on one tree of three levels of {SWITCH}",
-        switches=on_one_tree,
-        network=_times(on_one_tree, SWITCH, catalog),
-    )
-    on_dgx = System(
-        name=f"DGX A100 on one tree of three levels of {SWITCH}",
-        switches=dgx_switches,
-        network=_times(dgx_switches, SWITCH, catalog),
-        servers=_times(dgx_nodes, DGX, catalog),
-        gpus=dgx_nodes * dgx.gpus,
-        node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
-        gpu_performance=1.0,
-    )
-    return mine, one_tree, on_dgx
-
-
-def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
-    try:
-        return FatTree(switch=SWITCH, levels=3).size(ports, catalog).switches
-    except DesignError:
-        return None
-
-
-def _times(number: int | None, model: str, catalog: Catalog) -> float | None:
-    price = catalog.price(model, UNITS)
-    return None if price is None or number is None else number * (price.low + price.high) / 2
-
-
-def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
-    """Mean over all GPUs of servers by model; None when any was not measured."""
-    dgx = catalog.node(DGX)
-    total = gpus = 0.0
-    for model, servers in nodes.items():
-        node = catalog.nodes.get(model)
-        if node is None or not node.gpus:
-            continue
-        figures = (node.gemm_tf32_tflops, dgx.gemm_tf32_tflops, node.gemm_fp16_tflops, dgx.gemm_fp16_tflops)
-        tf32, dgx_tf32, fp16, dgx_fp16 = figures
-        if tf32 is None or dgx_tf32 is None or fp16 is None or dgx_fp16 is None:
-            return None
-        total += servers * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
-        gpus += servers * node.gpus
-    return total / gpus if gpus else None

@@ -84,8 +84,8 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
 def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
     """Compare specs: parts, cost, power, bisection and failures.
 
-    SPECS are two or more files. A single spec must be a cluster of the Fire-Flyer paper: it is compared with three
-    levels for the same nodes and with DGX A100, and the tables of the paper are computed again.
+    SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
+    computed again; such a spec may stand alone.
     """
     import costmodel
     from plan.inputs import read_cluster
@@ -99,20 +99,12 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
         )
     check_currency(currency, clusters)
     beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
-    alone = costmodel.alternatives(clusters[0]) if beside is None else None
     baselines = costmodel.baselines(published[0].catalog) if published else None
     if as_json:
-        systems = beside.to_dict() if beside else alone and alone.to_dict()
-        print_json({"systems": systems, "published": baselines and baselines.to_dict()})
+        print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})
         return
     if beside is not None:
         show_table(beside.table)
-    if alone is not None:
-        show_table(alone.table)
-        own, dgx = alone.systems[0].total, alone.systems[-1].total
-        if own is not None and dgx:
-            click.echo(f"{alone.systems[0].name} costs {own / dgx:.1%} of DGX A100, GPU for GPU")
-        click.echo("prices in the units of Table III; storage, which has none, is left out")
     if baselines is not None:
         show_table(baselines.table)
 
