@@ -7,7 +7,6 @@ import io
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,8 +165,9 @@ def optimise(
     with progress(quiet=as_json) as step:
 
         def search(asked: Needs, finalists: int = 1) -> Search:
-            routed = partial(hold_tables, asked.tables) if asked.tables is not None else None
-            return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed, finalists=finalists)
+            return costmodel.optimise(
+                asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
+            )
 
         found = search(asked, max(finalists, 1))
         best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
@@ -201,8 +201,10 @@ def optimise(
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
 
 
-def hold_tables(least: float, cluster: Cluster) -> list[Check]:
-    """Route a design as it would be loaded, and hold its proof and its effective bisection against what is asked."""
+def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
+    """Route a design, and compare its proof and its effective bisection with `Needs.tables`; no checks without it."""
+    if needs.tables is None:
+        return []
     import routing
 
     checks = []
@@ -210,9 +212,9 @@ def hold_tables(least: float, cluster: Cluster) -> list[Check]:
         tables = routing.route(fabric, "auto")
         proof = routing.prove(tables)
         share = routing.measure(tables, proof=proof).ebb
-        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {least:.1%} is needed"
+        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {needs.tables:.1%} is needed"
         checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
-        checks.append(Check("tables", Verdict.HOLDS if share >= least else Verdict.EXCEEDED, text))
+        checks.append(Check("tables", Verdict.HOLDS if share >= needs.tables else Verdict.EXCEEDED, text))
     return checks
 
 
