@@ -40,7 +40,7 @@ class Design(Brief):
     ... })
     >>> winner = costmodel.optimise(needs).winner
     >>> print(winner.name, winner.verdict, winner.job_bisection, sep=", ")
-    2 leaves x 1 spines x 10 of QM8700, holds, 100.0%
+    HyperX 3, 10 links each, of QM8700, holds, 100.0%
     """
 
     name: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import ceil, gcd, inf
 from typing import Any, NamedTuple
 
+import highspy
 import numpy as np
 import pulp
 from numpy.typing import NDArray
@@ -25,9 +25,12 @@ MOST_PROGRAMS = 20
 """Programs in a row for one cut, each at the share that the one before it has found."""
 
 
-@cache
-def _solver() -> pulp.HiGHS:
-    return pulp.HiGHS(msg=False, threads=1, gapRel=0.0, mip_max_nodes=MOST_SOLVER_NODES)
+class _Solver(highspy.Highs):  # type: ignore[misc]  # highspy has no types
+    """HiGHS without a word on standard output, where results go; it greets when it is given its callbacks."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802  # the name is that of highspy
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
 
 
 def solve(program: pulp.LpProblem) -> tuple[float, float]:
@@ -36,13 +39,15 @@ def solve(program: pulp.LpProblem) -> tuple[float, float]:
     Both are infinite where the program is infeasible. The values come from HiGHS itself, because PuLP has no status for
     a search that ended at its limit of nodes.
     """
-    solver = _solver()
-    solver.createAndConfigureSolver(program)
-    solver.buildSolverModel(program)
-    solver.callSolver(program)
-    found = program.solverModel.getInfo()
+    solver = program.solverModel = _Solver()
+    options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_max_nodes": MOST_SOLVER_NODES}
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    pulp.HiGHS().buildSolverModel(program)
+    solver.run()
+    found = solver.getInfo()
     if found.primal_solution_status != 2:  # feasible
-        return inf, inf if str(program.solverModel.getModelStatus()).endswith("Infeasible") else found.mip_dual_bound
+        return inf, inf if str(solver.getModelStatus()).endswith("Infeasible") else found.mip_dual_bound
     return found.objective_function_value, found.mip_dual_bound
 
 
