@@ -34,7 +34,7 @@ COLUMNS = ("table", "figure", "value")
 
 @dataclass(frozen=True)
 class Published(Shown):
-    """Printed figures by table, system and name."""
+    """Figures printed in a paper, by table, system and name: see `published`."""
 
     values: Mapping[tuple[str, str, str], float]
 
@@ -54,19 +54,24 @@ class Published(Shown):
 
 
 def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
-    """Read figures that were printed in a paper.
+    """Read the figures that were printed in a paper.
 
     Parameters
     ----------
     source : str or Path
-        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
-        ``training``), or the path of a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a
-        citation in each row.
+        Name of a collection that ships with Heddle (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
+        ``training``), or the path of a CSV file with the columns ``model`` (the system), ``table``, ``figure``,
+        ``value``, and those of a citation.
+
+    Returns
+    -------
+    Published
+        The figures; `Published.value` returns one of them.
 
     Raises
     ------
     topo.SpecError
-        When a row has no value, or two rows give the same cell.
+        When a row has no value, or two rows have the same table, system and figure.
 
     Examples
     --------
@@ -103,7 +108,7 @@ def _published(rows: Sequence[Row]) -> Published:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table, computed and printed."""
+    """One cell of a table of the paper: the computed and the printed figure."""
 
     table: str
     system: str
@@ -111,11 +116,11 @@ class Cell:
     computed: float
     published: float
     note: str = ""
-    """Where the two differ, why; where a figure is an input, that it is."""
+    """How the figure is computed, why it differs from the printed one, or that it is an input."""
 
     @property
     def difference(self) -> float:
-        """Computed over printed, less 1."""
+        """Relative difference: computed / published - 1."""
         return self.computed / self.published - 1
 
 
@@ -128,19 +133,19 @@ class Baseline:
     """Model of its GPU nodes."""
     nodes: int
     tree: TreeSize
-    """Its tree, or that of each zone."""
+    """Its tree, or the tree of each zone."""
     switches: int
-    """Of all trees, and the joints between them."""
+    """Switches of all trees, and the joints between them."""
     note: str
 
     def node_power_w(self, catalog: Catalog) -> float:
-        """What all GPU nodes draw while they train, network and storage not counted."""
+        """Return the power of all GPU nodes in training, in W, without network and storage."""
         return self.nodes * _known(catalog.node(self.node), "power_typical_w")
 
 
 @dataclass(frozen=True)
 class Baselines(Shown):
-    """Tables II and III of the paper, each cell computed and printed."""
+    """The cells of Tables II and III of the paper: see `baselines`."""
 
     cells: tuple[Cell, ...]
 
@@ -158,17 +163,22 @@ class Baselines(Shown):
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:
-    """Compute the published comparison again, each figure beside the printed one.
+    """Compute Tables II and III of the Fire-Flyer paper again, each figure beside the printed one.
 
     Parameters
     ----------
     catalog : topo.Catalog, optional
-        Hardware and prices; what ships when left out.
+        Hardware and prices; by default the catalog that ships with Heddle.
+
+    Returns
+    -------
+    Baselines
+        A cell for each figure of each system.
 
     Raises
     ------
     topo.SpecError
-        When the catalog lacks a figure or a price that the comparison takes.
+        When the catalog lacks a figure or a price that the comparison needs.
 
     Examples
     --------
@@ -183,7 +193,7 @@ def baselines(catalog: Catalog | None = None) -> Baselines:
 
 
 def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
-    """Return the three systems, sized by the formulas of their topologies."""
+    """Return the three systems; their sizes follow from the closed forms of their topologies."""
     zone, three = FatTree(switch=SWITCH, leaves=40, spines=20), FatTree(switch=SWITCH, levels=3)
     rows = (
         (
@@ -211,9 +221,10 @@ def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, .
 
 
 def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the nodes: performance from the measured GEMM rates, cost-performance, power.
+    """Return the cells of Table II: performance, cost-performance and power of the nodes.
 
-    Performance is the mean of the TF32 and the FP16 rate over those of DGX A100. The price of a node is an input here.
+    Performance is the mean of TF32 rate / TF32 rate of DGX A100 and FP16 rate / FP16 rate of DGX A100. The relative
+    price of a node is an input.
     """
     dgx = catalog.node(DGX)
     cells = []
@@ -236,7 +247,7 @@ def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
 
 
 def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the systems in the paper's units: one price for every switch with its links, one for a node.
+    """Return the cells of Table III: switches * unit price of a switch with its links + nodes * unit price of a node.
 
     Raises
     ------
@@ -259,7 +270,7 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
 
 
 def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], printed: Published) -> list[Cell]:
-    """Set computed figures beside the printed ones."""
+    """Return the cells of computed figures."""
     return [Cell(table, system, name, value, printed.value(table, system, name), note) for name, value, note in rows]
 
 
@@ -278,7 +289,7 @@ def _known(node: NodeModel, figure: str) -> float:
 
 
 def is_published(cluster: Cluster) -> bool:
-    """Return whether a cluster has the servers and the network of one that the Fire-Flyer paper compares.
+    """Return whether a cluster has the nodes and the network of a system that the Fire-Flyer paper compares.
 
     Examples
     --------
