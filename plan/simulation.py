@@ -71,7 +71,7 @@ def _spread(simulation: Simulation) -> Saturation:
 
 def _format_links(outcome: Outcome) -> str:
     """Return the load of each channel that carried anything, lane by lane, the hottest first."""
-    return format_csv(LINKS, outcome.channels.rows())
+    return format_csv(LINKS, outcome.channels.texts())
 
 
 def _format_timeline(outcome: Outcome) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,15 +50,12 @@ class Counts(Shown):
         switches = plural(self.switches, "switch", "switches")
         return f"{switches}, {plural(self.host_ports, 'host port')}, {plural(self.links, 'link')}"
 
-    def to_dict(self) -> dict[str, int | None]:
-        """Return the counts by name, as ``plan.json`` has them."""
-        return asdict(self)
-
     @property
     def table(self) -> Table:
         """The counts as a table."""
-        names = [name.replace("_", " ") for name in self.to_dict()]
-        return Table("counts", (Column("of", names), Column("count", list(self.to_dict().values()))))
+        counts = vars(self)
+        names = [name.replace("_", " ") for name in counts]
+        return Table("counts", (Column("of", names), Column("count", list(counts.values()))))
 
 
 def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:

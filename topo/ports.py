@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
-from topo.table import Column, Shown, Table
+from topo.table import Record, Shown, Table
 
 
 @dataclass(frozen=True)
-class PortClass:
+class PortClass(Record):
     """Switches of one role and model, over all subnets."""
 
     role: str
@@ -37,6 +37,7 @@ class PortClass:
     """Gb/s of all links up."""
     free_by_zone: dict[int, int]
     """Free ports in each zone; empty where there are not several."""
+    _derived = ("taper",)
 
     @property
     def taper(self) -> float | None:
@@ -55,14 +56,13 @@ class PortUse(Shown):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the classes as plain values, as ``plan.json`` has them."""
-        return [asdict(row) | {"taper": row.taper} for row in self.classes]
+        return [row.to_dict() for row in self.classes]
 
     @property
     def table(self) -> Table:
         """The classes as a table."""
         names = ("role", "model", "switches", "ports", "down", "up", "across", "free")
-        columns = [Column(name, [getattr(row, name) for row in self.classes]) for name in names]
-        return Table("ports", (*columns, Column("taper", [row.taper for row in self.classes], digits=".3g")))
+        return Table.of("ports", self.classes, *names, ("taper", "taper", "", ".3g"))
 
 
 def count_ports(fabrics: Sequence[Fabric]) -> PortUse:

@@ -1,10 +1,12 @@
-"""Tables: what every result shows itself as, in a notebook, on a terminal, in a file."""
+"""Tables and results: what every result shows in a notebook, on a terminal and in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
 from html import escape
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -116,10 +118,42 @@ class Table(Brief):
     class,rate (Gb/s)
     leaf,200.0
     spine,
+    >>> list(table.rows())
+    [('leaf', 200.0), ('spine', None)]
     """
 
     title: str
     columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, title: str, rows: Iterable[object], *columns: str | tuple[Any, ...]) -> Table:
+        """Return the table of some objects, one a row.
+
+        Parameters
+        ----------
+        title : str
+            Title of the table.
+        rows : iterable of object
+            The objects.
+        *columns : str or tuple
+            For each column an attribute of the objects, or a function of one. In a tuple the heading follows, if it is
+            not the attribute, then unit and digits, as `Column` takes them.
+
+        Examples
+        --------
+        >>> from topo.table import Table
+        >>> powers = (1, 10, 1000)
+        >>> list(Table.of("numbers", powers, ("real", "number"), (lambda n: f"{n:,}", "text")).rows())
+        [(1, '1'), (10, '10'), (1000, '1,000')]
+        """
+        objects = list(rows)
+        made = []
+        for column in columns:
+            value, *heading = (column,) if isinstance(column, str) else column
+            read: Callable[[object], object] = attrgetter(value) if isinstance(value, str) else value
+            name, *format_ = heading or [value]
+            made.append(Column(name, [read(row) for row in objects], *format_))
+        return cls(title, tuple(made))
 
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns}) > 1:
@@ -131,17 +165,21 @@ class Table(Brief):
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of each row; None is unknown."""
+        return zip(*([plain(value) for value in column.values] for column in self.columns), strict=True)
+
+    def texts(self) -> Iterator[tuple[str, ...]]:
         """Yield each row as people read it."""
         return (tuple(column.text(row) for column in self.columns) for row in range(len(self)))
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the columns as plain lists by heading, ready for JSON."""
-        return {column.heading: [_plain(value) for value in column.values] for column in self.columns}
+        return {column.heading: [plain(value) for value in column.values] for column in self.columns}
 
     def to_csv(self) -> str:
         """Return the table as CSV, with values in full precision and one header line."""
-        return format_csv([column.heading for column in self.columns], zip(*self.to_dict().values(), strict=True))
+        return format_csv([column.heading for column in self.columns], self.rows())
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas data frame, which the extra ``pandas`` installs."""
@@ -160,13 +198,32 @@ class Table(Brief):
             return "".join(f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>' for cell, side in pairs)
 
         head = row("th", [column.heading for column in self.columns])
-        body = "".join(f"<tr>{row('td', cells)}</tr>" for cells, _ in zip(self.rows(), range(SHOWN), strict=False))
+        body = "".join(f"<tr>{row('td', cells)}</tr>" for cells, _ in zip(self.texts(), range(SHOWN), strict=False))
         rest = f"<p>{len(self) - SHOWN:,} more rows</p>" if len(self) > SHOWN else ""
         caption = f'<caption style="text-align:left">{escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
-class Shown(Brief):
+class Record:
+    """Base of dataclasses whose fields are plain values, or have such."""
+
+    _derived: ClassVar[tuple[str, ...]] = ()
+    """Properties that `to_dict` returns behind the fields."""
+
+    def to_dict(self) -> Any:
+        """Return the fields as plain values, ready for JSON.
+
+        Examples
+        --------
+        >>> import topo
+        >>> topo.Check("power", topo.Verdict.HOLDS, "9 kW of 10 kW").to_dict()
+        {'what': 'power', 'verdict': 'holds', 'text': '9 kW of 10 kW'}
+        """
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # subclasses are dataclasses
+        return {name: plain(getattr(self, name)) for name in (*names, *self._derived)}
+
+
+class Shown(Brief, Record):
     """Base of results: a notebook shows each as its tables."""
 
     def _brief(self) -> str:
@@ -205,5 +262,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: results, dataclasses and mappings as objects, arrays and tuples as lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain({"load": np.array([1, 2]), "mean": np.float64(1.5), "ends": ("leaf0", None)})
+    {'load': [1, 2], 'mean': 1.5, 'ends': ['leaf0', None]}
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, StrEnum):
+        return value.value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):  # a named tuple
+        value = value._asdict()
+    if hasattr(value, "model_dump"):  # a model of a spec
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -89,7 +89,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.ports is not None:
         yield from _used(plan.ports)
     if plan.bill is not None:
-        rows, pieces = plan.bill.cable_table.rows(), int(sum(plan.bill.cable_table.columns[-1].values))
+        rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
     if plan.losses is not None:

@@ -83,7 +83,7 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> found = simulate.find_bottlenecks(simulate.play(routed, simulate.preset("allreduce", routed.fabric)))
-    >>> for row in found.capacities.rows():
+    >>> for row in found.capacities.texts():
     ...     print(*row, sep=", ")
     allreduce, compute and leaf, 0.00, 1.01
     allreduce, leaf and spine, 0.00, 1.01

@@ -119,7 +119,8 @@ def test_csv_gives_back_every_value(rows: list[tuple[str, float | None]], title:
     heading, *read = csv.reader(io.StringIO(table.to_csv()))
     assert heading == ["name", "rate (Gb/s)"]
     assert [(topo.plain_text(name), float(rate) if rate else None) for name, rate in read] == rows
-    assert len(table) == len(rows) == len(list(table.rows()))
+    assert list(table.rows()) == rows
+    assert len(table) == len(rows) == len(list(table.texts()))
 
 
 def test_columns_of_unequal_length_are_refused() -> None:

@@ -20,7 +20,7 @@ from topo.errors import plural
 from topo.fabric import Fabric, Kind
 from topo.hostlist import natural_order
 from topo.speeds import SPEEDS
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 KINDS = {
     "misplaced": "a switch is in the place of another one",
@@ -38,6 +38,8 @@ KINDS = {
 }
 """Kinds of differences, in the order in which they are told."""
 
+SHOWN = ("rack", "where", "kind", "planned", "found", "do", "sure")
+"""Fields of a difference that tables and documents have."""
 SURE = ("possible", "likely", "certain")
 LIKELY = 0.5
 """Share of the cables of a switch without a name that agree, from which on its place is likely."""
@@ -80,8 +82,7 @@ class Differences(Shown):
     def table(self) -> Table:
         """The differences, one a row."""
         name = f"{self.match.found.name} beside its plan {self.match.plan.name}: {self.summary}"
-        columns = ("rack", "where", "kind", "planned", "found", "do", "sure")
-        return Table(name, tuple(Column(key, [getattr(one, key) for one in self.found]) for key in columns))
+        return Table.of(name, self.found, *SHOWN)
 
     @property
     def summary(self) -> str:
@@ -99,12 +100,8 @@ class Differences(Shown):
 
     def to_dict(self) -> dict[str, object]:
         """Return the figures and all differences as plain values, ready for JSON."""
-        fields = ("rack", "where", "kind", "planned", "found", "do", "sure")
-        return {
-            "cables": self.cables,
-            "agreeing": self.agreeing,
-            "differences": [{name: getattr(one, name) for name in fields} for one in self.found],
-        }
+        rows = [dict(zip(SHOWN, row, strict=True)) for row in self.table.rows()]
+        return {"cables": self.cables, "agreeing": self.agreeing, "differences": rows}
 
 
 def find_differences(plan: Fabric, found: Fabric, racks: Sequence[tuple[int, str]] | None = None) -> Differences:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from topo.builder import stable_guid
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table, plain
 
 Cable = tuple[int, int]
 """Two ports of the grown fabric, or of the old one behind these, the lower first."""
@@ -119,9 +119,8 @@ class Growth(Shown):
             name for name in ("a_place", "b_place", "length_m") if any(getattr(work, name) for work in self.works)
         ]
         names = ("step", "do", "a", "b", *placed)
-        columns = [Column(name, [getattr(work, name) for work in self.works]) for name in names]
-        return Table(f"from {self.old.name} to {self.grown.name}: {self._brief()}",
-                     (*columns, Column("cut off", [" ".join(work.cut) for work in self.works])))  # fmt: skip
+        title = f"from {self.old.name} to {self.grown.name}: {self._brief()}"
+        return Table.of(title, self.works, *names, (lambda work: " ".join(work.cut), "cut off"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
@@ -133,7 +132,7 @@ class Growth(Shown):
             "gone": self.gone,
             "renamed": [list(pair) for pair in self.renamed],
             "cut": self.cut,
-            "works": [vars(work) | {"cut": list(work.cut)} for work in self.works],
+            "works": plain(self.works),
         }
 
 

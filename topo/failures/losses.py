@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,11 @@ from topo.fabric import Fabric, Role
 from topo.failures.parts import feed_down, list_parts
 from topo.failures.reach import Failed, Reach
 from topo.floor.racks import Layout
-from topo.table import Column, Shown, Table
+from topo.table import Record, Shown, Table
 
 
 @dataclass(frozen=True)
-class Loss:
+class Loss(Record):
     """What is lost without one part."""
 
     kind: str
@@ -39,13 +38,13 @@ class Loss:
     """How many those are."""
     pairs: int
     """Pairs of servers that no longer reach one another, those of the servers that are cut off included."""
-    apart: tuple[str, ...]
-    """Of the servers that are not cut off, which no longer reach which, as host lists."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
     zones: float | None
     """Share of the bandwidth between zones that is lost, of the zone that loses the most; None where there are no
     zones."""
+    apart: tuple[str, ...]
+    """Of the servers that are not cut off, which no longer reach which, as host lists."""
 
     @property
     def weight(self) -> tuple[float, ...]:
@@ -83,28 +82,20 @@ class Losses(Shown):
         switches = [loss for loss in self.worst if loss.kind not in ("link", "rack", "feed")]
         return max(switches, key=lambda loss: loss.weight, default=None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the failures as plain values, as ``plan.json`` has them."""
-        names = ("kind", "name", "alike", "of", "cut", "servers", "pairs", "ports", "zones")
-        rows = [{name: getattr(loss, name) for name in names} | {"apart": list(loss.apart)} for loss in self.worst]
-        return {"worst": rows, "unknown": list(self.unknown)}
-
     @property
     def table(self) -> Table:
         """The failures, a row for each kind of part."""
-        rows = self.worst
-        return Table(
+        return Table.of(
             "what one failure takes away",
-            (
-                Column("failure of", [f"{row.kind} {row.name}" for row in rows]),
-                Column("alike", [row.alike for row in rows]),
-                Column("of", [row.of for row in rows]),
-                Column("servers cut off", [row.servers for row in rows]),
-                Column("pairs lost", [row.pairs for row in rows]),
-                Column("parted groups", [len(row.apart) for row in rows]),
-                Column("adapter ports", [row.ports for row in rows]),
-                Column("between zones", [row.zones for row in rows], digits=".0%"),
-            ),
+            self.worst,
+            (lambda row: f"{row.kind} {row.name}", "failure of"),
+            "alike",
+            "of",
+            ("servers", "servers cut off"),
+            ("pairs", "pairs lost"),
+            (lambda row: len(row.apart), "parted groups"),
+            ("ports", "adapter ports"),
+            ("zones", "between zones", "", ".0%"),
         )
 
 

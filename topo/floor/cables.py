@@ -70,10 +70,6 @@ class Cabling(Shown):
         """Return the model of the transceiver that a port's cage holds; empty where there is none."""
         return self.optics[self.optic[port]] if self.optic[port] >= 0 else ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parts with their counts as plain values."""
-        return self.table.to_dict()
-
     @property
     def table(self) -> Table:
         """The parts, and how many pieces and links are of each; transceivers last."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,10 +140,6 @@ class Layout(Shown):
         lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
         text = f"{fullest} W in the fullest rack at maximum power{basis}{lacking}, {limit:,.0f} W allowed"
         return Check("rack power", Verdict.all_of(rack.against(limit) for rack in racks), text)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return where every device stands as plain values."""
-        return self.table.to_dict()
 
     @property
     def table(self) -> Table:

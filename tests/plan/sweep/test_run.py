@@ -311,4 +311,4 @@ def test_a_few_points_are_shown_side_by_side() -> None:
         {"point": {"a": 1, "b": "x"}, "figures": {"same": 3, "cost": 1234567.0}},
         {"point": {"a": 2, "b": "x"}, "figures": {"same": 3, "cost": None}},
     ]
-    assert list(side_by_side(documents).rows()) == [("a", "1", "2"), ("cost", "1,234,567", "")]
+    assert list(side_by_side(documents).texts()) == [("a", "1", "2"), ("cost", "1,234,567", "")]
