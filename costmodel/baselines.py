@@ -9,7 +9,7 @@ price in these units, is the same in all three systems, and is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from topo.cluster import Cluster, preset
 from topo.errors import Finding, SpecError
 from topo.files.text import config_root
 from topo.shapes.fat_tree import FatTree, TreeSize
-from topo.table import Shown, Table
+from topo.table import Record, Shown, Table
 
 SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
 FIRE_FLYER = "fire-flyer"
@@ -107,7 +107,7 @@ def _published(rows: Sequence[Row]) -> Published:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Record):
     """One cell of a table of the paper: the computed and the printed figure."""
 
     table: str
@@ -117,6 +117,8 @@ class Cell:
     published: float
     note: str = ""
     """How the figure is computed, why it differs from the printed one, or that it is an input."""
+
+    _derived = ("difference",)
 
     @property
     def difference(self) -> float:
@@ -151,15 +153,15 @@ class Baselines(Shown):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the cells as plain values."""
-        return [asdict(cell) | {"difference": cell.difference} for cell in self.cells]
+        return [cell.to_dict() for cell in self.cells]
 
     @property
     def table(self) -> Table:
         """The cells as a table."""
-        names = ("table", "system", "figure", "computed", "published", "difference", "note")
         digits = {"computed": ",.4g", "published": ",.4g", "difference": "+.1%"}
-        rows = ([getattr(cell, name) for name in names] for cell in self.cells)
-        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows, digits=digits)))
+        figures = [(name, name, "", format_) for name, format_ in digits.items()]
+        title = "as published (SC'24, Tables II and III)"
+        return Table.of(title, self.cells, "table", "system", "figure", *figures, "note")
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns, line_columns
+from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns
 from costmodel.power import Power, power_lines
 from costmodel.price import UNITS, Cost, price_line
 from topo.catalog.load import Catalog
@@ -152,7 +152,7 @@ class Bill(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        return Table("bill of materials", line_columns(self.lines))
+        return Table.of("bill of materials", self.lines, "kind", "item", "place", "count")
 
     @property
     def cable_table(self) -> Table:

@@ -43,10 +43,7 @@ class Compared:
         """Return the figures as plain values."""
         return {
             "name": self.name,
-            "counts": self.counts.to_dict(),
-            "ports": self.ports.to_dict(),
-            "cost": self.cost.to_dict(),
-            "power": self.power.to_dict(),
+            **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             "bisection": self.bisection.share,
             "bisection_exact": self.bisection.exact,
             "largest_failure": self.largest and str(self.largest),

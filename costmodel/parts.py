@@ -44,9 +44,8 @@ class Line:
         return f"{self.count:,} x {self.item} ({self.kind}, {self.place})"
 
 
-def line_columns(lines: Sequence[Line]) -> tuple[Column, ...]:
-    """Return the first columns of every table of parts: kind, item, place and count."""
-    return tuple(Column(name, [getattr(line, name) for line in lines]) for name in ("kind", "item", "place", "count"))
+LINE_COLUMNS = tuple((f"line.{name}", name) for name in ("kind", "item", "place", "count"))
+"""First columns of a table of lines with their price or their power, for `Table.of`."""
 
 
 def columns(

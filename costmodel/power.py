@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVER_ROLES, Line, cite
 from topo.amounts import Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
@@ -103,11 +103,9 @@ class Power(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        rows = ((row.typical_w, row.max_w, row.source) for row in self.lines)
-        units = {"each, typically": "W", "each, at most": "W"}
-        more = columns(("each, typically", "each, at most", "source"), rows, units)
         title = f"power: {self.planned_w} W planned {self.basis}"
-        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
+        each = (("typical_w", "each, typically", "W"), ("max_w", "each, at most", "W"))
+        return Table.of(title, self.lines, *LINE_COLUMNS, *each, "source")
 
 
 def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...]:

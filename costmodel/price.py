@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.errors import plural
@@ -110,19 +110,17 @@ class Cost(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table; amounts are empty where the price is unknown."""
-        names = ("each", "all", "source")
-        rows = (
-            (
-                f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price),
-                None if row.amount is None else str(row.amount),
-                row.source or None,
-            )
-            for row in self.lines
-        )
-        more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
+
+        def each(row: PricedLine) -> str:
+            return f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+
+        def text(amount: Range | None) -> str | None:
+            return None if amount is None else str(amount)
+
+        prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
         title = f"cost: {self.total} {self.unit}{lacking}"
-        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
+        return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:

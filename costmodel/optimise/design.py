@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from costmodel.bills import make_bill
@@ -21,7 +21,7 @@ from topo.cluster_spec import ClusterSpec
 from topo.errors import plural
 from topo.fabric import Role
 from topo.shapes.base import ShapeModel
-from topo.table import Brief
+from topo.table import Brief, plain
 
 FLOOR_CHECKS = ("rack power", "reach")
 """Checks that concern the floor."""
@@ -102,24 +102,21 @@ class Design(Brief):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
-        figures = {
-            item.name: getattr(self, item.name)
-            for item in fields(self)
-            if item.name not in ("cost", "energy", "moving", "stages", "in_room")
-        }
-        cuts = {name: figures[name].share for name in ("job_bisection", "bisection")}
         sums = {name: getattr(self, name) for name in ("cost", "energy", "moving", "power_w")}
         on_floor = {} if self.in_room is None else {"in_room": self.in_room}
         return {
-            **figures,
-            **cuts,
-            "worst_job": self.job_bisection.worst,
-            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
-            "exact": self.job_bisection.exact and self.bisection.exact,
+            "name": self.name,
             "spec": self.spec.model_dump(mode="json", exclude_unset=True),
+            "switches": self.switches,
+            "cables": self.cables,
+            "job_bisection": self.job_bisection.share,
+            "bisection": self.bisection.share,
+            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
+            "worst_job": self.job_bisection.worst,
+            "exact": self.job_bisection.exact and self.bisection.exact,
             **sums_to_dict({"price": self.total} | sums | on_floor),
-            "checks": [check.to_dict() for check in self.checks],
-            "stages": [asdict(stage) for stage in self.stages],
+            "checks": plain(self.checks),
+            "stages": plain(self.stages),
             "verdict": str(self.verdict),
             "reasons": list(self.reasons),
         }

@@ -25,12 +25,12 @@ MOST_PROGRAMS = 20
 """Programs in a row for one cut, each at the share that the one before it has found."""
 
 
-class _Solver(highspy.Highs):  # type: ignore[misc]  # highspy has no types
-    """HiGHS without a word on standard output, where results go; it greets when it is given its callbacks."""
+class _Solver(highspy.Highs):
+    """HiGHS that writes nothing to standard output; else it writes a banner as soon as its callbacks are enabled."""
 
     def enableCallbacks(self) -> None:  # noqa: N802  # the name is that of highspy
         self.setOptionValue("output_flag", False)
-        super().enableCallbacks()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
 def solve(program: pulp.LpProblem) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def solve(program: pulp.LpProblem) -> tuple[float, float]:
     Both are infinite where the program is infeasible. The values come from HiGHS itself, because PuLP has no status for
     a search that ended at its limit of nodes.
     """
-    solver = program.solverModel = _Solver()
+    solver = program.solverModel = _Solver()  # type: ignore[no-untyped-call]
     options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_max_nodes": MOST_SOLVER_NODES}
     for name, value in options.items():
         solver.setOptionValue(name, value)

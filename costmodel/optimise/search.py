@@ -29,7 +29,6 @@ from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
-from costmodel.parts import columns
 from topo.amounts import Check, Sum, Verdict, listed
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
@@ -175,24 +174,17 @@ class Search(Shown):
     @property
     def table(self) -> Table:
         """The winner, the other finalists, and the most expensive of the designs that miss a need."""
-        names = ("design", "price", "switches", "power", "job bisection", "bisection", "why not")
-        rows = (
-            (
-                d.name,
-                str(d.total),
-                d.switches,
-                str(d.power_w),
-                str(d.job_bisection),
-                str(d.bisection),
-                "; ".join(d.reasons),
-            )
-            for d in (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1])
-        )
-        units = {"price": self.needs.currency, "power": "W"}
         others = ", and others" * bool(self.others) + ", and some that miss a need" * bool(self.tried)
-        return Table(
+        return Table.of(
             f"{self.needs.name}: {'the cheapest design' if self.winner else 'no design'}{others}",
-            tuple(columns(names, rows, units)),
+            (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1]),
+            ("name", "design"),
+            (lambda design: str(design.total), "price", self.needs.currency),
+            "switches",
+            (lambda design: str(design.power_w), "power", "W"),
+            (lambda design: str(design.job_bisection), "job bisection"),
+            (lambda design: str(design.bisection), "bisection"),
+            (lambda design: "; ".join(design.reasons), "why not"),
         )
 
 
