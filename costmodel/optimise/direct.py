@@ -13,7 +13,7 @@ from costmodel.optimise.branches import Branch, smallest
 from costmodel.optimise.demand import ROUNDING, CutKind, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption
 from topo.errors import plural
-from topo.shapes.base import each_adapter
+from topo.shapes.base import ShapeModel, each_adapter
 from topo.shapes.grid import HyperX, Torus
 from topo.shapes.groups import BiGraph, Dragonfly, DragonflyPlus
 from topo.shapes.slim_fly import SlimFly, prime_power
@@ -63,7 +63,7 @@ class DirectNetwork:
         price = self.host_cost + self.problem.cost([(self.option.name, switches)], [(item, links)])
         return Branch(price, switches, links, **more)
 
-    def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int = 1) -> Branch:
+    def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int) -> Branch:
         """Return the branch of all designs with at least so many switches."""
 
         def expand() -> Iterator[Branch]:
@@ -73,19 +73,46 @@ class DirectNetwork:
 
         return self.branch(switches, 0, expand=expand)
 
+    def by_links(
+        self,
+        numbers: range,
+        suffices: Callable[[int], bool],
+        design: Callable[[int], tuple[int, int, str, Callable[[], ShapeModel]]],
+    ) -> Iterator[Branch]:
+        """Yield the design with the least number of links that suffices; below it are those with more.
+
+        ``design`` returns the switches, the links between them, the name and the network for a number.
+        """
+        number = smallest(numbers, suffices)
+        if number:
+            switches, links, name, shape = design(number)
+            name = f"{name} of {self.option.name}"
+            more = range(number + 1, numbers.stop)
+            yield self.branch(
+                switches, links, name=name, shape=shape, expand=lambda: self.by_links(more, suffices, design)
+            )
+
+    def _switch_limits(self, switches: int, degree: int) -> list[Limit]:
+        """Limits of a network whose switches have so many links to other switches each."""
+        return [(degree, None, "out"), (degree / (switches - 1), None, "mean")]
+
     @property
     def fewest(self) -> int:
         """Least number of switches with a port for each adapter and one for a link."""
         return max(-(-self.problem.ports // (self.option.radix - 1)), 2)
 
-    def grids(self, family: type[HyperX] | type[Torus], switches: int) -> Iterator[Branch]:
-        """Yield grids of so many switches in up to three dimensions."""
+    def hyperx(self, switches: int) -> Iterator[Branch]:
+        """Yield grids in up to three dimensions whose lines are fully linked; in one dimension, full meshes."""
         for sizes in _factors(switches, MOST_DIMENSIONS, 100):
-            if family is Torus and max(sizes) < 4:
-                continue  # a ring of at most 3 is fully linked: a HyperX
-            yield from self._grid(family, sizes, 1)
+            yield from self._grid(HyperX, sizes)
 
-    def _grid(self, family: type[HyperX] | type[Torus], sizes: tuple[int, ...], parallel: int) -> Iterator[Branch]:
+    def tori(self, switches: int) -> Iterator[Branch]:
+        """Yield grids in up to three dimensions whose lines are rings; rings of at most 3 alone are a HyperX."""
+        for sizes in _factors(switches, MOST_DIMENSIONS, 100):
+            if max(sizes) > 3:
+                yield from self._grid(Torus, sizes)
+
+    def _grid(self, family: type[HyperX] | type[Torus], sizes: tuple[int, ...]) -> Iterator[Branch]:
         n, ring = prod(sizes), family is Torus
         degree = sum(min(size - 1, 2) if ring else size - 1 for size in sizes)
         places = [place.ravel() for place in np.indices(sizes)]
@@ -97,30 +124,21 @@ class DirectNetwork:
                 limits += [(across * min(size - 1, 2), place, "line") if ring else (across, place, "mesh")]
             return self.suffices(n, self.option.radix - parallel * degree, limits)
 
-        parallel = smallest(range(parallel, (self.option.radix - 1) // degree + 1), suffices)
-        if parallel:
+        def design(parallel: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
+            name = f"{family.__name__} {' x '.join(map(str, sizes))}, {plural(parallel, 'link')} each,"
+            keys = {"shape": "torus" if ring else "hyperx", "switch": self.option.name, "sizes": sizes}
             hosts = min(self.option.radix - parallel * degree, 254)
-            size = " x ".join(map(str, sizes))
-            name = f"{family.__name__} {size}, {plural(parallel, 'link')} each, of {self.option.name}"
-            keys = {"shape": "torus" if ring else "hyperx", "switch": self.option.name, "sizes": sizes, "hosts": hosts}
-            yield self.branch(
-                n,
-                n * degree * parallel // 2,
-                name=name,
-                shape=partial(family.model_validate, {**keys, "parallel": parallel}),
-                expand=lambda: self._grid(family, sizes, parallel + 1),
-            )
+            shape = partial(family.model_validate, {**keys, "hosts": hosts, "parallel": parallel})
+            return n, n * degree * parallel // 2, name, shape
 
-    def _switch_limits(self, switches: int, degree: int) -> list[Limit]:
-        """Limits of a network whose switches have so many links to other switches each."""
-        return [(degree, None, "out"), (degree / (switches - 1), None, "mean")]
+        yield from self.by_links(range(1, (self.option.radix - 1) // degree + 1), suffices, design)
 
     def dragonflies(self, switches: int) -> Iterator[Branch]:
         """Yield groups of fully linked switches; each two groups have the same number of links."""
         for group in (a for a in range(2, switches // 2 + 1) if switches % a == 0):
-            yield from self._dragonfly(switches // group, group, 1)
+            yield from self._dragonfly(switches // group, group)
 
-    def _dragonfly(self, groups: int, group: int, links: int) -> Iterator[Branch]:
+    def _dragonfly(self, groups: int, group: int) -> Iterator[Branch]:
         n, near = groups * group, group - 1
         of = np.repeat(np.arange(groups), group)
 
@@ -129,67 +147,42 @@ class DirectNetwork:
             limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mean")]
             return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
 
-        links = smallest(range(links, self.option.radix - near), suffices)
-        if links:
-            hosts = self.option.radix - near - links
-            yield self.branch(
-                n,
-                n * (near + links) // 2,
-                name=f"Dragonfly of {groups} groups x {group} switches x {links} global links of {self.option.name}",
-                shape=partial(
-                    Dragonfly,
-                    shape="dragonfly",
-                    switch=self.option.name,
-                    groups=groups,
-                    switches=group,
-                    hosts=hosts,
-                    global_links=links,
-                ),
-                expand=lambda: self._dragonfly(groups, group, links + 1),
-            )
+        def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
+            keys = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
+            shape = partial(Dragonfly, shape="dragonfly", switch=self.option.name, global_links=links, **keys)
+            name = f"Dragonfly of {groups} groups x {group} switches x {links} global links"
+            return n, n * (near + links) // 2, name, shape
+
+        yield from self.by_links(range(1, self.option.radix - near), suffices, design)
 
     def dragonflies_plus(self, switches: int) -> Iterator[Branch]:
         """Yield groups of two levels whose spines are linked; each two groups have the same number of links."""
         for groups in (g for g in range(2, switches // 2 + 1) if switches % g == 0):
             for leaves in range(1, switches // groups):
-                yield from self._dragonfly_plus(groups, leaves, switches // groups - leaves, 1)
+                yield from self._dragonfly_plus(groups, leaves, switches // groups - leaves)
 
-    def _dragonfly_plus(self, groups: int, leaves: int, spines: int, links: int) -> Iterator[Branch]:
+    def _dragonfly_plus(self, groups: int, leaves: int, spines: int) -> Iterator[Branch]:
         hosts = self.option.radix - spines
         of = np.repeat(np.arange(groups), leaves)
+        if hosts < 1 or groups * leaves * hosts < self.problem.ports or spines < min(self.problem.redundancy, leaves):
+            return
 
         def suffices(links: int) -> bool:
             limits: list[Limit] = [(spines, None, "out"), (spines * links, of, "out")]
             limits.append((spines * links / (groups - 1), of, "mean"))
             return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
 
-        if hosts < 1 or groups * leaves * hosts < self.problem.ports or spines < min(self.problem.redundancy, leaves):
-            return
-        links = smallest(range(links, self.option.radix - leaves + 1), suffices)
-        if links:
-            what = f"{groups} groups x {leaves} leaves x {spines} spines x {links} global links of {self.option.name}"
-            yield self.branch(
-                groups * (leaves + spines),
-                groups * spines * (2 * leaves + links) // 2,
-                name=f"Dragonfly+ of {what}",
-                shape=partial(
-                    DragonflyPlus,
-                    shape="dragonfly+",
-                    switch=self.option.name,
-                    groups=groups,
-                    leaves=leaves,
-                    spines=spines,
-                    hosts=hosts,
-                    global_links=links,
-                ),
-                expand=lambda: self._dragonfly_plus(groups, leaves, spines, links + 1),
-            )
+        def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
+            keys = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
+            shape = partial(DragonflyPlus, shape="dragonfly+", switch=self.option.name, global_links=links, **keys)
+            name = f"Dragonfly+ of {groups} groups x {leaves} leaves x {spines} spines x {links} global links"
+            return groups * (leaves + spines), groups * spines * (2 * leaves + links) // 2, name, shape
+
+        yield from self.by_links(range(1, self.option.radix - leaves + 1), suffices, design)
 
     def bigraphs(self, switches: int) -> Iterator[Branch]:
         """Yield two sides of switches; each switch is linked to all switches of the other side."""
-        yield from self._bigraph(switches // 2, 1)
-
-    def _bigraph(self, side: int, parallel: int) -> Iterator[Branch]:
+        side = switches // 2
         of = np.repeat([0, 1], side)
 
         def suffices(parallel: int) -> bool:
@@ -197,15 +190,13 @@ class DirectNetwork:
             limits.append((side**2 * parallel, of, "out"))
             return self.suffices(2 * side, self.option.radix - side * parallel, limits)
 
-        parallel = smallest(range(parallel, (self.option.radix - 1) // side + 1), suffices) if side <= 127 else 0
-        if parallel:
-            yield self.branch(
-                2 * side,
-                side**2 * parallel,
-                name=f"BiGraph of 2 x {side} switches, {plural(parallel, 'link')} each, of {self.option.name}",
-                shape=partial(BiGraph, shape="bigraph", switch=self.option.name, side=side, parallel=parallel),
-                expand=lambda: self._bigraph(side, parallel + 1),
-            )
+        def design(parallel: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
+            shape = partial(BiGraph, shape="bigraph", switch=self.option.name, side=side, parallel=parallel)
+            name = f"BiGraph of 2 x {side} switches, {plural(parallel, 'link')} each,"
+            return 2 * side, side**2 * parallel, name, shape
+
+        if side <= 127:
+            yield from self.by_links(range(1, (self.option.radix - 1) // side + 1), suffices, design)
 
     def slim_flies(self) -> Iterator[Branch]:
         """Yield the McKay-Miller-Siran graphs over fields of q elements."""
@@ -232,37 +223,16 @@ def _networks(problem: Problem) -> Iterator[DirectNetwork]:
     return (DirectNetwork(problem, option) for option in problem.options if not option.split)
 
 
-def hyperx(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of HyperX: grids whose lines are fully linked; in one dimension, full meshes."""
+def by_size(
+    problem: Problem, designs: Callable[[DirectNetwork, int], Iterator[Branch]], least: int = 2, step: int = 1
+) -> Iterator[Branch]:
+    """Yield the branches of a family with any number of switches: at least ``least``, and a multiple of ``step``."""
     for network in _networks(problem):
-        yield network.by_size(network.fewest, partial(network.grids, HyperX))
-
-
-def tori(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of tori: grids whose lines are rings."""
-    for network in _networks(problem):
-        yield network.by_size(network.fewest, partial(network.grids, Torus))
-
-
-def dragonflies(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of Dragonflies."""
-    for network in _networks(problem):
-        yield network.by_size(max(network.fewest, 4), network.dragonflies)
-
-
-def dragonflies_plus(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of Dragonfly+."""
-    for network in _networks(problem):
-        yield network.by_size(max(network.fewest, 4), network.dragonflies_plus)
+        switches = -(-max(network.fewest, least) // step) * step
+        yield network.by_size(switches, partial(designs, network), step)
 
 
 def slim_flies(problem: Problem) -> Iterator[Branch]:
     """Yield Slim Flies, in the order of q."""
     for network in _networks(problem):
         yield from network.slim_flies()
-
-
-def bigraphs(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of BiGraphs."""
-    for network in _networks(problem):
-        yield network.by_size(2 * -(-network.fewest // 2), network.bigraphs, 2)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 from costmodel.optimise.branches import Branch, no_branches
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.design import Design, evaluate
-from costmodel.optimise.direct import bigraphs, dragonflies, dragonflies_plus, hyperx, slim_flies, tori
+from costmodel.optimise.direct import DirectNetwork, by_size, slim_flies
 from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stages_table
@@ -48,12 +49,12 @@ FAMILIES: dict[FamilyName, Callable[[Problem], Iterator[Branch]]] = {
     "planes": planes,
     "zones": zones,
     "rail": rails,
-    "hyperx": hyperx,
-    "torus": tori,
-    "dragonfly": dragonflies,
-    "dragonfly+": dragonflies_plus,
+    "hyperx": partial(by_size, designs=DirectNetwork.hyperx),
+    "torus": partial(by_size, designs=DirectNetwork.tori),
+    "dragonfly": partial(by_size, designs=DirectNetwork.dragonflies, least=4),
+    "dragonfly+": partial(by_size, designs=DirectNetwork.dragonflies_plus, least=4),
     "slim-fly": slim_flies,
-    "bigraph": bigraphs,
+    "bigraph": partial(by_size, designs=DirectNetwork.bigraphs, step=2),
 }
 """The families by the name of their shape in a spec."""
 SHOWN = 8
