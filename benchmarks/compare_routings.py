@@ -31,7 +31,7 @@ from simulate import play
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
-from topo.dumps.guid_list import format_guid_list
+from topo.dumps.roles import format_guid_list
 from topo.errors import FlowError, HeddleError
 from topo.fabric import Fabric, Kind, Role
 

@@ -28,7 +28,7 @@ from plan.limits import impose
 from plan.render.errors import print_error
 from plan.render.terminal import printable, spelled
 from plan.signals import UNDIVIDED, watching
-from topo import DesignError, FormatError, HeddleError, SpecError, did_you_mean
+from topo import HeddleError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",
@@ -213,18 +213,9 @@ def drop(stream: TextIO) -> None:
 
 
 def describe_error(error: Exception) -> list[dict[str, str]]:
-    """Return what is wrong as plain objects: findings where there are any, else the message."""
+    """Return each finding as a plain object."""
     if isinstance(error, click.ClickException):
         return [{"message": error.format_message()}]
-    if isinstance(error, SpecError):
-        return [
-            {"where": item.where, "found": item.found, "expected": item.expected, "hint": item.hint}
-            for item in error.findings
-        ]
-    if isinstance(error, DesignError):
-        return [{"where": fault.where, "message": fault.text} for fault in error.faults]
-    if isinstance(error, FormatError):
-        return [{"where": f"{error.path}:{error.line}" if error.line else error.path, "message": error.reason}]
     if isinstance(error, HeddleError):
-        return [{"message": str(error)}]
+        return [finding.to_dict() for finding in error.findings]
     return [{"message": f"a bug in Heddle: {type(error).__name__}: {error}"}]

@@ -23,6 +23,7 @@ from topo import (
     Cluster,
     Counts,
     Fabric,
+    Finding,
     HeddleError,
     Layout,
     Losses,
@@ -64,15 +65,6 @@ class Wishes:
     """Finds the demand for which paths are moved."""
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Something for which a plan is refused."""
-
-    kind: str
-    """``island``, ``missing`` or ``credit loop``."""
-    text: str
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
@@ -106,7 +98,8 @@ class Plan:
     advice: str | None = None
     """What would free tables of their credit loops."""
     failures: FailureStudy | None = None
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[Finding, ...] = ()
+    """Why it is refused: where is ``island``, ``missing`` or ``credit loop``."""
 
     @property
     def verdict(self) -> Verdict:
@@ -125,7 +118,7 @@ class Plan:
 
     def refused(self, kind: str) -> list[str]:
         """Return why the plan is refused, of one kind."""
-        return [refusal.text for refusal in self.refusals if refusal.kind == kind]
+        return [refusal.found for refusal in self.refusals if refusal.where == kind]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``plan.json`` holds: figures over all subnets, then each subnet's own; None is unknown."""
@@ -248,7 +241,7 @@ def route_subnets(plan: Plan, step: Step) -> Plan:
 def prove_tables(plan: Plan, step: Step) -> Plan:
     """Prove that the tables are complete and free of credit loops; what is not is a reason to refuse the plan."""
     proofs: list[Proof] = []
-    refusals: list[Refusal] = []
+    refusals: list[Finding] = []
     for routed in plan.routed:
         step(f"proving{plan.of(routed.fabric)}")
         proof = routing.prove(routed, plan.wishes.endpoints)
@@ -258,10 +251,10 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
         proofs.append(proof)
         if plan.lost(proof):
             examples = [example.describe() for example in proof.examples[:3]]
-            refusals += [Refusal("missing", text) for text in examples or [plural(plan.lost(proof), "pair")]]
+            refusals += [Finding("missing", text) for text in examples or [plural(plan.lost(proof), "pair")]]
         if proof.credit_loops:
             loop = " => ".join(routed.fabric.channel_label(channel) for channel in proof.loop)
-            refusals.append(Refusal("credit loop", loop))
+            refusals.append(Finding("credit loop", loop))
     return replace(plan, proofs=tuple(proofs), refusals=(*plan.refusals, *refusals))
 
 
@@ -296,7 +289,7 @@ def choose_cables(plan: Plan, step: Step) -> Plan:
 def judge_reach(plan: Plan, step: Step) -> Plan:
     """Judge the subnets as one plan: servers that must reach one another and do not are a reason to refuse it."""
     step("judging who reaches whom")
-    islands = (Refusal("island", fault) for fault in Reach(plan.fabrics).faults())
+    islands = (Finding("island", fault) for fault in Reach(plan.fabrics).faults())
     return replace(plan, refusals=(*plan.refusals, *islands))
 
 

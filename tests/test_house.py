@@ -81,7 +81,7 @@ def test_tests_mirror_the_packages(repository: Path) -> None:
 
 
 NAMED_TWICE = {
-    "topo": "Budget Cable Count DEVICES GUIDS HEAD KINDS LETTER LINE MAX_PORTS MOST_FAULTS NAME PORT Position RATE Row "
+    "topo": "Budget Cable Count DEVICES GUIDS HEAD KINDS LETTER LINE MAX_PORTS NAME PORT Position RATE Row "
     "SHOWN SPEED SPEEDS SWITCH TYPES WIDTHS",
     "routing": "BLOCK Bools EFFORT ENTRY Floats Int32s Ints LESS MAX_ROOTS MOST_PAIRS NOWHERE Net NextHops ROUNDS "
     "route",

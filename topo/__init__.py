@@ -65,6 +65,8 @@ Fabrics
     ``read_guid_list``  port GUIDs from a file, one a line
     ``format_fabric``  a fabric as the text that `write_fabric` writes
     ``format_ibnetdiscover``  a fabric as ibnetdiscover prints it
+    ``FabricBuilder``  builds a fabric node by node and link by link
+    ``LinkSpeed``  a generation and a number of lanes: ``4xHDR``
     ``SPEEDS``  names of link speeds, by their number in a fabric
 
 Results: one line on a terminal, ``table`` for the figures, all tables in a notebook
@@ -80,8 +82,8 @@ Names and files
     ``expand``  the names of a host list
     ``natural_order``  a key by which ``leaf2`` comes before ``leaf11``
     ``device_number``  3 of ``mlx5_3``
-    ``switch_device``  device ID of a switch
-    ``adapter_device``  device ID of an adapter
+    ``device_id``  InfiniBand device ID of a node
+    ``vendor_name``  the model of a switch as the device itself says it
     ``did_you_mean``  a hint with the nearest of some names
     ``read_yaml``  a YAML file as plain values with their places
     ``validate``  what such a file says, as an instance of a model
@@ -101,7 +103,7 @@ Errors
     ``FormatError``  a file of another format that cannot be read
     ``RoutingError``  a fabric that an engine does not take
     ``ToolError``  a program from outside that fails or is missing
-    ``Finding``  one thing that is wrong: where, found, expected
+    ``Finding``  one thing that is wrong: where, found, expected, what to do
 """
 
 import lazy_loader

@@ -1,4 +1,5 @@
 from . import palette as palette
+from .builder import FabricBuilder as FabricBuilder
 from .budget import Budget as Budget, budgets as budgets
 from .cluster import (
     Cluster as Cluster,
@@ -33,15 +34,13 @@ from .fabric import Fabric as Fabric, Kind as Kind, Role as Role
 from .files.csv import format_csv as format_csv, plain_text as plain_text
 from .dumps.fabric_file import read_fabric as read_fabric
 from .dumps.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric
-from .dumps.guid_list import read_guid_list as read_guid_list
 from .dumps.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
 from .files.text import config_root as config_root, read_text as read_text
 from .files.yaml import read_yaml as read_yaml
 from .changes.growth import Growth as Growth, plan_growth as plan_growth
 from .catalog.load import Catalog as Catalog, load_catalog as load_catalog
-from .catalog.devices import adapter_device as adapter_device, switch_device as switch_device
-from .catalog.latency import hop_latencies as hop_latencies
-from .speeds import SPEEDS as SPEEDS
+from .catalog.devices import device_id as device_id, hop_latencies as hop_latencies, vendor_name as vendor_name
+from .speeds import SPEEDS as SPEEDS, LinkSpeed as LinkSpeed
 from .hostlist import (
     compress as compress,
     device_number as device_number,
@@ -49,8 +48,7 @@ from .hostlist import (
     natural_order as natural_order,
 )
 from .failures.losses import Loss as Loss, Losses as Losses, find_losses as find_losses
-from .changes.matching import Match as Match, match_nodes as match_nodes
-from .changes.missing import find_missing as find_missing
+from .changes.matching import Match as Match, find_missing as find_missing, match_nodes as match_nodes
 from .failures.parts import (
     PART_KINDS as PART_KINDS,
     PartKind as PartKind,
@@ -60,11 +58,15 @@ from .failures.parts import (
 )
 from .ports import PortUse as PortUse, count_ports as count_ports
 from .failures.reach import Failed as Failed, Reach as Reach
-from .dumps.roles import apply_guids as apply_guids, apply_rules as apply_rules, read_role_rules as read_role_rules
-from .floor.cables import Cabling as Cabling, backplane as backplane
+from .dumps.roles import (
+    apply_guids as apply_guids,
+    apply_rules as apply_rules,
+    read_guid_list as read_guid_list,
+    read_role_rules as read_role_rules,
+)
+from .floor.cables import Cabling as Cabling, Trays as Trays, backplane as backplane, fill_trays as fill_trays
 from .floor.panels import Panel as Panel, panels as panels
 from .floor.racks import Layout as Layout
-from .floor.trays import Trays as Trays, fill_trays as fill_trays
 from .spec.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .cluster_spec import ClusterSpec as ClusterSpec
 from .spec.validation import validate as validate

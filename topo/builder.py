@@ -1,8 +1,10 @@
-"""Builds a `Fabric` node by node and link by link, and refuses what cannot be plugged together."""
+"""Builds a `Fabric` node by node and link by link, and refuses what cannot be plugged together or named apart."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -12,20 +14,46 @@ from topo.fabric import Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
-"""What is compiled at most. A subnet has fewer LIDs, which is said where it is routed: more can still be bought."""
+"""Largest fabric that is built. A subnet has fewer LIDs, which routing checks; what is only priced may have more."""
 
 GUID_PREFIX = 0x0A << 56
-"""Bit 1 of the first byte marks a locally administered EUI-64: no vendor owns a GUID that we make."""
+"""Bit 1 of the first byte marks a locally administered EUI-64, so that made-up GUIDs belong to no vendor."""
 
 
 def stable_guid(name: str) -> int:
-    """Return a 64-bit GUID that depends on nothing but the name; its last byte is 0, so ports can count up from it."""
+    """Return a 64-bit GUID that depends only on the name. Its last byte is 0; GUIDs of ports count up from it."""
     digest = blake2b(name.encode(), digest_size=6).digest()
     return GUID_PREFIX | int.from_bytes(digest, "big") << 8
 
 
 class FabricBuilder:
-    """Collects nodes and links in any order; `build` freezes them into a `Fabric`."""
+    """Collects nodes and links in any order; `build` freezes them into a `Fabric`.
+
+    GUIDs follow from the names, so the same calls give the same fabric.
+
+    Parameters
+    ----------
+    name : str
+        Name of the fabric.
+    arrangement : str
+        How a drawing arranges the switches: `topo.Fabric.arrangement`.
+
+    Examples
+    --------
+    >>> import topo
+    >>> builder, speed = topo.FabricBuilder("pair"), topo.LinkSpeed(4, "HDR")
+    >>> leaves = [
+    ...     builder.switch(f"leaf{n}", model="QM8700", radix=40, role=topo.Role.LEAF, level=1) for n in range(2)
+    ... ]
+    >>> for number, leaf in enumerate(leaves):
+    ...     adapter = builder.adapter(
+    ...         f"gpu{number}", "mlx5_0", model="ConnectX-6", host_model="pcie-a100", role=topo.Role.COMPUTE
+    ...     )
+    ...     builder.link(adapter, 1, leaf, 1, speed)
+    >>> builder.link(leaves[0], 40, leaves[1], 40, speed)
+    >>> builder.build()
+    <Fabric pair: 2 switches, 2 servers>
+    """
 
     def __init__(self, name: str, arrangement: str = "levels") -> None:
         self.name = name
@@ -41,7 +69,30 @@ class FabricBuilder:
     def switch(
         self, name: str, *, model: str, radix: int, role: Role, level: int, zone: int = -1, guid: int | None = None
     ) -> int:
-        """Add a switch with ports 1 to ``radix``; return its key for `link`."""
+        """Add a switch with ports 1 to ``radix``; return its key for `link`.
+
+        Parameters
+        ----------
+        name : str
+            NodeDescription, such as ``MF0;leaf01:MQM8700/U1``; no other node has it.
+        model : str
+            Model in the catalog; empty where it is unknown.
+        radix : int
+            Number of ports, at most 254.
+        role : Role
+            What the switch is for.
+        level : int
+            1 for switches with servers, 2 for those above them, and so on.
+        zone : int, optional
+            Number of its zone; -1 for none.
+        guid : int, optional
+            64-bit node GUID; by default one that follows from the names of fabric and switch.
+
+        Raises
+        ------
+        DesignError
+            When it has more than 254 ports, or the fabric more end ports than `MAX_END_PORTS`.
+        """
         guid = stable_guid(f"{self.name}/{name}") if guid is None else guid
         return self._add(name, Kind.SWITCH, role, level, zone, model, -1, guid, radix)
 
@@ -56,7 +107,13 @@ class FabricBuilder:
         zone: int = -1,
         ports: int = 1,
     ) -> int:
-        """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; return its key for `link`."""
+        """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; return its key for `link`.
+
+        Raises
+        ------
+        DesignError
+            As `switch` does.
+        """
         if host not in self._hosts:
             self._hosts[host] = len(self._hosts)
             self._host_model.append(self._model(host_model))
@@ -65,11 +122,11 @@ class FabricBuilder:
         return self._add(name, Kind.HCA, role, 0, zone, model, self._hosts[host], guid, ports)
 
     def zone_of(self, key: int) -> int:
-        """Zone of a node that was added."""
+        """Return the zone of a node that was added."""
         return self._nodes[key][4]
 
     def link(self, a: int, a_port: int, b: int, b_port: int, speed: LinkSpeed) -> None:
-        """Plug a cable between two ports (panel numbers, from 1).
+        """Connect two ports, given by the keys of their nodes and their numbers, from 1.
 
         Raises
         ------
@@ -88,7 +145,13 @@ class FabricBuilder:
         self._plugged[b, b_port] = (a, a_port, speed)
 
     def build(self) -> Fabric:
-        """Freeze what was added: switches first, then adapters, each in the order they came."""
+        """Return the fabric: switches first, then adapters, each in the order in which they were added.
+
+        Raises
+        ------
+        DesignError
+            When two nodes have the same name or GUID.
+        """
         order = sorted(range(len(self._nodes)), key=lambda key: self._nodes[key][1] != Kind.SWITCH)
         index_of = np.empty(len(order), np.int64)
         index_of[order] = np.arange(len(order))
@@ -153,3 +216,46 @@ class FabricBuilder:
                 twin = Counter[str | int](values).most_common(1)[0][0]
                 shown = f"0x{twin:016x}" if isinstance(twin, int) else twin
                 raise DesignError(f"two nodes of {self.name} have the {what} {shown}; each must have its own")
+
+
+SWITCH = "sw-"
+"""Prefix of the names of switches that would have the name of a group of servers."""
+
+
+def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str]) -> tuple[Fabric, ...]:
+    """Return the planned subnets of a cluster with unique names of switches, which differ in more than a number.
+
+    The first subnet that has a ``leaf0`` keeps the name. In another subnet the switch is called by the subnet,
+    ``storage-leaf0``; where servers are called ``leaf0`` it is ``sw-leaf0``. GUIDs do not change.
+
+    Parameters
+    ----------
+    fabrics : sequence of Fabric
+        The subnets.
+    cluster : str
+        Name of the cluster, with which the names of all subnets begin.
+    groups : iterable of str
+        Groups of servers, with whose names those of servers begin: ``gpu`` of ``gpu0042``.
+    """
+    taken = set(groups)
+    renamed = []
+    for fabric in fabrics:
+        own = fabric.name.removeprefix(cluster).lstrip("-")
+        stems = {_stem(fabric.label(switch)) for switch in range(fabric.n_switches)}
+        prefix = f"{own}-" if own and stems & taken else ""
+        while any(prefix + stem in taken for stem in stems):
+            prefix = SWITCH + prefix
+        taken |= {prefix + stem for stem in stems}
+        renamed.append(_with_prefix(fabric, prefix) if prefix else fabric)
+    return tuple(renamed)
+
+
+def _stem(name: str) -> str:
+    """Return a name without the number at its end: ``leaf`` of ``leaf07``."""
+    return name.rstrip("0123456789")
+
+
+def _with_prefix(fabric: Fabric, prefix: str) -> Fabric:
+    """Return the fabric with a prefix before the name of each switch, within its NodeDescription."""
+    switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
+    return replace(fabric, names=(*switches, *fabric.names[fabric.n_switches :]))

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from topo.budget import YAML_BYTES
+from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster_spec import ClusterSpec
 from topo.counts import Counts, count
 from topo.dumps.fabric_file import is_fabric
-from topo.errors import DesignError, Faults, SpecError, did_you_mean, plural, refusal
+from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role
 from topo.files.text import config_root, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
 from topo.floor.racks import Layout, make_device, place_devices
-from topo.names import distinct_names
 from topo.shapes.base import HostGroup, ShapeModel
 from topo.shapes.rail import Rail
 from topo.spec.validation import validate
@@ -87,19 +87,19 @@ class Cluster(Shown):
             if not any(group.count for group in groups):
                 raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count", "nodes")
             first, *others = _hung(spec, groups, self.catalog)
-            faults, fabrics = Faults(), list[Fabric]()
-            with faults.under("network"):
+            findings, fabrics = Findings(), list[Fabric]()
+            with findings.under("network"):
                 compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
                 fabrics += [replace(fabric, engine=spec.routing.engine, lmc=spec.routing.lmc) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
-                with faults.under("networks", name), _of_network(name):
+                with findings.under("networks", name), _of_network(name):
                     compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
                     fabrics += _of_one_protocol(compiled, self.catalog)
-            if faults.found and spec.floor is not None:  # what is wrong with the room is told in the same breath
+            if findings.found and spec.floor is not None:  # what is wrong with the room is told in the same breath
                 for group, node in spec.nodes.items():
-                    with faults.under("nodes", group):
+                    with findings.under("nodes", group):
                         make_device(group, node.model, self.catalog, spec.floor)
-            faults.refuse()
+            findings.refuse()
             fabrics.sort(key=lambda fabric: _is_ethernet(fabric, self.catalog))
             named = distinct_names(fabrics, self.name, spec.nodes)
             return tuple(replace(fabric, traffic=spec.traffic) for fabric in named)
@@ -175,15 +175,15 @@ class Cluster(Shown):
 
     @contextmanager
     def _placed(self, *keys: str) -> Iterator[None]:
-        """Put the place in the spec before each fault of its design, which is about these keys."""
+        """Give each finding of the design that is built in the body its place in the spec, under these keys."""
         try:
             yield
         except DesignError as error:
             if self.document is None:
                 raise
             where = self.document.where
-            placed = (replace(one, where=one.where or where(*keys, *one.at)) for one in error.faults)
-            raise DesignError(faults=placed) from None
+            placed = (replace(one, where=one.where or where(*keys, *one.keys)) for one in error.findings)
+            raise DesignError(placed) from None
 
 
 def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
@@ -370,8 +370,8 @@ def _of_network(name: str) -> Iterator[None]:
     try:
         yield
     except DesignError as error:
-        named = (replace(fault, text=f"networks.{name}: {fault.text}") for fault in error.faults)
-        raise DesignError(faults=named) from None
+        named = (replace(finding, found=f"networks.{name}: {finding.found}") for finding in error.findings)
+        raise DesignError(named) from None
 
 
 def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:

@@ -17,52 +17,80 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-MOST_FAULTS = 20
-"""Faults of a design that are spelled out; the rest are counted."""
-MOST_FINDINGS = 100
-"""Findings in a file, likewise."""
-
-
-class HeddleError(Exception):
-    """An error with a message for the person who runs the command."""
-
-    exit_code = 2
+MOST_FINDINGS = 20
+"""Findings that are spelled out; the rest are counted."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with an input file, and where."""
+    """One thing that is wrong: where, what was found, what was expected, and what to do.
+
+    Examples
+    --------
+    >>> import topo
+    >>> print(topo.Finding("pod.yaml:3:11", "0 nodes", "at least 1"))
+    pod.yaml:3:11: found 0 nodes; expected at least 1
+    >>> topo.Finding("", "8 hosts + 34 links = 42 ports: short of 2").to_dict()
+    {'message': '8 hosts + 34 links = 42 ports: short of 2'}
+    """
 
     where: str
-    """``file:line:column``, as far as it is known."""
+    """``file:line:column`` of an input, or what else it is about; empty where that is unknown."""
     found: str
-    """What stands there."""
-    expected: str
+    """What stands there; the whole message, with its arithmetic, where `expected` is empty."""
+    expected: str = ""
     """What could stand there instead."""
     hint: str = ""
     """What to do about it, the nearest valid name for example."""
+    keys: tuple[str | int, ...] = field(default=(), repr=False)
+    """Keys in a spec that it is about, from where it was found."""
 
     def __str__(self) -> str:
-        text = f"{self.where}: found {self.found}; expected {self.expected}"
-        return f"{text}. {self.hint}" if self.hint else text
+        text = f"found {self.found}; expected {self.expected}" if self.expected else self.found
+        return (f"{self.where}: " if self.where else "") + text + (f". {self.hint}" if self.hint else "")
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the finding as plain values."""
+        if self.expected:
+            return {"where": self.where, "found": self.found, "expected": self.expected, "hint": self.hint}
+        return ({"where": self.where} if self.where else {}) | {"message": self.found}
+
+
+def spell_out(items: Sequence[object], noun: str = "findings") -> list[str]:
+    """Return one text for each of the first `MOST_FINDINGS` items, and one that counts the rest.
+
+    Examples
+    --------
+    >>> from topo.errors import spell_out
+    >>> spell_out(range(1_025))[-2:]
+    ['19', '1,005 more findings']
+    """
+    more = len(items) - MOST_FINDINGS
+    return [*map(str, items[:MOST_FINDINGS]), *([f"{more:,} more {noun}"] if more > 0 else [])]
+
+
+class HeddleError(Exception):
+    """An error with a message for the person who runs the command.
+
+    Parameters
+    ----------
+    found : str or iterable of Finding
+        The message, or everything that is wrong.
+    """
+
+    exit_code = 2
+
+    def __init__(self, found: str | Iterable[Finding] = "") -> None:
+        self.findings = (Finding("", found),) if isinstance(found, str) else tuple(found)
+        super().__init__("\n".join(spell_out(self.findings)))
 
 
 class SpecError(HeddleError):
     """A spec, workload or catalog file that says something Heddle cannot accept."""
-
-    def __init__(self, findings: list[Finding]) -> None:
-        self.findings = findings
-        super().__init__(_spelled(findings, MOST_FINDINGS, "findings"))
-
-
-def _spelled(items: Sequence[object], most: int, noun: str) -> str:
-    """Return one line for each of the first items, and how many more there are."""
-    more = len(items) - most
-    return "\n".join([*map(str, items[:most]), *([f"{more:,} more {noun}"] if more > 0 else [])])
 
 
 def refusal(where: object, found: str, expected: str, hint: str = "") -> SpecError:
@@ -76,9 +104,7 @@ class FormatError(HeddleError):
     def __init__(self, message: str, path: str = "", line: int = 0) -> None:
         self.path = path
         self.line = line
-        self.reason = message
-        where = f"{path}:{line}: " if line else f"{path}: " if path else ""
-        super().__init__(where + message)
+        super().__init__([Finding(f"{path}:{line}" if line else path, message)])
 
 
 class FlowError(HeddleError):
@@ -94,63 +120,55 @@ class ToolError(HeddleError):
     """A program of the field (OpenSM, ibsim, ibdmchk) that is missing, or fails at what it was asked."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One reason why a design cannot be built."""
-
-    text: str
-    """With the arithmetic."""
-    at: tuple[str | int, ...] = ()
-    """Keys in the spec that it is about, from where it was found."""
-    where: str = ""
-    """``file:line:column`` of those keys, as far as it is known."""
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.text}" if self.where else self.text
-
-
 class DesignError(HeddleError):
-    """A design that cannot be built, with all its faults: each message holds the arithmetic."""
+    """A design that cannot be built: each message holds the arithmetic.
+
+    Parameters
+    ----------
+    found : str or iterable of Finding
+        The message, or everything that is wrong.
+    *keys : str or int
+        Keys in the spec that the message is about.
+    """
 
     exit_code = 1
 
-    def __init__(self, text: str = "", *at: str | int, faults: Iterable[Fault] = ()) -> None:
-        self.faults = tuple(faults) or (Fault(text, at),)
-        super().__init__(_spelled(self.faults, MOST_FAULTS, "faults"))
+    def __init__(self, found: str | Iterable[Finding] = "", *keys: str | int) -> None:
+        super().__init__([Finding("", found, keys=keys)] if isinstance(found, str) else found)
 
 
-class Faults:
-    """Collects the faults of a design, so that they are told all at once.
+class Findings:
+    """Collects the findings of a design, so that one error reports all of them.
 
     Examples
     --------
-    >>> faults = Faults()
+    >>> findings = Findings()
     >>> for key in ("tree", "storage"):
-    ...     with faults.under(key):
+    ...     with findings.under(key):
     ...         raise DesignError("short of 2 ports", "spines")
-    >>> faults.refuse()
+    >>> findings.refuse()
     Traceback (most recent call last):
     topo.errors.DesignError: short of 2 ports
     short of 2 ports
-    >>> faults.found[1].at
+    >>> findings.found[1].keys
     ('storage', 'spines')
     """
 
     def __init__(self) -> None:
-        self.found: list[Fault] = []
+        self.found: list[Finding] = []
 
     @contextmanager
     def under(self, *keys: str | int) -> Iterator[None]:
-        """Keep the faults of what is done here, which is about these keys, and go on."""
+        """Collect the findings of the body, which concern these keys of the spec, and go on after it."""
         try:
             yield
         except DesignError as error:
-            self.found += [replace(fault, at=(*keys, *fault.at)) for fault in error.faults]
+            self.found += [replace(finding, keys=(*keys, *finding.keys)) for finding in error.findings]
 
     def refuse(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise what was found, each finding once; do nothing if there is none."""
         if self.found:
-            raise DesignError(faults=dict.fromkeys(self.found))
+            raise DesignError(dict.fromkeys(self.found))
 
 
 class RoutingError(HeddleError):

@@ -145,8 +145,8 @@ class Fabric(Shown):
     traffic: tuple[topo.TrafficClass, ...] = ()
     """Classes of traffic that its spec has; without any, everything travels on one lane."""
     arrangement: str = "levels"
-    """How a drawing arranges the switches: ``levels``, ``sides``, ``groups``, or a grid of switches in order with its
-    kind and sizes, such as ``torus 4x4x4``, ``hyperx 6x6`` or ``slim-fly 2x5x5``."""
+    """How a drawing arranges the switches: ``levels``, ``sides``, ``groups``, or a grid of switches in order with
+    the name of its shape and its sizes, such as ``torus 4x4x4``."""
     notes: tuple[str, ...] = ()
     """What was skipped when the fabric was read, a sentence each, with file and line."""
 

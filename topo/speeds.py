@@ -25,7 +25,26 @@ WIDTHS = (1, 2, 4, 8, 12)
 
 @dataclass(frozen=True)
 class LinkSpeed:
-    """A generation and a number of lanes, such as ``4xHDR``."""
+    """A generation and a number of lanes, such as ``4xHDR``.
+
+    Parameters
+    ----------
+    width : int
+        Lanes: 1, 2, 4, 8 or 12.
+    generation : str
+        One of `SPEEDS`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such speed.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.LinkSpeed(4, "HDR").gbps
+    200.0
+    """
 
     width: int
     generation: str

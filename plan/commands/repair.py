@@ -74,14 +74,14 @@ def repair(
     with progress(quiet=as_json) as step:
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.inputs import read_fabric_argument, read_routed_argument
-        from plan.pipeline import ROUTE, Plan, Refusal, route_subnets, run
+        from plan.pipeline import ROUTE, Plan, route_subnets, run
 
         whole = read_routed_argument(fabric, given, step)
         import numpy as np
 
         import routing
         from routing.opensm import read_lfts
-        from topo import find_missing
+        from topo import Finding, find_missing
 
         step("repairing")
         ports = [np.zeros(0, np.int32), *(routing.find_part(whole.fabric, part)[0] for part in down)]
@@ -102,7 +102,7 @@ def repair(
         step("ordering the updates")
         updates = routing.order_updates(holding, chosen.after, chosen.rank)
         replugged = [
-            Refusal("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
+            Finding("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
                     "gets no path. Plug it back, or route the fabric anew as it is now")
             for port in np.intersect1d(moved, done.ports_cut_off)
         ]  # fmt: skip
@@ -147,7 +147,7 @@ def repair(
     if plan.refusals:
         if not as_json:
             for refusal in plan.refusals:
-                print_text(f"{refusal.kind}: {refusal.text}", wrap=False)
+                print_text(str(refusal), wrap=False)
         raise click.exceptions.Exit(1)
 
 

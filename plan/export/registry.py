@@ -157,7 +157,7 @@ def _topograph(plan: Plan) -> Files:
 
 
 def _ibdm(plan: Plan, subnet: int) -> Files:
-    systems = ibnl_files(plan.fabrics[subnet])
+    systems = ibnl_files(plan.fabrics[subnet], plan.cluster.catalog if plan.cluster else None)
     return {
         "exports/fabric.ibdm.topo": format_ibdm_topo(plan.fabrics[subnet]),
         **{f"exports/ibnl/{name}": text for name, text in systems.items()},
@@ -176,8 +176,9 @@ def _fabric(plan: Plan, subnet: int) -> Files:
 
 
 def _ibnetdiscover(plan: Plan, subnet: int) -> Files:
-    tables = plan.routed[subnet].tables
-    return {"fabric.ibnetdiscover": format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)}
+    tables, catalog = plan.routed[subnet].tables, plan.cluster.catalog if plan.cluster else None
+    fabric = replace(plan.fabrics[subnet], lmc=tables.lmc)
+    return {"fabric.ibnetdiscover": format_ibnetdiscover(fabric, tables.lid, catalog)}
 
 
 def _report(plan: Plan) -> Files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from topo import Fabric, Kind
+from topo import Fabric, Kind, vendor_name
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def system_type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str
     """Type of a system: a switch's model with NVIDIA's leading M, or a server by its last adapter."""
     if fabric.kind[node] == Kind.SWITCH:
         model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "switch"
-        return word_of(f"M{model}" if model[:2] in ("QM", "CS", "SB", "SN") else model)
+        return word_of(vendor_name(model))
     return word_of(f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}")
 
 

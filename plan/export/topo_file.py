@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type, word_of
-from topo import SPEEDS, Fabric, Kind, adapter_device, device_number, switch_device
+from topo import SPEEDS, Catalog, Fabric, Kind, device_id, device_number
 
 LANE_SPEED = {"SDR": "2.5G", "DDR": "5G", "QDR": "10G", "FDR10": "10G", "FDR": "14G", "EDR": "25G", "HDR": "50G",
               "NDR": "100G", "XDR": "200G", "GE": "1G"}  # fmt: skip
@@ -46,7 +46,7 @@ def _format(fabric: Fabric, arrow: Callable[[int], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ibnl_files(fabric: Fabric) -> dict[str, str]:
+def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]:
     """Return the system definitions that ibdm needs, by file name: one for each type of switch and server."""
     devices = host_devices(fabric)
     files: dict[str, str] = {}
@@ -57,18 +57,17 @@ def ibnl_files(fabric: Fabric) -> dict[str, str]:
         if f"{kind}.ibnl" in files:
             continue
         ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
-        speed = int(fabric.speed[fabric.port_offset[node] : fabric.port_offset[node + 1]].max(initial=0))
-        model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+        chip = device_id(fabric, node, catalog)
         lines = [f"TOPSYSTEM {kind}", ""]
         if fabric.kind[node] == Kind.SWITCH:
-            lines.append(f"NODE SW {ports} MT{switch_device(model, speed)} U1")
+            lines.append(f"NODE SW {ports} MT{chip} U1")
             lines.extend(f"    {number} -> P{number}" for number in range(1, ports + 1))
         else:
             last = word_of(devices[adapter_parts(fabric, node)[0]][-1])
             count = device_number(last)
             for number in range(1 if count is None else count + 1):
                 device = last if count is None else f"{last.rpartition('_')[0]}_{number}"
-                lines.append(f"NODE CA {ports} MT{adapter_device(model, speed)} {device}")
+                lines.append(f"NODE CA {ports} MT{chip} {device}")
                 lines.extend(f"    {port} -> {device}/P{port}" for port in range(1, ports + 1))
                 lines.append("")
         files[f"{kind}.ibnl"] = "\n".join(lines).rstrip() + "\n"

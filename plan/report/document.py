@@ -213,7 +213,7 @@ def page_of(plan: Plan) -> PlanPage:
         _view(plan, number, fabric, None if fronts is None else fronts[number])
         for number, fabric in enumerate(plan.fabrics)
     ]
-    faults = [f"{refusal.kind}: {refusal.text}" for refusal in plan.refusals]
+    faults = [str(refusal) for refusal in plan.refusals]
     faults += [f"{check.what}: {check.text}" for check in plan.budget if not check.verdict.holds]
     return PlanPage(
         name=plan.name or "the fabric",

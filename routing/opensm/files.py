@@ -17,7 +17,7 @@ from routing.opensm.qos_policy import format_qos_policy
 from routing.opensm.readme import format_readme
 from routing.routed import Routed
 from routing.tables import RoutingTables, lid_owners
-from topo.dumps.guid_list import format_guid_list
+from topo.dumps.roles import format_guid_list
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 

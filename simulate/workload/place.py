@@ -401,7 +401,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
         else:
             seen |= dict.fromkeys(found, at)
     if findings:
-        raise SpecError(findings[:20])
+        raise SpecError(findings)
     return np.array([*seen], np.int32)
 
 

@@ -1,10 +1,11 @@
 """Fabrics as tools of the field write them, for their readers: from the formats' descriptions, not from our readers."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
-from topo.dumps.ibnetdiscover import _Writer
+from topo.catalog.devices import device_id
 from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
 
@@ -35,7 +36,7 @@ def lids_of(fabric: Fabric) -> list[int]:
 
 def format_db_csv(fabric: Fabric, *, twice: bool = False) -> str:
     """As ibdiagnet2.db_csv, with the columns that readers need; each link once, or from either end."""
-    lids, device = lids_of(fabric), _Writer(fabric, lids_of(fabric))._device
+    lids, device = lids_of(fabric), partial(device_id, fabric)
     guids, offset = fabric.node_guid.tolist(), fabric.port_offset.tolist()
     first_of_host: dict[int, int] = {}
     lines = [

@@ -1,8 +1,8 @@
-"""What is different in a fabric from its plan, as those say it who go and plug cables.
+"""Differences of a discovered fabric from its plan, in the terms of the crew that corrects the cabling.
 
-A port holds one cable at most in the plan and one at most in the fabric. So cables that only one of the two has form
-chains and rings, plan and fabric by turns, and each tells what happened: a ring of four is two cables whose plugs are
-exchanged, a chain of two a plug in the wrong port, a cable alone is missing or extra.
+A port holds at most one cable in the plan and at most one in the fabric. So the cables that only one of the two has
+form chains and rings in which planned and actual cables alternate, and each tells what happened: a ring of four is two
+cables whose plugs are exchanged, a chain of two a plug in the wrong port, a cable alone is missing or extra.
 """
 
 from __future__ import annotations
@@ -36,47 +36,47 @@ KINDS = {
     "slow": "a cable is slower than planned",
     "degraded": "a cable runs on fewer lanes than planned",
 }
-"""Kinds of differences, in the order in which they are told."""
+"""Kinds of differences, in the order of reports."""
 
 SHOWN = ("rack", "where", "kind", "planned", "found", "do", "sure")
 """Fields of a difference that tables and documents have."""
 SURE = ("possible", "likely", "certain")
 LIKELY = 0.5
-"""Share of the cables of a switch without a name that agree, from which on its place is likely."""
+"""Share of agreeing cables from which on the place of a switch without a name is likely."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing to look at."""
+    """One difference between fabric and plan."""
 
     kind: str
     """A key of `KINDS`."""
     where: str
-    """Ports to go to, or a node."""
+    """Ports to check, or a node."""
     planned: str
     found: str
     do: str
-    """What would mend it."""
+    """How to correct it."""
     sure: str
-    """``certain`` where names or GUIDs tell all nodes; ``likely`` and ``possible`` where their cables do."""
+    """``certain`` where GUIDs or names identify all nodes; ``likely`` or ``possible`` where only their cables do."""
     nodes: tuple[int, ...]
-    """Nodes of the plan that it is about; the first is where to go."""
+    """Nodes of the plan concerned; the first is where to go."""
     ports: tuple[int, ...] = ()
-    """Ports of the plan that it is about."""
+    """Ports of the plan concerned."""
     rack: str = ""
-    """Where the first node stands, if the plan tells."""
+    """Rack and unit of the first node, if known."""
 
 
 @dataclass(frozen=True, eq=False)
 class Differences(Shown):
-    """All that is different, in the order of a walk."""
+    """All differences, in the order of a walk past the racks."""
 
     match: Match
     found: tuple[Difference, ...]
     cables: int
-    """Links of the plan, without those inside of switches; of frames they count where the plan has them."""
+    """Links of the plan, without those to aggregation nodes; links inside frames count where the plan has them."""
     agreeing: int
-    """Those of them that are as planned, whatever their speed."""
+    """How many of them exist as planned, at any speed."""
 
     @property
     def table(self) -> Table:
@@ -86,13 +86,13 @@ class Differences(Shown):
 
     @property
     def summary(self) -> str:
-        """One line: how many cables are as planned, and how many differences of each kind there are."""
+        """One line: how many cables are as planned, and the number of differences of each kind."""
         counts = [f"{n:,} {kind}" for kind in KINDS if (n := sum(one.kind == kind for one in self.found))]
         return f"{self.agreeing:,} of {plural(self.cables, 'cable')} as planned; {', '.join(counts) or 'no difference'}"
 
     @property
     def marks(self) -> NDArray[np.int64]:
-        """(P,) how many differences each port of the plan has, as `topo.draw` takes a load with ``marked``."""
+        """(P,) number of differences at each port of the plan, as `topo.draw` takes a load with ``marked``."""
         marks = np.zeros(self.match.plan.n_ports, np.int64)
         for one in self.found:
             marks[list(one.ports)] += 1
@@ -105,17 +105,17 @@ class Differences(Shown):
 
 
 def find_differences(plan: Fabric, found: Fabric, racks: Sequence[tuple[int, str]] | None = None) -> Differences:
-    """Compare a fabric that was found with its plan.
+    """Compare a discovered fabric with its plan.
 
-    Aggregation nodes and their links are left out. Links inside of frames count if the plan has them, as a dump has and
-    a sheet of cables has not; a plan without adapters says nothing of them.
+    Aggregation nodes and their links are left out. Links inside frames count if the plan has them (a dump has, a cable
+    list has not). If the plan has no adapters, their cables are not compared.
 
     Parameters
     ----------
     plan, found : Fabric
-        What was planned, and what is there.
+        The plan, and the fabric as it was discovered.
     racks : (N,) sequence of (int, str), optional
-        Of each node of the plan, the place of its rack in a walk, and its rack and unit.
+        For each node of the plan the position of its rack on a walk, and the name of its rack and unit.
 
     Examples
     --------
@@ -132,7 +132,10 @@ Cable = tuple[int, int]
 
 
 class _Comparison:
-    """Both fabrics in the ports of one: those of the plan, and behind them those that only the fabric has."""
+    """Both fabrics with one numbering of ports: P of the plan, then P + p for a port p that only the fabric has.
+
+    A cable is the frozenset of its two ports, so that cables of both can be compared as sets.
+    """
 
     def __init__(self, match: Match, racks: Sequence[tuple[int, str]] | None) -> None:
         self.match, self.plan, self.there = match, match.plan, match.found
@@ -165,13 +168,13 @@ class _Comparison:
         only_planned = self.absent(only_planned)
         only_seen = self.unplanned(only_seen)
         for chain in _chains(only_planned, only_seen):
-            self.tell(chain, only_planned)
+            self.classify(chain, only_planned)
         order = list(KINDS)
         self.out.sort(key=lambda one: (self.walk(one.nodes), order.index(one.kind), one.where))
         return Differences(self.match, tuple(self.out), len(planned), len(both))
 
     def backplanes(self, planned: set[frozenset[int]]) -> set[Cable]:
-        """Return the links inside of frames whose insides the plan does not have, as sheets of cables do not."""
+        """Return the links inside those frames of which the plan lists no inner links, as cable lists do not."""
         boxes, there = _boxes(self.plan), _boxes(self.there)
         for node, other in self.plan_of.items():
             there[node] = boxes[other]
@@ -186,16 +189,16 @@ class _Comparison:
             and not cabled & {self.back[a], self.back[b]}
         }
 
-    # What is where, and how sure that is
+    # Places and certainty
 
     def walk(self, nodes: Sequence[int]) -> tuple[int, str]:
-        """Place of a node in a walk: by rack, or by name where no rack is known."""
+        """Return the sort key of a walk: position of the rack, then the name of the first node."""
         if not nodes:
             return 1 << 30, ""
         return (self.racks[nodes[0]][0] if self.racks else 0), natural_order(self.plan.label(nodes[0]))
 
     def label(self, port: int) -> str:
-        """Name of a port of either fabric, in the words of the plan where it has it."""
+        """Return the name of a port of either fabric, as the plan names its node where it has that."""
         if port < self.plan.n_ports:
             return self.plan.port_label(port)
         port -= self.plan.n_ports
@@ -203,7 +206,7 @@ class _Comparison:
         return self.there.port_label(port) if node < 0 else f"{self.plan.label(node)}:{self.there.port_number[port]}"
 
     def node_of(self, port: int) -> int:
-        """Node of the plan that a port belongs to, -1 for none."""
+        """Return the node of the plan that a port belongs to, -1 for none."""
         return (
             self.owner[port]
             if port < self.plan.n_ports
@@ -211,7 +214,7 @@ class _Comparison:
         )
 
     def sure(self, nodes: Iterable[int]) -> int:
-        """Say how sure it is that nodes are where they are taken to be: an index into `SURE`."""
+        """Return how certain the places of some nodes are: an index into `SURE`."""
         level = 2
         for node in nodes:
             if node >= 0 and (there := self.place[node]) >= 0 and self.match.named[node] != there:
@@ -222,7 +225,7 @@ class _Comparison:
     def add(
         self, kind: str, ports: Sequence[int], planned: str, found: str, do: str, where: str = "", sure: int = 2
     ) -> None:
-        """Add a difference that is about some ports; those of the plan among them are marked."""
+        """Add a difference at some ports, of which those of the plan are marked in drawings."""
         nodes = [self.node_of(port) for port in ports]
         known = tuple(dict.fromkeys(node for node in nodes if node >= 0))
         sure = min(self.sure(known), sure)
@@ -234,7 +237,7 @@ class _Comparison:
     # Nodes
 
     def places(self) -> None:
-        """Tell switches in the wrong place, and nodes with another name than is planned there."""
+        """Report switches in the wrong place, and nodes with another name than planned."""
         named = self.match.named.tolist()
         at = {y: x for x, y in enumerate(named) if y >= 0}
         planned, seen = (Counter(fabric.names) for fabric in (self.plan, self.there))
@@ -252,7 +255,7 @@ class _Comparison:
                 self.add("renamed", [first], name, there, f"look whether {there} is {name}", name)
 
     def absent(self, planned: set[frozenset[int]]) -> set[frozenset[int]]:
-        """Tell nodes that nobody sees; return the cables that do not lead to one."""
+        """Report planned nodes that were not found; return the planned cables that lead to none of these."""
         lost = {x for x, y in enumerate(self.place) if y < 0 and self.plan.kind[x] != Kind.AGGREGATION}
         ends: dict[int, list[Cable]] = defaultdict(list)
         for a, b in map(sorted, planned):
@@ -281,13 +284,13 @@ class _Comparison:
         return {link for link in planned if not any(self.owner[port] in lost for port in link)}
 
     def holds(self, port: int) -> str:
-        """Say what a port of the plan holds in the fabric; nothing, if so."""
+        """Return the far end of what a port of the plan holds in the fabric; "" for no cable."""
         real = self.real[port] if 0 <= port < self.plan.n_ports else -1
         peer = int(self.there.peer[real]) if real >= 0 else -1
         return self.label(self.back[peer]) if peer >= 0 else ""
 
     def unplanned(self, seen: set[frozenset[int]]) -> set[frozenset[int]]:
-        """Tell nodes that are in no plan; return the cables that do not lead to one."""
+        """Report nodes that the plan lacks; return the cables of the fabric that lead to none of these."""
         ends: dict[int, list[Cable]] = defaultdict(list)
         rest = set()
         for link in seen:
@@ -309,14 +312,14 @@ class _Comparison:
         return rest
 
     def wanted(self, port: int) -> str:
-        """Say what a port of the plan should hold."""
+        """Return the planned far end of a port, or ``nothing``."""
         peer = int(self.plan.peer[port]) if port < self.plan.n_ports else -1
         return self.label(peer) if peer >= 0 else "nothing"
 
     # Cables
 
     def speeds(self, both: set[frozenset[int]]) -> None:
-        """Tell cables that are slower than planned."""
+        """Report cables that are slower than planned."""
         for a, b in sorted(map(sorted, both)):
             x = self.real[a]
             wanted, got = (self.plan.width[a], self.plan.speed[a]), (self.there.width[x], self.there.speed[x])
@@ -327,34 +330,34 @@ class _Comparison:
             do = f"{there} instead of {planned}: clean or replace the cable, then the transceivers"
             self.add(kind, [a, b], planned, there, do)
 
-    def tell(self, chain: list[int], planned: set[frozenset[int]]) -> None:
-        """Tell what a chain or ring of cables means: ports in turn, of which a ring has the first at its end again."""
+    def classify(self, chain: list[int], planned: set[frozenset[int]]) -> None:
+        """Classify a chain or ring of cables, given by its ports in order; a ring repeats its first port."""
         links = [frozenset(pair) for pair in pairwise(chain)]
-        told = [link in planned for link in links]
+        is_planned = [link in planned for link in links]
         label = self.label
         if chain[0] == chain[-1]:
             self.ring(chain[:-1])
         elif len(links) == 1:
             a, b = sorted(chain)
-            if told[0]:
+            if is_planned[0]:
                 self.add(
                     "missing", [a, b], label(b), "nothing", f"check or plug the cable from {label(a)} to {label(b)}"
                 )
             else:
                 self.add("extra", [a, b], "nothing", label(b), f"take away the cable from {label(a)} to {label(b)}")
         elif len(links) == 2:
-            a, b, c = chain if told[0] else chain[::-1]  # a - b is planned, b - c is there
+            a, b, c = chain if is_planned[0] else chain[::-1]  # a - b is planned, b - c is there
             wanted, seen = (f"{label(b)} to {label(port)}" for port in (a, c))
             do = f"move the plug from {label(c)} to {label(a)}"
             self.add("moved", [c, b, a], wanted, seen, do, f"{label(c)} - {label(b)}")
         else:
             cables = [f"{label(a)} to {label(b)}" for a, b in pairwise(chain)]
-            wanted, seen = (", ".join(cables[told.index(own) :: 2]) for own in (True, False))
+            wanted, seen = (", ".join(cables[is_planned.index(own) :: 2]) for own in (True, False))
             self.add("tangled", chain, wanted, seen, f"plug as planned: {wanted}", label(chain[0]), sure=1)
 
     def ring(self, ports: list[int]) -> None:
-        """Tell cables whose plugs went round: ports 0 and 1 are planned, 1 and 2 are there, and so on."""
-        # Plugs stayed at either the even or the odd ports; those nearest to one another were exchanged, most likely.
+        """Report plugs that are permuted: ports 0 and 1 are joined in the plan, 1 and 2 in the fabric, and so on."""
+        # Plugs were exchanged at either the even or the odd ports: most likely at those that are closest together.
         even, odd = ports[0::2], ports[1::2]
 
         def spread(some: Sequence[int]) -> tuple[int, int]:
@@ -378,19 +381,19 @@ class _Comparison:
 
 
 def _cables(fabric: Fabric) -> list[tuple[int, int]]:
-    """Return the links but those inside of a switch, to its aggregation node."""
+    """Return the links without those inside a switch, to its aggregation node."""
     inside = (fabric.kind[fabric.port_node[fabric.links]] == Kind.AGGREGATION).any(axis=1)
     return [(a, b) for a, b in fabric.links[~inside].tolist()]
 
 
 def _boxes(fabric: Fabric) -> list[str]:
-    """Return the frame that each chip is in, in small letters; "" for what is in none."""
+    """Return the frame that each node is a chip of, in lower case; "" for none."""
     labels = [fabric.label(node) if node < fabric.n_switches else "" for node in range(fabric.n_nodes)]
     return [label.partition("/")[0].casefold() if "/" in label else "" for label in labels]
 
 
 def _chains(planned: set[frozenset[int]], seen: set[frozenset[int]]) -> list[list[int]]:
-    """Return the ports of each chain of cables, plan and fabric by turns; rings begin with a planned cable."""
+    """Return the ports of each chain of alternately planned and actual cables; a ring begins with a planned one."""
     next_of: tuple[dict[int, int], dict[int, int]] = ({}, {})
     for which, links in enumerate((planned, seen)):
         for a, b in map(sorted, links):

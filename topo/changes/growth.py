@@ -1,8 +1,8 @@
-"""From one plan to a larger one: what stays, which cables move, and in which order no host loses its path.
+"""Growth of a plan into a larger one: which cables stay, which move, and in which order no host loses its path.
 
-Switches are matched by name and model, servers by the switches that they hang on. A cable that joins the same two nodes
-in both plans stays in its ports, and the target's other cables take the ports that are left, so that no cable is moved
-for its number alone.
+Switches are matched by name and model, servers by the switches that they are attached to. A cable between the same two
+nodes in both plans stays in its ports; the other cables of the target take the remaining ports. So no cable is moved
+only because its port number differs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import stable_guid
+from topo.changes.matching import map_ports
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
 
 Cable = tuple[int, int]
-"""Two ports of the grown fabric, or of the old one behind these, the lower first."""
+"""Two ports, the lower first. Ports of the old fabric follow those of the grown one, if the target lacks their node."""
 
 
 @dataclass(frozen=True)
@@ -35,66 +36,65 @@ class Work:
     """``unplug`` or ``plug``."""
     a: str
     b: str
-    """Ports, with the names of the target; of what the target has not, the old ones."""
+    """Its two ports, as the target names them; as the old plan does where the target lacks their node."""
     a_place: str
     b_place: str
-    """Where the two nodes stand, in today's room when it is unplugged, in the target's when it is plugged."""
+    """Places of the two nodes: on the floor of the old plan for ``unplug``, on that of the target for ``plug``."""
     length_m: float | None
-    """Length of the cable; None where no plan knows it."""
+    """Length of the cable in metres; None where the plan has no floor."""
     cut: tuple[str, ...] = ()
-    """Hosts that have no path to the others until the end of the step, as no order spares them."""
+    """Hosts without a path to the others until the step ends; no order avoids that."""
 
 
 @dataclass(frozen=True, eq=False)
 class Growth(Shown):
-    """The way from one subnet to a larger one."""
+    """Changes that turn one subnet into a larger one."""
 
     old: Fabric
     grown: Fabric
-    """The target, with old cables in the ports that they have."""
+    """The target, with the cables that stay in their present ports."""
     was: NDArray[np.int32]
-    """(N,) node of the old fabric that each node of the grown one is, -1 for what is new."""
+    """(N,) node of the old fabric for each node of the grown one, -1 for a new node."""
     works: tuple[Work, ...]
-    """In order. In each step, all of it is unplugged and then plugged; tables that lead around what is unplugged come
-    first."""
+    """Changes of cables in order. Each step begins with tables that avoid the cables to unplug; then all of these are
+    unplugged, and then new ones plugged."""
     kept: int
     """Cables that stay."""
     tight: int = field(default=0)
-    """Steps that cut hosts off."""
+    """Steps that disconnect hosts."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """Number of steps."""
         return max((work.step for work in self.works), default=0)
 
     @property
     def new(self) -> list[str]:
-        """Names of the nodes that are new."""
+        """Names of the new nodes."""
         return [self.grown.label(node) for node in np.flatnonzero(self.was < 0).tolist()]
 
     @property
     def gone(self) -> list[str]:
-        """Names of the nodes that the target has not."""
+        """Names of the nodes that are absent from the target."""
         return [self.old.label(node) for node in sorted(set(range(self.old.n_nodes)) - set(self.was.tolist()))]
 
     def with_lids(self, lid: NDArray[np.uint16]) -> Fabric:
-        """Return the grown fabric, in which end ports that stay have the (E,) LIDs of the old one."""
+        """Return the grown fabric where end ports that stay keep their LIDs: ``lid``, (E,) of the old fabric."""
         found = np.zeros(self.grown.n_end_ports, np.uint16)
         switches = np.flatnonzero(self.was[: self.grown.n_switches] >= 0)
         found[switches] = lid[self.was[switches]]
         ends = np.arange(self.grown.n_switches, self.grown.n_end_ports)
         ports = self.grown.port_of(ends)
-        node = self.was[self.grown.port_node[ports]]
-        there = self.old.port_offset[np.maximum(node, 0)] + self.grown.port_number[ports] - 1
-        found[ends[node >= 0]] = lid[self.old.end_of(there[node >= 0])]
+        there = map_ports(self.grown, self.old, self.was)[ports]
+        found[ends[there >= 0]] = lid[self.old.end_of(there[there >= 0])]
         return replace(self.grown, discovered_lid=frozen(found))
 
     @property
     def renamed(self) -> list[tuple[str, str]]:
-        """Old and new name of each node that has another one."""
+        """Old and new name of each node that stays and is renamed."""
         pairs = [
             (self.old.label(was), self.grown.label(node)) for node, was in enumerate(self.was.tolist()) if was >= 0
         ]
@@ -102,7 +102,7 @@ class Growth(Shown):
 
     @property
     def cut(self) -> list[str]:
-        """Hosts that lose their path in some step."""
+        """Hosts that are disconnected in some step."""
         return sorted({name for work in self.works for name in work.cut})
 
     def _brief(self) -> str:
@@ -114,7 +114,7 @@ class Growth(Shown):
 
     @property
     def table(self) -> Table:
-        """The works, one a row."""
+        """The changes of cables, one a row."""
         placed = [
             name for name in ("a_place", "b_place", "length_m") if any(getattr(work, name) for work in self.works)
         ]
@@ -123,7 +123,7 @@ class Growth(Shown):
         return Table.of(title, self.works, *names, (lambda work: " ".join(work.cut), "cut off"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values, ready for JSON."""
+        """Return names and changes as plain values, ready for JSON."""
         return {
             "name": self.grown.name,
             "kept": self.kept,
@@ -137,19 +137,24 @@ class Growth(Shown):
 
 
 def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None = None) -> Growth:
-    """Find the way from a fabric to a larger one.
+    """Plan the changes of cables from a fabric to a larger one.
 
     Parameters
     ----------
     old, target : Fabric
-        A cable of the old one does not stay where the target needs a longer one, as far as both know lengths.
-    places : optional
-        Where each node of either stands.
+        Present and larger fabric. If both have the lengths of cables, a cable stays only where it is long enough.
+    places : pair of sequences of str, optional
+        Place of each node of the old fabric, and of each node of the target.
+
+    Returns
+    -------
+    Growth
+        In each step every host stays connected, if any order allows it.
 
     Raises
     ------
     HeddleError
-        When they have no switch in common.
+        When the two have no switch in common.
 
     Examples
     --------
@@ -165,16 +170,16 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
     if not (was[: target.n_switches] >= 0).any():
         raise HeddleError(f"found no switch of {old.name} in {target.name}; expected a plan that it grows into")
     grown, at, stay = _settle(old, target, was)
-    doomed = [link for link in old.links.tolist() if tuple(link) not in stay]
+    removed = [link for link in old.links.tolist() if tuple(link) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
-    fresh = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
+    added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
     names = _Names(old, grown, places)
-    works, tight = _order(old, was, at, [(a, b) for a, b in doomed], fresh, held, names)
+    works, tight = _order(old, was, at, [(a, b) for a, b in removed], added, names)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay), tight)
 
 
 def _adopt(old: Fabric, grown: Fabric, was: NDArray[np.int32]) -> Fabric:
-    """Give the nodes that stay their GUIDs, and those new GUIDs whose names old nodes had."""
+    """Return the grown fabric with the old GUIDs of nodes that stay, and new ones where a GUID would occur twice."""
     stays = was >= 0
     guid = grown.node_guid.copy()
     guid[stays] = old.node_guid[was[stays]]
@@ -182,18 +187,18 @@ def _adopt(old: Fabric, grown: Fabric, was: NDArray[np.int32]) -> Fabric:
         guid[node] = stable_guid(f"{grown.name}/{grown.label(node)}/grown")
     owner = grown.port_node
     counts = np.where(owner < grown.n_switches, 0, grown.port_number).astype(np.uint64)
-    own = np.where(stays[owner], old.port_offset[np.maximum(was[owner], 0)] + grown.port_number - 1, -1)
+    own = map_ports(grown, old, was)
     port_guid = np.where(own >= 0, old.port_guid[np.maximum(own, 0)], guid[owner] + counts)
     return replace(grown, node_guid=frozen(guid), port_guid=frozen(port_guid.astype(np.uint64)))
 
 
 def _key(label: str) -> str:
-    """Return a name without what depends on how many there are: leading zeros, and the number of zone 0."""
+    """Return a name without what depends on the size of the plan: leading zeros, and the prefix of zone 0."""
     return re.sub(r"\d+", lambda number: str(int(number[0])), label).removeprefix("z0-")
 
 
 def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
-    """Return (N,) node of the old fabric that each node of the target is, -1 for what is new."""
+    """Return (N,) the node of the old fabric for each node of the target, -1 for a new one."""
     was = np.full(target.n_nodes, -1, np.int32)
     by_name = {_key(old.label(node)): node for node in range(old.n_switches)}
     for node in range(target.n_switches):
@@ -203,7 +208,7 @@ def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
     place = {int(there): here for here, there in enumerate(was.tolist()) if there >= 0}
     before, after = _servers(old, place), _servers(target, {node: node for node in range(target.n_switches)})
     left = dict(before)
-    for exact in (2, 1, 0):  # the same switches and name, the same switches, the same kind wherever it hangs
+    for exact in (2, 1, 0):  # same switches and name; same switches; same kind on any switch
         free = defaultdict(list)
         for name, server in left.items():
             free[server.key(name, exact)].append(name)
@@ -218,18 +223,18 @@ def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
 @dataclass(frozen=True)
 class _Server:
     kind: tuple[object, ...]
-    """Role, models, and ports of the adapters: what may take the place of what."""
-    hangs: tuple[int, ...]
-    """Switch of the target that each port hangs on; -1 for none, -2 for one that goes."""
+    """Role, models, and numbers of ports; only servers of the same kind are matched."""
+    switches: tuple[int, ...]
+    """Switch of the target that each port is attached to; -1 for none, -2 for one that the target lacks."""
     adapters: list[int]
 
     def key(self, name: str, exact: int) -> tuple[object, ...]:
-        """What two servers must have in common to be one."""
-        return (self.kind, *((self.hangs,) if exact else ()), *((_key(name),) if exact == 2 else ()))
+        """Return what two servers must have in common to be matched, at one of three levels."""
+        return (self.kind, *((self.switches,) if exact else ()), *((_key(name),) if exact == 2 else ()))
 
 
 def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, _Server]:
-    """Return the servers by name; one that has no host is its adapter."""
+    """Return the servers by name; an adapter without a host is a server of its own."""
     nodes: dict[str, list[int]] = defaultdict(list)
     for node in range(fabric.n_switches, fabric.n_nodes):
         host = int(fabric.host[node])
@@ -238,14 +243,14 @@ def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, _Server]:
     for name, mine in nodes.items():
         host = int(fabric.host[mine[0]])
         ports = [range(*fabric.port_offset[[node, node + 1]].tolist()) for node in mine]
-        hangs = tuple(
+        switches = tuple(
             -1 if (switch := int(fabric.peer_node[port])) < 0 else place.get(switch, -2)
             for own in ports
             for port in own
         )
         model = fabric.models[fabric.host_model[host]] if host >= 0 and fabric.host_model[host] >= 0 else ""
         kind = (int(fabric.role[mine[0]]), model, tuple(_model(fabric, node) for node in mine), tuple(map(len, ports)))
-        found[name] = _Server(kind, hangs, mine)
+        found[name] = _Server(kind, switches, mine)
     return found
 
 
@@ -255,23 +260,18 @@ def _model(fabric: Fabric, node: int) -> tuple[str, int]:
 
 
 def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric, dict[int, int], set[Cable]]:
-    """Give old cables their ports in the target.
+    """Keep the cables that join the same nodes in both fabrics in their present ports.
 
     Returns
     -------
     tuple
-        The grown fabric; the port of it that each old port is, of nodes that stay; and the old cables that stay.
+        The grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
     """
-    at = {
-        int(old.port_offset[there]) + number: int(target.port_offset[here]) + number
-        for here, there in enumerate(was.tolist())
-        if there >= 0
-        for number in range(int(old.port_offset[there + 1] - old.port_offset[there]))
-    }
+    at = {there: here for here, there in enumerate(map_ports(target, old, was).tolist()) if there >= 0}
     wanted = defaultdict(list)
     for a, b in target.links.tolist():
         wanted[_joins(target, a, b)].append((a, b))
-    home = np.full(target.n_ports, -1)  # where each port of the target goes
+    moved_to = np.full(target.n_ports, -1)  # port that takes over the cable of each port of the target
     stay: set[Cable] = set()
     for a, b in old.links.tolist():
         if a not in at or b not in at:
@@ -284,39 +284,42 @@ def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric
             wanted[key].remove((c, d))
             if target.port_node[c] != target.port_node[x]:
                 c, d = d, c
-            home[c], home[d] = x, y
+            moved_to[c], moved_to[d] = x, y
             stay.add((a, b))
-    return _moved(target, home), at, stay
+    return _moved(target, moved_to), at, stay
 
 
 def _length(fabric: Fabric, port: int) -> float:
-    """Return the length of a port's cable; nan where it is unknown."""
+    """Return the length of a port's cable in metres, NaN where it is unknown."""
     return float(fabric.length_m[port]) if len(fabric.length_m) else float("nan")
 
 
 def _joins(fabric: Fabric, a: int, b: int, rate: tuple[int, int] | None = None) -> tuple[object, ...]:
-    """Return what a cable joins: of adapters a port, of switches the node, as their ports are all alike."""
+    """Return what a cable joins, and its speed: ports of adapters, but whole switches, whose ports are equivalent."""
     ends = sorted(port if port >= fabric.first_adapter_port else -1 - int(fabric.port_node[port]) for port in (a, b))
     return (*ends, *(rate or (int(fabric.width[a]), int(fabric.speed[a]))))
 
 
-def _moved(target: Fabric, home: NDArray[np.int64]) -> Fabric:
-    """Return the target with its cables in other ports of their nodes: those that `home` tells, the others near."""
+def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
+    """Return the target with its cables in other ports of the same nodes.
+
+    ``moved_to`` is (P,) the new port of each port, -1 where that is free to choose: then its own, or the lowest free.
+    """
     for node in range(target.n_switches):
         ports = np.arange(target.port_offset[node], target.port_offset[node + 1])
-        taken = set(home[ports][home[ports] >= 0].tolist())
-        cabled = [port for port in ports[home[ports] < 0].tolist() if target.peer[port] >= 0]
+        taken = set(moved_to[ports][moved_to[ports] >= 0].tolist())
+        cabled = [port for port in ports[moved_to[ports] < 0].tolist() if target.peer[port] >= 0]
         for port in cabled:
             if port not in taken:
-                home[port] = port
+                moved_to[port] = port
                 taken.add(port)
         spare = iter([port for port in ports.tolist() if port not in taken])
-        for port in ports[home[ports] < 0].tolist():
-            home[port] = next(spare)
-    home[home < 0] = np.flatnonzero(home < 0)
-    back = np.argsort(home)
+        for port in ports[moved_to[ports] < 0].tolist():
+            moved_to[port] = next(spare)
+    moved_to[moved_to < 0] = np.flatnonzero(moved_to < 0)
+    back = np.argsort(moved_to)
     peer = target.peer[back]
-    peer = np.where(peer >= 0, home[np.maximum(peer, 0)], -1).astype(np.int32)
+    peer = np.where(peer >= 0, moved_to[np.maximum(peer, 0)], -1).astype(np.int32)
     lengths = target.length_m if len(target.length_m) == 0 else target.length_m[back]
     return replace(
         target, peer=frozen(peer), width=target.width[back], speed=target.speed[back], length_m=frozen(lengths)
@@ -324,13 +327,13 @@ def _moved(target: Fabric, home: NDArray[np.int64]) -> Fabric:
 
 
 class _Names:
-    """Names of ports of the grown fabric, and of old ports that are none of it."""
+    """Labels of the ports of the grown fabric, and of the old ports that it lacks."""
 
     def __init__(self, old: Fabric, grown: Fabric, places: tuple[Sequence[str], Sequence[str]] | None) -> None:
         self.old, self.grown, self.places = old, grown, places
 
     def work(self, step: int, do: str, cable: Cable, old: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
-        """Return the work of a cable that is plugged, or of one that is unplugged, by its ports in the old fabric."""
+        """Return the change that plugs a cable, or unplugs it if ``old`` has its ports in the old fabric."""
         fabric, ports = (self.grown, cable) if old is None else (self.old, old)
         names = [self.grown.port_label(port) if port < self.grown.n_ports else self.old.port_label(
             port - self.grown.n_ports) for port in cable]  # fmt: skip
@@ -344,14 +347,13 @@ def _order(
     old: Fabric,
     was: NDArray[np.int32],
     at: Mapping[int, int],
-    doomed: Sequence[Cable],
-    fresh: Sequence[Cable],
-    held: set[tuple[int, ...]],
+    removed: Sequence[Cable],
+    added: Sequence[Cable],
     names: _Names,
 ) -> tuple[list[Work], int]:
-    """Order the works: hosts stay connected where that can be.
+    """Order the changes so that hosts stay connected, and count the steps in which that is impossible.
 
-    At most one cable is out at a time of each switch, each adapter, and each server that does not compute.
+    A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
     grown = names.grown
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
@@ -364,16 +366,16 @@ def _order(
         },
     }
     served = (grown.host >= 0) & (grown.role != Role.COMPUTE)
-    busy_of = {int(node): -1 - int(grown.host[node]) for node in np.flatnonzero(served)}
+    server_of = {int(node): -1 - int(grown.host[node]) for node in np.flatnonzero(served)}
 
-    def busied(cable: Cable) -> set[int]:
-        return {busy_of.get(node_of[port], node_of[port]) for port in cable}
+    def occupies(cable: Cable) -> set[int]:
+        return {server_of.get(node_of[port], node_of[port]) for port in cable}
 
     staying = {int(node) for node in np.flatnonzero(was >= 0) if node >= grown.n_switches}
     live = _Live(node_of, [(old_port[a], old_port[b]) for a, b in old.links.tolist()], staying)
-    was_of = {(old_port[a], old_port[b]): (a, b) for a, b in doomed}
+    was_of = {(old_port[a], old_port[b]): (a, b) for a, b in removed}
     out = list(was_of)
-    waiting = list(fresh)
+    waiting = list(added)
     occupied = {port for cable in live.cables for port in cable}
     works: list[Work] = []
     step, tight = 0, 0
@@ -393,38 +395,38 @@ def _order(
         step += 1
         busy: set[int] = set()
         later: list[Cable] = []
-        pulled = 0
+        unplugged_now = 0
         for cable in out:
-            ends = busied(cable)
+            ends = occupies(cable)
             if ends & busy or not live.spares(cable):
                 later.append(cable)
                 continue
             live.remove(cable)
             occupied.difference_update(cable)
             busy |= ends
-            pulled += 1
+            unplugged_now += 1
             works.append(names.work(step, "unplug", cable, was_of[cable]))
-        if not pulled:  # no order spares them all: those that cut off the fewest
-            least = min(len(live.cut_by(cable)) for cable in out)
+        if not unplugged_now:  # every removal disconnects hosts: take those that disconnect fewest
+            least = min(len(live.disconnected_by(cable)) for cable in out)
             for cable in out:
-                if busy & busied(cable) or len(cut := live.cut_by(cable)) > least:
+                if busy & occupies(cable) or len(cut := live.disconnected_by(cable)) > least:
                     continue
                 later.remove(cable)
                 live.remove(cable)
-                live.given_up |= cut
+                live.disconnected |= cut
                 occupied.difference_update(cable)
-                busy |= busied(cable)
+                busy |= occupies(cable)
                 hosts = tuple(sorted(grown.label(node) for node in cut))
                 works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
             tight += 1
         out = later
         plug()
-        live.given_up -= live.largest()
+        live.disconnected -= live.largest()
     return works, tight
 
 
 class _Live:
-    """The cables that are plugged at a time, and which hosts these connect."""
+    """The cables that are plugged at some time, and the hosts that they connect."""
 
     def __init__(self, node_of: Mapping[int, int], cables: Sequence[Cable], hosts: set[int]) -> None:
         self.node_of, self.hosts = node_of, hosts
@@ -434,8 +436,8 @@ class _Live:
         self.between: Counter[tuple[int, ...]] = Counter()
         for cable in cables:
             self.add(cable)
-        self.given_up = self.hosts - self.largest()
-        """Hosts that are cut off, in the step or from the beginning."""
+        self.disconnected = self.hosts - self.largest()
+        """Hosts that are disconnected, in this step or from the beginning."""
 
     def _pair(self, cable: Cable) -> tuple[int, ...]:
         return tuple(sorted(self.node_of[port] for port in cable))
@@ -452,11 +454,11 @@ class _Live:
             self.graph.remove_edge(*self._pair(cable))
 
     def largest(self) -> set[int]:
-        """Hosts of the component that has most of them."""
+        """Return the hosts of the component with most hosts."""
         return max((self.hosts & part for part in nx.connected_components(self.graph)), key=len, default=set())
 
-    def cut_by(self, cable: Cable) -> set[int]:
-        """Return the hosts that a cable's removal cuts off from most others."""
+    def disconnected_by(self, cable: Cable) -> set[int]:
+        """Return the hosts that the removal of a cable disconnects from the majority."""
         a, b = self._pair(cable)
         if self.between[a, b] > 1:
             return set()
@@ -464,8 +466,8 @@ class _Live:
         sides = [self.hosts & nx.node_connected_component(self.graph, node) for node in (a, b)]
         joined = nx.has_path(self.graph, a, b)
         self.graph.add_edge(a, b)
-        return set() if joined else min(sides, key=len) - self.given_up
+        return set() if joined else min(sides, key=len) - self.disconnected
 
     def spares(self, cable: Cable) -> bool:
-        """Return whether all hosts that are connected stay so without a cable."""
-        return not self.cut_by(cable)
+        """Return whether removing a cable disconnects no host."""
+        return not self.disconnected_by(cable)

@@ -1,13 +1,13 @@
-"""Which node of a fabric that was found stands in the place of which node of its plan.
+"""Matching of the nodes of a discovered fabric to those of its plan.
 
-What is sure comes first: a GUID, or a description that one node has on either side. From there places follow from the
-cabling: ports lead to ports, and a node that is at the other end of a matched node's port as planned gets a vote for
-it. A switch takes the place for which most of its cables speak, against its own name where nearly all of them do, as
-when two switches of one model are mounted in each other's place. Adapters have one cable, so their names decide, and
-the place in a switch where there is no name that both sides know.
+Nodes with the same GUID, or with a description that is unique on both sides, are matched first. The cabling gives the
+others: each cable of a matched node votes for the pair of nodes at its planned and its actual far end. A switch takes
+the place with most votes. Its name counts as half of its cables, so that nearly all of them outvote it, as when two
+switches of one model are mounted in each other's place. An adapter has one cable: its name decides, or without a name
+its port on the switch.
 
-Without any name, a first pair is guessed by the ports that lead to and from a switch, and kept if the rest agrees; what
-is symmetric looks alike, so that nobody can tell whether symmetric parts are exchanged.
+If no name is known, a first pair is guessed from the port numbers at both ends of the cables, and kept if enough other
+cables agree. Exchanged symmetric parts cannot be told apart.
 """
 
 from __future__ import annotations
@@ -20,35 +20,36 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.dumps.discovery import NOBODY
-from topo.fabric import Fabric, Kind, _short_name, freeze_arrays
+from topo.dumps.discovery import DEFAULT_HOSTS
+from topo.errors import HeddleError, plural
+from topo.fabric import Fabric, Kind, _short_name, freeze_arrays, frozen
 from topo.table import Brief
 
 Votes = dict[tuple[int, int], int]
-"""By node of the plan and node of the fabric."""
+"""Number of votes by (node of the plan, node of the fabric)."""
 
 ROUNDS = 5
-"""How often places of all switches are voted on; two do."""
+"""Largest number of rounds of voting; two are usually enough."""
 FIRST_GUESSES = 16
-"""Pairs that are tried where no name is known."""
+"""First pairs that are tried where no name is known."""
 MOST_PARTS = 64
-"""Parts of a fabric without a cable between them that are guessed, one by one."""
+"""Largest number of unconnected parts of a fabric that are guessed."""
 AGREEING = 0.25
-"""Share of its cables that must speak for a place that has no name."""
+"""Smallest share of a switch's cables that must agree with a place that no name confirms."""
 
 
 @dataclass(frozen=True, eq=False)
 class Match(Brief):
-    """Nodes of a plan and of a fabric, matched. N nodes of the plan."""
+    """Matched nodes of a plan and a fabric. The plan has N nodes and P ports."""
 
     plan: Fabric
     found: Fabric
     node: NDArray[np.int32]
-    """(N,) node of the fabric in the place of each node of the plan; -1 for none."""
+    """(N,) node of the fabric in the place of each node of the plan, -1 for none."""
     named: NDArray[np.int32]
-    """(N,) node of the fabric that has the GUID or the description of each node of the plan; -1 for none."""
+    """(N,) node of the fabric with the GUID or description of each node of the plan, -1 for none."""
     agreeing: NDArray[np.float64]
-    """(N,) share of the cables of both in that place that are as planned; NaN where there are none."""
+    """(N,) share of the cables at that place that are as planned, NaN where there are none."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -58,16 +59,14 @@ class Match(Brief):
 
     @property
     def port(self) -> NDArray[np.int32]:
-        """(P,) port of the fabric that stands for each port of the plan; -1 for none."""
-        there = self.node[self.plan.port_node]
-        known = (there >= 0) & (self.plan.port_number <= np.diff(self.found.port_offset)[there])
-        return np.where(known, self.found.port_offset[there] + self.plan.port_number - 1, -1).astype(np.int32)
+        """(P,) port of the fabric that corresponds to each port of the plan, -1 for none."""
+        return map_ports(self.plan, self.found, self.node)
 
     @property
     def adopted(self) -> Fabric:
-        """The plan with the GUIDs and LIDs that its nodes have in the fabric; nodes that are not there keep theirs.
+        """The plan with the GUIDs and LIDs of the matched nodes; nodes without a match keep their own.
 
-        Tables for it are tables for the fabric, as far as that is cabled as planned.
+        Tables for it are valid on the fabric where that is cabled as planned.
         """
         plan, found, port = self.plan, self.found, self.port
         known, plugged = self.node >= 0, port >= 0
@@ -91,7 +90,12 @@ class Match(Brief):
 
 
 def match_nodes(plan: Fabric, found: Fabric) -> Match:
-    """Match the nodes of a fabric that was found to those of its plan.
+    """Match the nodes of a discovered fabric to those of its plan.
+
+    Parameters
+    ----------
+    plan, found : Fabric
+        The plan, and the fabric as it was discovered.
 
     Examples
     --------
@@ -122,8 +126,26 @@ def match_nodes(plan: Fabric, found: Fabric) -> Match:
     return Match(plan, found, node, by_name, agreeing)
 
 
+def map_ports(fabric: Fabric, other: Fabric, node: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return (P,) the port of another fabric that corresponds to each port, by number; -1 where there is none.
+
+    Parameters
+    ----------
+    fabric, other : Fabric
+        The two fabrics.
+    node : (N,) int
+        Node of the other fabric that corresponds to each node, -1 for none.
+    """
+    there = node[fabric.port_node]
+    known = (there >= 0) & (fabric.port_number <= np.diff(other.port_offset)[there])
+    return np.where(known, other.port_offset[there] + fabric.port_number - 1, -1).astype(np.int32)
+
+
 class _Matcher:
-    """Both fabrics as plain lists, and the places as far as they are known."""
+    """Both fabrics as plain lists, and the places that are known so far.
+
+    A cable is kept at both of its nodes: port number to (node at the far end, port number there).
+    """
 
     def __init__(self, plan: Fabric, found: Fabric) -> None:
         self.plan, self.found = plan, found
@@ -144,7 +166,7 @@ class _Matcher:
         return len(self.ends[fabric][node])
 
     def anchors(self) -> dict[int, int]:
-        """Return the nodes that a GUID, or else a description, tells on both sides."""
+        """Return the pairs of nodes with the same GUID, or with a description that is unique on both sides."""
         taken: dict[int, int] = {}
         for key in (_guid, _name):
             used = set(taken.values())
@@ -161,17 +183,17 @@ class _Matcher:
         return taken
 
     def put(self, x: int, y: int) -> None:
-        """Let a node of the fabric take a place."""
+        """Put node y of the fabric in the place of node x of the plan."""
         self.place[x] = y
         self.taken[y] = x
 
     def spread(self, first: Iterable[tuple[int, int]]) -> None:
-        """Match switches from those that are, those with most votes first."""
+        """Match switches outward from pairs that are known, those with most votes first."""
         n, m = self.plan.n_switches, self.found.n_switches
         votes: Votes = defaultdict(int)
         heap: list[tuple[int, int, int]] = []
 
-        def tell(x: int, y: int) -> None:
+        def cast_votes(x: int, y: int) -> None:
             far = self.ends[self.found][y]
             for number, (a, there) in self.ends[self.plan][x].items():
                 b, where = far.get(number, (-1, -1))
@@ -183,15 +205,15 @@ class _Matcher:
         for x, y in known:
             self.put(x, y)
         for x, y in known:
-            tell(x, y)
+            cast_votes(x, y)
         while heap:
             count, x, y = heappop(heap)
             if x not in self.place and y not in self.taken and votes[x, y] == -count:
                 self.put(x, y)
-                tell(x, y)
+                cast_votes(x, y)
 
     def guess(self) -> None:
-        """Match what no name leads to: try first pairs that look alike, and keep what most cables agree with."""
+        """Match parts without any name: try similar switches as first pairs, and keep what most cables confirm."""
         for _ in range(MOST_PARTS):
             lone = [x for x in range(self.plan.n_switches) if x not in self.place and self.ends[self.plan][x]]
             free = [y for y in range(self.found.n_switches) if y not in self.taken and self.ends[self.found][y]]
@@ -210,14 +232,14 @@ class _Matcher:
             _, self.place, self.taken = best
 
     def _alike(self, lone: list[int], free: list[int]) -> list[tuple[int, int]]:
-        """Return pairs of switches to begin with, the most alike first: those with few others that are as much so."""
+        """Return first pairs to try: switches whose cables are rarest, each with the most similar ones."""
         looks = {fabric: self._looks(fabric, nodes) for fabric, nodes in ((self.plan, lone), (self.found, free))}
         holders: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for y in free:
             for look in looks[self.found][y]:
                 holders[look].append(y)
         pairs = []
-        # A switch whose ports are like few others' tells most; where all are alike, anyone does.
+        # A switch whose cables few others share says most; where all are the same, any switch will do.
         rarity = {x: sum(len(holders[look]) for look in looks[self.plan][x]) / len(looks[self.plan][x]) for x in lone}
         for x in sorted(lone, key=lambda x: (rarity[x] == 0, rarity[x], -len(looks[self.plan][x]), x))[:3]:
             score = Counter(y for look in looks[self.plan][x] for y in holders[look])
@@ -226,12 +248,12 @@ class _Matcher:
         return pairs[: 2 * FIRST_GUESSES]
 
     def _looks(self, fabric: Fabric, nodes: list[int]) -> dict[int, list[tuple[int, ...]]]:
-        """Return what each port of some switches shows: its number, and kind and port of what it leads to."""
+        """Return (port number, port number at the far end, kind of the far node) of each cable of some switches."""
         kind, ends = self.kind[fabric], self.ends[fabric]
         return {node: [(p, q, kind[far]) for p, (far, q) in ends[node].items()] for node in nodes}
 
     def agreeing(self, x: int, y: int) -> int:
-        """Count the cables of a place that are as planned; adapters that nobody has matched agree by their port."""
+        """Count the cables of a place that are as planned; an unmatched adapter agrees if its port does."""
         far = self.ends[self.found][y]
         same = 0
         for number, (a, there) in self.ends[self.plan][x].items():
@@ -241,11 +263,11 @@ class _Matcher:
         return same
 
     def vote(self, named: dict[int, int]) -> None:
-        """Let all switches take the places for which most of their cables speak; a name counts as half of them."""
+        """Assign the places of all switches anew by votes; a name counts as half of the cables."""
         n, m = self.plan.n_switches, self.found.n_switches
         votes: Votes = defaultdict(int)
         spoken: Counter[int] = Counter()
-        # An adapter without a name follows from its switch, so it has no say in where that is.
+        # An adapter without a name was placed by its switch, so it cannot vote on the place of that.
         say = [(x, y) for x, y in self.place.items() if x < n or named.get(x) == y]
         for x, y in say:
             far = self.ends[self.found][y]
@@ -259,7 +281,7 @@ class _Matcher:
                 votes[x, y] += max(spoken[y], 1)
         self.place = {x: y for x, y in self.place.items() if x >= n}
         self.taken = {y: x for x, y in self.place.items()}
-        # Among equals, what a name says.
+        # Names break ties.
         for (x, y), _ in sorted(
             votes.items(), key=lambda item: (-item[1], named.get(item[0][0]) != item[0][1], item[0])
         ):
@@ -267,14 +289,14 @@ class _Matcher:
                 self.put(x, y)
 
     def prune(self, named: dict[int, int]) -> None:
-        """Take away places of switches that neither a name nor enough cables speak for."""
+        """Undo the places of switches that neither a name nor enough cables confirm."""
         for x, y in list(self.place.items()):
             cables = min(self.cables(self.plan, x), self.cables(self.found, y))
             if x < self.plan.n_switches and named.get(x) != y and self.agreeing(x, y) < AGREEING * cables:
                 del self.place[x], self.taken[y]
 
     def attach(self, named: dict[int, int]) -> None:
-        """Match adapters: by name, or else by the port that they hang on, if neither is known elsewhere."""
+        """Match the adapters without a place by the port of the switch that they are attached to."""
         n = self.plan.n_switches
         for x, y in [(x, y) for x, y in self.place.items() if x < n]:
             far = self.ends[self.found][y]
@@ -286,9 +308,9 @@ class _Matcher:
         self._lone_adapters(named)
 
     def _lone_adapters(self, named: dict[int, int]) -> None:
-        """Match an adapter that has lost its port to the one without a name that is in a wrong port of its switch.
+        """Match an adapter that is missing from its port to the only nameless adapter in a wrong port of its switch.
 
-        If there is but one of either in the whole fabric, switches do not matter.
+        If there is only one of each in the whole fabric, the switch does not matter.
         """
         known = set(named.values())
         times = Counter(self.found.names)
@@ -314,11 +336,59 @@ class _Matcher:
 
 
 def _guid(fabric: Fabric, node: int) -> str:
-    """GUID of a node."""
+    """Return the GUID of a node."""
     return f"{int(fabric.node_guid[node]):x}"
 
 
 def _name(fabric: Fabric, node: int) -> str:
-    """What a node is called, as far as it tells the node; "" for what comes from a factory."""
+    """Return the description of a node, "" for a default name of the manufacturer."""
     name = _short_name(fabric.names[node]).casefold().strip()
-    return "" if name.partition(" ")[0] in NOBODY or fabric.kind[node] == Kind.AGGREGATION else name
+    return "" if name.partition(" ")[0] in DEFAULT_HOSTS or fabric.kind[node] == Kind.AGGREGATION else name
+
+
+def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32], tuple[str, ...]]:
+    """Return ports that lost their cable, the subset that now holds a different one, and notes.
+
+    Nodes are matched by GUID, ports by number. A cable that now leads elsewhere is lost.
+
+    Parameters
+    ----------
+    whole, now : Fabric
+        The intact fabric, and the fabric as it is now.
+
+    Raises
+    ------
+    HeddleError
+        When they have no node GUID in common: one of them is another fabric, or a plan, whose GUIDs are made up.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> gone, moved, notes = topo.find_missing(fabric, fabric.without(fabric.inner[:1]))
+    >>> [fabric.port_label(port) for port in gone], notes
+    (['leaf0:21', 'spine0:1'], ())
+    """
+    place = {guid: node for node, guid in enumerate(now.node_guid.tolist())}
+    twin = np.array([place.get(guid, -1) for guid in whole.node_guid.tolist()])
+    if not (twin >= 0).any():
+        raise HeddleError(
+            f"{now.name}: found no node GUID of {whole.name}; expected a later dump of the same fabric. A plan "
+            "invents its GUIDs: use dumps of the real fabric for both"
+        )
+    port = map_ports(whole, now, twin)
+    known = port >= 0
+    back = np.full(now.n_ports, -1)
+    back[port[known]] = np.flatnonzero(known)
+    peer = np.where(known, now.peer[port], -1)
+    same = (peer >= 0) & (back[peer] == whole.peer)
+    cables = int(np.count_nonzero(now.peer >= 0) - np.count_nonzero(same & (whole.peer >= 0))) // 2
+    nodes = int(np.count_nonzero(~np.isin(now.node_guid, whole.node_guid)))
+    notes = []
+    if cables or nodes:
+        notes.append(
+            f"{now.name} has {plural(cables, 'cable')} and {plural(nodes, 'node')} that {whole.name} has not: they get "
+            "no paths; route the fabric anew to use them"
+        )
+    gone = np.flatnonzero((whole.peer >= 0) & ~same).astype(np.int32)
+    return frozen(gone), frozen(gone[peer[gone] >= 0]), tuple(notes)

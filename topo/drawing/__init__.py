@@ -20,6 +20,7 @@ from topo.drawing.svg import clean, element, format_legend, scene_svg, text
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
+from topo.shapes.base import GRID_STYLES, GridStyle
 from topo.table import Brief
 
 MARGIN = 24.0
@@ -156,9 +157,7 @@ def lay_out(fabric: Fabric) -> Scene:
     if kind == "groups":
         return lay_groups(fabric)
     if sizes:
-        grid = [int(size) for size in sizes.split("x")]
-        halves = kind == "slim-fly"
-        return lay_grid(fabric, grid, arcs=kind != "torus", lines=halves, layer="half" if halves else "layer")
+        return lay_grid(fabric, [int(size) for size in sizes.split("x")], GRID_STYLES.get(kind, GridStyle()))
     return lay_bands(fabric)
 
 

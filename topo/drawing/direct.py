@@ -29,6 +29,7 @@ from topo.drawing.scene import (
 )
 from topo.drawing.wiring import line
 from topo.fabric import Fabric
+from topo.shapes.base import GridStyle
 
 ACROSS = 8
 """Boxes of a row whose labels read across; more have them upright."""
@@ -127,29 +128,24 @@ PAGE = 900.0
 
 @dataclass(frozen=True)
 class Pitch:
-    """Distances of boxes, and how links are drawn that are longer."""
+    """Distances of boxes, and how longer links are drawn."""
 
     across: float
     down: float
     hosts: float
     """Height of the hosts below a box."""
-    arcs: bool
-    lines: bool
+    style: GridStyle
 
 
-def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, layer: str = "layer") -> Scene:
+def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
     """Return a picture of switches that are numbered as the places of a grid, its last coordinate fastest.
 
     Parameters
     ----------
     sizes : sequence of int
         Switches along each dimension.
-    arcs : bool
-        Whether links over more than one place of a row or column are arcs; else they are two short ends.
-    lines : bool
-        Whether links between layers are lines; else they are two short ends.
-    layer : str
-        What a layer is called.
+    style : GridStyle
+        How links over more than one place are drawn.
     """
     rows, columns = (1, *sizes)[-2:]
     layers = prod(sizes) // (rows * columns)
@@ -157,18 +153,17 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
     wide = longest_label(fabric, range(fabric.n_switches)) + 10
     hosts = max(place_hosts(Cell((0,), 0.0, 0.0, wide, TALL, ()), mine).height for mine in ports)
     pitch = Pitch(
-        across=wide + (24 + 2 * BEND * rows if arcs else 42),
-        down=TALL + hosts + (18 + 2 * BEND * columns if arcs else 40),
+        across=wide + (24 + 2 * BEND * rows if style.arcs else 42),
+        down=TALL + hosts + (18 + 2 * BEND * columns if style.arcs else 40),
         hosts=hosts,
-        arcs=arcs,
-        lines=lines,
+        style=style,
     )
     width, height = columns * pitch.across + 2 * LAYER_PAD, rows * pitch.down + LAYER_PAD + LAYER_HEAD
     scene = Scene()
-    across = layers if lines else max(1, int((PAGE + LAYER_GAP) // (width + LAYER_GAP)))
+    across = layers if style.lines else max(1, int((PAGE + LAYER_GAP) // (width + LAYER_GAP)))
     for which in range(layers):
         left, top = which % across * (width + LAYER_GAP), which // across * (height + LAYER_GAP)
-        scene.areas.append(Area(left, top, width, height, f"{layer} {which}" if layers > 1 else ""))
+        scene.areas.append(Area(left, top, width, height, f"{style.layer} {which}" if layers > 1 else ""))
         for place in range(rows * columns):
             switch = which * rows * columns + place
             x = left + LAYER_PAD + place % columns * pitch.across + (pitch.across - wide) / 2
@@ -177,7 +172,7 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
     scene.hosts = [place_hosts(cell, mine) for cell, mine in zip(scene.cells, ports, strict=True) if mine]
     for (a, b), links in cable_pairs(fabric).items():
         first, second, apart = scene.cells[a], scene.cells[b], b // (rows * columns) - a // (rows * columns)
-        if apart == layers - 1 > 1 and not lines:  # the layer after the last one is the first
+        if apart == layers - 1 > 1 and not style.lines:  # the layer after the last one is the first
             first, second = second, first
         paths = _between(first, second, pitch) if apart else _within(first, second, pitch)
         scene.strokes += [Stroke(path, tuple(links), end=len(paths) > 1) for path in paths]
@@ -192,7 +187,7 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], *, arcs: bool, lines: bool, l
 
 def _between(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
     """Link boxes of two layers."""
-    if pitch.lines:
+    if pitch.style.lines:
         return [line((a.x + a.width, a.middle[1]), (b.x, b.middle[1]))]
     right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
     return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
@@ -205,12 +200,12 @@ def _within(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
         steps = (bx - ax) / pitch.across
         if steps < 1.5:
             return [line((a.x + a.width, ay), (b.x, by))]
-        if pitch.arcs:
+        if pitch.style.arcs:
             return [arc(ax, a.y, bx, b.y, BEND * steps)]
         return [line((a.x, ay), (a.x - END, ay)), line((b.x + b.width, by), (b.x + b.width + END, by))]
     steps = (by - ay) / pitch.down
     if steps < 1.5:
         return [line((ax, a.y + TALL), (bx, b.y))]
-    if pitch.arcs:
+    if pitch.style.arcs:
         return [arc(a.x, ay, b.x, by, -BEND * steps)]
     return [line((ax, a.y), (ax, a.y - END)), line((bx, b.y + TALL), (bx, b.y + TALL + pitch.hosts + END))]

@@ -13,9 +13,8 @@ from topo.drawing.scene import text_width
 from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
 from topo.errors import plural
 from topo.fabric import Fabric, Role
-from topo.floor.cables import Cabling
+from topo.floor.cables import Cabling, fill_trays
 from topo.floor.racks import Layout
-from topo.floor.trays import fill_trays
 from topo.hostlist import compress
 
 UNIT, FRONT, SCALE = 13.0, 190.0, 22.0

@@ -4,7 +4,7 @@ Three forms, each line a cable, from one of its ends or from both:
 
 * NDT of UFM, a CSV: ``#StartDevice,StartPort,EndDevice,EndPort,LinkType``, ports such as ``Port 21``,
   ``Blade 16_Port 2/20`` of a frame (chip ``L16/U2``, port 20), or the NodeDescription of an adapter;
-* P2P of the Cable Validation Tool, a workbook (`topo.files.workbook`) or a CSV as a spreadsheet saves it:
+* P2P of the Cable Validation Tool, a workbook (`topo.files.csv`) or a CSV as a spreadsheet saves it:
   ``Rack,U,Name,HCA/Port,Rack,U,Name,Port`` or ``A-Node Name, A-Port, Z-Node Name, Z-Port``, ports such as ``21``,
   ``11/1`` or ``sw11p1``, and ``3`` for ``mlx5_2``;
 * ``.topo``, sections ``MQM8700 leaf01`` with lines ``P21 -4x-50G-> MQM8700 spine01 P1`` or a bare ``->``.

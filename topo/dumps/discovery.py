@@ -1,4 +1,4 @@
-"""A fabric as it was found: built from the records that a discovery tool printed, whatever state they are in.
+"""Builds a fabric from the records of a discovery tool, which may be incomplete or contradict each other.
 
 A dump describes each cable from both of its ends. Where only one end does, the cable is taken as described; where the
 two contradict each other, the cable is left out and counted: routing can do without a cable, but not with a wrong one.
@@ -22,7 +22,7 @@ from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.speeds import LinkSpeed, parse_link_speed
 
 MAX_PORTS = 254
-"""Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
+"""Most ports of a node: an entry of a forwarding table is a byte, and 255 means no path."""
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""
@@ -37,21 +37,21 @@ ROLE = {
 
 MANAGED_SWITCH = re.compile(r"[^;:]{1,16};[^;:]{1,63}:([^;:/]{1,63})(?:/[^;:]{0,63})?")
 HOST_AND_DEVICE = re.compile(r"(\S{1,63}) (\S{1,63})")
-NOBODY = frozenset({"localhost", "localhost.localdomain", "(none)"})
-"""Host names that machines have before somebody gives them one."""
+DEFAULT_HOSTS = frozenset({"localhost", "localhost.localdomain", "(none)"})
+"""Default host names, which identify no machine."""
 
 
 @dataclass(frozen=True, eq=False)
 class Discovery:
-    """A fabric that was found, and what of its dump could not be used."""
+    """A discovered fabric, and what of its dump was left out."""
 
     fabric: Fabric
     """Without levels and zones (`topo.dumps.levels` finds them). Its `discovered_lid` has 0 where the dump gives no
     LID, one out of range, or one that two end ports share; it is empty when there is none at all."""
     skipped: tuple[tuple[int, str], ...]
-    """Line and reason of everything that was left out."""
+    """Line and reason of each omission."""
     merged: Discovery | None = None
-    """The same with the chips of each switch of XDR as one, and its planes as one cable; None where there are none."""
+    """The same with merged planes of XDR (`topo.dumps.planes`); None where there are no planes."""
 
 
 @dataclass(slots=True)
@@ -65,14 +65,14 @@ class FoundNode:
     device: int = 0
     """Device id, 0 unknown."""
     system: int = 0
-    """System image GUID, which the nodes in one box share; 0 unknown."""
+    """System image GUID, which the nodes of one chassis share; 0 unknown."""
     lid: int = 0
     """LID of a switch's port 0."""
 
 
 @dataclass(slots=True)
 class CableEnd:
-    """A cable as one of its ends describes it; 0 is unknown, as far as GUIDs and LIDs go."""
+    """A cable as one of its ends describes it; a GUID or LID of 0 is unknown."""
 
     line: int
     node: NodeKey
@@ -89,7 +89,7 @@ class CableEnd:
 
 @dataclass(slots=True)
 class _Ports:
-    """Facts about all ports, as lists while they are collected."""
+    """Attributes of all ports, while they are collected."""
 
     peer: list[int]
     width: list[int]
@@ -99,7 +99,7 @@ class _Ports:
 
 
 class Records:
-    """What a dump says, as its reader comes to it."""
+    """Records of a dump, collected by its reader."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -107,16 +107,16 @@ class Records:
         self.cables: list[CableEnd] = []
         self.skipped: list[tuple[int, str]] = []
         self.labels: dict[tuple[NodeKey, int], tuple[str, int | None]] = {}
-        """What is printed at the ports of chips, and their plane where the dump tells (`topo.dumps.planes`)."""
+        """Label of each port of XDR chips, and its plane, None if the dump does not give it (`topo.dumps.planes`)."""
         self.lmc = 0
-        """The largest of any port."""
+        """Largest LMC of any port."""
 
     def refuse(self, message: str, line: int = 0) -> FormatError:
-        """Return the error that a line is not what it should be."""
+        """Return the error for a line, to be raised."""
         return FormatError(message, self.path, line)
 
     def skip(self, line: int, reason: str) -> None:
-        """Count something that is left out."""
+        """Record that something is left out."""
         self.skipped.append((line, reason))
         if len(self.skipped) > DUMP_SKIPPED.limit:
             raise DUMP_SKIPPED.exceeded(self.path, line)
@@ -127,7 +127,7 @@ class Records:
         Raises
         ------
         FormatError
-            When it has a number of ports that no node has, or another one than before; or when nodes are too many.
+            When the number of ports is out of range or differs from an earlier record, or there are too many nodes.
         """
         if not 1 <= node.ports <= MAX_PORTS:
             raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
@@ -142,7 +142,7 @@ class Records:
         return known is node
 
     def rate(self, text: str, line: int) -> tuple[int, int]:
-        """Return width and index of the generation of a link speed; a word that is none is counted, as 4xSDR."""
+        """Return width and index of the generation of a link speed; an unknown word is recorded and read as 4xSDR."""
         speed = _link_speed(text)
         if speed is None:
             self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as 4xSDR")
@@ -157,12 +157,12 @@ class Records:
     def assemble(self, name: str = "") -> Discovery:
         """Build the fabric: switches first, otherwise in the order of the records.
 
-        It is called by the file that they come from, unless it has a name.
+        Without a name it is called by its file.
 
         Raises
         ------
         FormatError
-            When there are no nodes, too many ports, a port that its node does not have, or two cables in one port.
+            When there is no node, there are too many ports, a port does not exist, or a port has two cables.
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
@@ -262,8 +262,8 @@ def _plug(nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int
 
 
 def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> None:
-    """Make both ends of each cable agree: complete what one end describes, leave out what they contradict."""
-    wanted: dict[int, list[int]] = defaultdict(list)  # ports that say they are plugged into a port
+    """Make both ends of each cable agree: complete those with one description, leave out contradictions."""
+    wanted: dict[int, list[int]] = defaultdict(list)  # ports that claim each port as their far end
     for port in described:
         wanted[ports.peer[port]].append(port)
     dropped, completed = [], []
@@ -302,26 +302,26 @@ def _kind(node: FoundNode) -> Kind:
 
 
 def _model(node: FoundNode, models: dict[str, int]) -> int:
-    """Index of the model that a managed switch says it is, or else of its chip; -1 when neither is known."""
+    """Return the index of the model in a managed switch's description, or else of its chip; -1 if unknown."""
     managed = MANAGED_SWITCH.fullmatch(node.description) if node.key[0] == "S" else None
     model = managed.group(1) if managed else CHIPS.get(node.device)
     return -1 if model is None else models.setdefault(model, len(models))
 
 
 def _hosts(nodes: list[FoundNode], kinds: list[Kind]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of the servers, and the server of each node (-1 for what sits in none).
+    """Return the names of the servers, and the server of each node (-1 for none).
 
-    Adapters whose descriptions are ``host device`` are in one server when they name the same host and different
-    devices. A host that has the same device twice is several machines that go by a default name (``localhost HCA-1``,
-    ``ubuntu mlx5_0``): of those, and of adapters that name no host, only the ones that share a system image GUID are
-    put together, and the server is called by the node GUID of its first adapter.
+    Adapters with descriptions ``host device`` belong to one server if they name the same host and different devices. If
+    a host has the same device twice, several machines have a default name (``localhost HCA-1``, ``ubuntu mlx5_0``).
+    Of these, and of adapters that name no host, those with the same system image GUID form a server, which is called by
+    the node GUID of its first adapter.
     """
     named = [
         HOST_AND_DEVICE.fullmatch(node.description) if kind == Kind.HCA else None
         for node, kind in zip(nodes, kinds, strict=True)
     ]
     devices = Counter(match.groups() for match in named if match)
-    ambiguous = {host for (host, _), count in devices.items() if count > 1} | NOBODY
+    ambiguous = {host for (host, _), count in devices.items() if count > 1} | DEFAULT_HOSTS
     index: dict[str, int] = {}
     by_system: dict[int, int] = {}
     host = []

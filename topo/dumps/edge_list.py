@@ -22,7 +22,7 @@ from topo.files.csv import plain_text, split_row
 from topo.files.text import lines_of
 from topo.speeds import LANE_GBPS, SPEEDS, WIDTHS
 
-HEAD = re.compile(r"\s*(from|source)\s*,\s*(to|target)\s*,\s*(gbps|rate_gbps|speed)\s*", re.IGNORECASE)
+HEAD: re.Pattern[str] = re.compile(r"\s*(from|source)\s*,\s*(to|target)\s*,\s*(gbps|rate_gbps|speed)\s*", re.IGNORECASE)
 BY_GBPS = {
     width * float(lane): f"{width}x{generation}"
     for width in sorted(WIDTHS, key=lambda width: width != 4, reverse=True)

@@ -14,8 +14,8 @@ from topo.dumps.fabric_json import FORMAT, read_fabric_json
 from topo.dumps.levels import find_levels
 from topo.errors import FormatError
 from topo.fabric import Fabric
+from topo.files.csv import SUFFIX, read_workbook
 from topo.files.text import read_lines
-from topo.files.workbook import SUFFIX, read_workbook
 
 NOTED = 5
 """Skipped lines that are spelled out; the others are counted."""

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.catalog.devices import AGGREGATION_DEVICE, MELLANOX_VENDOR, adapter_device, switch_device
+from topo.catalog.devices import MELLANOX_VENDOR, device_id
+from topo.catalog.load import Catalog
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.files.text import lines_of
@@ -38,7 +39,7 @@ def clean_description(name: str) -> str:
     return printable.replace('"', "'").replace("=", "-")
 
 
-def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None) -> str:
+def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None, catalog: Catalog | None = None) -> str:
     """Return the fabric as ``ibnetdiscover`` would print it.
 
     An adapter that is plugged in at its port 1 comes first, since ibsim attaches to the first node of its file; then
@@ -50,6 +51,8 @@ def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None)
         Planned or discovered.
     lids : (E,) uint16, optional
         LID of each end port, 0 unknown. By default those that the fabric was discovered with, or 0.
+    catalog : Catalog, optional
+        Models of hardware, whose chips give the device ids; by default those that ship.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None)
     """
     if lids is None:
         lids = fabric.discovered_lid if len(fabric.discovered_lid) else np.zeros(fabric.n_end_ports, np.uint16)
-    writer = _Writer(fabric, lids.tolist())
+    writer = _Writer(fabric, lids.tolist(), catalog)
     adapters = range(fabric.n_switches, fabric.n_nodes)
     attach = [node for node in adapters if fabric.kind[node] == Kind.HCA and fabric.peer[fabric.port_offset[node]] >= 0]
     order = [*attach[:1], *range(fabric.n_switches), *(node for node in adapters if node not in attach[:1])]
@@ -71,8 +74,9 @@ def format_ibnetdiscover(fabric: Fabric, lids: NDArray[np.uint16] | None = None)
 class _Writer:
     """The fabric as plain lists: reading single elements of arrays would take most of the time."""
 
-    def __init__(self, fabric: Fabric, lids: list[int]) -> None:
+    def __init__(self, fabric: Fabric, lids: list[int], catalog: Catalog | None) -> None:
         self.fabric = fabric
+        self.catalog = catalog
         self.n_switches = fabric.n_switches
         self.kind = [Kind(kind) for kind in fabric.kind.tolist()]
         self.guid = fabric.node_guid.tolist()
@@ -93,7 +97,11 @@ class _Writer:
         """Return the lines of one node."""
         kind, guid, ports = self.kind[node], self.guid[node], self.offset[node + 1] - self.offset[node]
         plugged = [port for port in range(self.offset[node], self.offset[node + 1]) if self.peer[port] >= 0]
-        head = [f"vendid=0x{MELLANOX_VENDOR:x}", f"devid=0x{self._device(node):x}", f"sysimgguid=0x{guid:x}"]
+        head = [
+            f"vendid=0x{MELLANOX_VENDOR:x}",
+            f"devid=0x{device_id(self.fabric, node, self.catalog):x}",
+            f"sysimgguid=0x{guid:x}",
+        ]
         if kind == Kind.SWITCH:
             return [
                 *head,
@@ -109,14 +117,6 @@ class _Writer:
             f'{word}\t{ports} "{self.id[node]}"\t\t# "{self.description[node]}"',
             *map(self._adapter_port, plugged),
         ]
-
-    def _device(self, node: int) -> int:
-        if self.kind[node] == Kind.AGGREGATION:
-            return AGGREGATION_DEVICE
-        model = int(self.fabric.model[node])
-        name = self.fabric.models[model] if model >= 0 else ""
-        fastest = int(max(self.fabric.speed[self.offset[node] : self.offset[node + 1]], default=0))
-        return (switch_device if self.kind[node] == Kind.SWITCH else adapter_device)(name, fastest)
 
     def _far_end(self, port: int) -> str:
         peer = self.peer[port]

@@ -25,7 +25,7 @@ from topo.dumps.discovery import Discovery, Records
 from topo.dumps.edge_list import plug, speed_of
 from topo.files.text import lines_of
 
-LINK = re.compile(
+LINK: re.Pattern[str] = re.compile(
     r"\s*(\d{1,9})\s+(\d{1,9})\s+(\d{1,9}(?:\.\d{1,6})?)([MGT])b(?:ps|/s)\s+\d[\d.]{0,15}[mun]?s\s+\d[\d.eE-]{0,15}\s*"
 )
 GBPS = {"M": 1e-3, "G": 1.0, "T": 1e3}

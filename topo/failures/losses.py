@@ -1,6 +1,6 @@
-"""What a single failure takes away: of a switch, a link, a rack or a power feed, computed from the cabling.
+"""Effect of the failure of a single switch, link, rack or power feed, computed from the cabling.
 
-What counts is what cables could still carry, whatever the routing: tables have to be made anew after a failure.
+It counts what the remaining cables can carry with any routing, since new tables are needed after a failure.
 """
 
 from __future__ import annotations
@@ -22,33 +22,32 @@ from topo.table import Record, Shown, Table
 
 @dataclass(frozen=True)
 class Loss(Record):
-    """What is lost without one part."""
+    """Effect of the failure of one part."""
 
     kind: str
     """``leaf``, ``spine``, ``core``, ``joint``, ``switch``, ``link``, ``rack`` or ``feed``."""
     name: str
-    """Of the part; the first in order where several lose as much."""
+    """Name of the part; the first of several with the same effect."""
     alike: int
-    """Parts of this kind that lose as much."""
+    """Number of parts of this kind with the same effect."""
     of: int
-    """Parts of this kind."""
+    """Number of parts of this kind."""
     cut: str
-    """Servers that reach no other any more, as a host list."""
+    """Isolated servers, which reach no other, as a host list."""
     servers: int
-    """How many those are."""
+    """Number of isolated servers."""
     pairs: int
-    """Pairs of servers that no longer reach one another, those of the servers that are cut off included."""
+    """Pairs of servers that no longer reach one another, including those of isolated servers."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
     zones: float | None
-    """Share of the bandwidth between zones that is lost, of the zone that loses the most; None where there are no
-    zones."""
+    """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
     apart: tuple[str, ...]
-    """Of the servers that are not cut off, which no longer reach which, as host lists."""
+    """Pairs of groups of other servers that lost contact, as host lists."""
 
     @property
     def weight(self) -> tuple[float, ...]:
-        """What the largest failure is chosen by."""
+        """Sort key of failures: the largest is the worst."""
         return (self.pairs, self.zones or 0.0, self.servers, self.ports)
 
     def __str__(self) -> str:
@@ -67,24 +66,24 @@ class Loss(Record):
 
 @dataclass(frozen=True)
 class Losses(Shown):
-    """For each kind of part, the failure that takes the most away."""
+    """The worst failure of each kind of part."""
 
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
-    """Kinds of failures of which nobody can tell what they take, and why."""
+    """Kinds of failures whose effect is unknown, and why."""
 
     def _brief(self) -> str:
         return str(self.largest or "no switch")
 
     @property
     def largest(self) -> Loss | None:
-        """The failure of a switch that takes the most; None where there is no switch."""
+        """The worst failure of a switch; None without switches."""
         switches = [loss for loss in self.worst if loss.kind not in ("link", "rack", "feed")]
         return max(switches, key=lambda loss: loss.weight, default=None)
 
     @property
     def table(self) -> Table:
-        """The failures, a row for each kind of part."""
+        """The worst failures, a row for each kind of part."""
         return Table.of(
             "what one failure takes away",
             self.worst,
@@ -100,7 +99,7 @@ class Losses(Shown):
 
 
 def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> Losses:
-    """Let every part fail alone, and return the worst failure of each kind.
+    """Return the worst failure of each kind of part, each part failing alone.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     catalog : Catalog
         Hardware of the plan.
     layout : Layout, optional
-        Where the devices stand; racks and feeds fail only where it is known.
+        Places of the devices, which the failures of racks and feeds need.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
 
 
 def find_parting_switch(reach: Reach) -> str:
-    """Name a switch whose failure parts servers that do not hang on it alone; nothing where there is none."""
+    """Return a switch whose failure separates servers that are still connected to others; "" for none."""
     for subnet, cuts in enumerate(reach.cuts):
         for switch in sorted(cuts):
             left = reach.without(Failed(switches={subnet: (switch,)}))
@@ -155,7 +154,7 @@ def find_parting_switch(reach: Reach) -> str:
 
 
 def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "") -> Loss:
-    """Return what is lost without some parts."""
+    """Return the effect of the failure of some parts."""
     left = reach.without(failed)
     cut = left.alone & ~reach.whole.alone
     parted = left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone)

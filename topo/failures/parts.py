@@ -1,6 +1,6 @@
-"""What fails as one piece: a link, a switch, a line card, a frame, a rack, a feed, a bundle or a batch of cables.
+"""Parts that fail as a unit: a link, switch, line card, frame, rack or feed, a bundle or a batch of cables.
 
-Each part is a name and what does not work without it, so that single, random and correlated failures are one thing.
+A part has a name and the set of what fails with it, so that single, random and correlated failures are handled alike.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from topo.floor.racks import Layout, frame_name
 
 PartKind = Literal["link", "adapter", "switch", "card", "frame", "server", "rack", "feed", "bundle", "batch"]
 PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
-"""``link`` between switches; ``adapter``: one port of a server's adapter and its link; ``card``: the chips of one line
-card of a frame; ``feed``: one of two, which stops what needs both; ``bundle``: links between the same two racks, or
-frames and switches where there is no floor plan; ``batch``: transceivers of one model, or cables where there are none,
-that are bought one after another."""
+"""``link``: between switches; ``adapter``: one port of a server's adapter and its link; ``card``: the chips of one line
+card of a frame; ``feed``: one of two power feeds, and the devices that need both; ``bundle``: links between the same
+two racks, or the same two switches or frames without a floor plan; ``batch``: transceivers of one model, or cables
+without transceivers, that are bought together."""
 CARD = re.compile(r"(.+/[LS]\d+)(/U\d+)?")
 """Label of a chip on a line card or fabric board of a frame: ``core1/L08/U2``, as firmware names it."""
 
 Parts = dict[str, Failed]
-"""What does not work without each part, by its name."""
+"""What fails with each part, by name of the part."""
 
 
 class _Gathered:
-    """Switches, links and servers by the name of the part that they are in."""
+    """Switches and links by the name of their part and by subnet."""
 
     def __init__(self) -> None:
         self.switches: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -58,7 +58,7 @@ def list_parts(
     cablings: Sequence[Cabling] | None = None,
     batch: int | None = None,
 ) -> Parts:
-    """List the parts of a kind, with what does not work without each.
+    """List the parts of one kind, each with what fails with it.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def list_parts(
     reach : Reach
         The fabrics.
     catalog, layout, cablings : optional
-        Of the cluster, where a spec is known: racks, feeds and batches are known only then.
+        Of the cluster, if it has a spec; racks, feeds and batches need them.
     batch : int, optional
-        Pieces of one model that a batch has.
+        Pieces in a batch.
 
     Raises
     ------
     HeddleError
-        When nobody can tell which parts of the kind there are.
+        When the parts of this kind are unknown.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def list_parts(
 
 
 def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
-    """Return the fabrics without the links that do not work, and without those of what does not work.
+    """Return the fabrics without the failed links and the links of failed switches and servers.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
 
 
 def unite(parts: Iterable[Failed]) -> Failed:
-    """Return what does not work when several parts fail together.
+    """Return what fails when several parts fail together.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def unite(parts: Iterable[Failed]) -> Failed:
 
 
 def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed:
-    """Return what does not work without some devices of a room."""
+    """Return what fails with some devices of a layout."""
     chosen = np.zeros(len(layout.devices), bool)
     chosen[list(devices)] = True
     switches = {
@@ -185,7 +185,7 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
 
 
 def feed_down(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str], Failed]:
-    """Return the models of which nobody knows whether they run on one feed, and what does not."""
+    """Return the models for which it is unknown whether they run on one feed, and what fails with a feed."""
     runs: Mapping[str, bool | None] = {
         model: hardware.runs_on_one_feed
         for models in (catalog.switches, catalog.nodes)
@@ -197,7 +197,7 @@ def feed_down(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str]
 
 
 def _box(label: str, kind: str) -> str:
-    """Return the part of a kind that a switch is in; nothing where it is in none."""
+    """Return the part of a kind that a switch belongs to, from its label; "" for none."""
     if kind == "switch":
         return label
     if kind == "frame":
@@ -207,7 +207,7 @@ def _box(label: str, kind: str) -> str:
 
 
 def _frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, str]:
-    """Return the frame of each switch that is a chip of one by the catalog, named as on a floor."""
+    """Return the frame of each switch that is a chip of one by the catalog, named as in a layout."""
     return {
         node: frame_name(model, subnet, int(fabric.zone[node]))
         for node in range(fabric.n_switches if catalog is not None else 0)
@@ -243,7 +243,7 @@ def _gather_links(
 
 
 def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int], str]:
-    """Return what says where a node stands: in which rack, or else in which frame."""
+    """Return a function that gives the rack of a node, or without a layout its frame or switch."""
     if layout is None:
         return lambda node: fabric.label(node).partition("/")[0]
     racks = layout.rack[layout.node_device[subnet]]
@@ -251,7 +251,7 @@ def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int
 
 
 def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) -> Parts:
-    """Cut the transceivers, or cables, of each model into batches, in the order of their links."""
+    """Divide the transceivers, or cables, of each model into batches, in the order of their links."""
     pieces: dict[str, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for subnet, (fabric, cabling) in enumerate(zip(fabrics, cablings, strict=True)):
         for link in np.flatnonzero(cabling.part >= 0).tolist():

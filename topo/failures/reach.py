@@ -1,7 +1,7 @@
-"""Who reaches whom over the cables of a plan, all subnets together, with every part working or without some.
+"""Reachability of servers over the cables of all subnets of a plan, intact or with failed parts.
 
-Compute servers must reach one another, and every storage and management server; a plan without compute servers must
-connect all. A pair is connected where any subnet connects it: servers do not forward from one subnet to another.
+Compute servers must reach one another and every storage and management server; in a plan without compute servers, all
+servers must reach one another. A pair is connected if any one subnet connects it: servers do not forward packets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import plural
+from topo.errors import plural, spell_out
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components, max_flow_gbps
 from topo.hostlist import compress
@@ -21,13 +21,12 @@ from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 MOST_ZONES = 16
-"""More zones than these are groups of a dragonfly, between which bandwidth is no question of single links."""
-MOST_FAULTS = 8
+"""Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
 
 @dataclass(frozen=True)
 class Failed(Brief):
-    """Parts that do not work."""
+    """Failed parts."""
 
     switches: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Nodes, by subnet."""
@@ -42,12 +41,12 @@ class Failed(Brief):
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Who reaches whom. V servers, C components of switches with servers on them."""
+    """Reachability of V servers over C connected components of switches with servers."""
 
     on: NDArray[np.bool_]
-    """(V, C) which components each server has a working port on."""
+    """(V, C) whether each server has a working port on each component."""
     pairs: int
-    """Pairs that must reach one another and do."""
+    """Required pairs that are connected."""
     alone: NDArray[np.bool_]
     """(V,) servers that reach no other."""
     ports: int
@@ -55,7 +54,12 @@ class Reached:
 
 
 class Reach:
-    """The cables of a plan, and the question who reaches whom without some of its parts.
+    """Reachability over the cables of a plan, with or without failed parts.
+
+    Parameters
+    ----------
+    fabrics : sequence of Fabric
+        All subnets.
 
     Examples
     --------
@@ -70,7 +74,7 @@ class Reach:
         self.servers: dict[str, int] = {}
         role: list[int] = []
         self.plugs: list[NDArray[np.int64]] = []
-        """Subnet by subnet, (n, 3): server, switch and link of each port that is plugged into a switch."""
+        """For each subnet (n, 3): server, switch and link of each adapter port that is linked to a switch."""
         for fabric in self.fabrics:
             at = fabric.port_node[fabric.links].astype(np.int64)
             at = np.take_along_axis(at, np.argsort(at, axis=1), axis=1)  # the switch first, where there is one
@@ -92,17 +96,17 @@ class Reach:
 
     @cached_property
     def whole(self) -> Reached:
-        """Who reaches whom with every part working."""
+        """Reachability with every part working."""
         return self.without(Failed())
 
     @property
     def required(self) -> int:
-        """Pairs that must reach one another."""
+        """Number of pairs that must reach one another."""
         computes = int(self.computes.sum())
         return computes * (computes - 1) // 2 + computes * (len(self.names) - computes)
 
     def without(self, failed: Failed) -> Reached:
-        """Return who reaches whom without some parts."""
+        """Return the reachability without the failed parts."""
         works = np.ones(len(self.names), bool)
         works[[self.servers[name] for name in failed.servers if name in self.servers]] = False
         server, component = [NOTHING], [NOTHING]
@@ -119,16 +123,16 @@ class Reach:
         return self._counted(on, len(who))
 
     def between(self, cut: NDArray[np.bool_]) -> int:
-        """Return the pairs of other servers that reach one another while every part works."""
+        """Return the required pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0).pairs
 
     def zones_gbps(self, failed: Failed) -> list[float]:
-        """Return the largest rate of switches from each zone to all others; nothing where there is one zone.
+        """Return the maximum flow from each zone to all others; nothing if there is one zone.
 
         Returns
         -------
         list of float
-            Gb/s, zone by zone over all subnets; of two zones, each way carries the same, and one is listed.
+            Gb/s by zone over all subnets. For two zones both directions are equal, and one is listed.
         """
         rates: list[float] = []
         if not any(map(len, (*failed.switches.values(), *failed.links.values()))) and "whole_zones_gbps" in vars(self):
@@ -153,19 +157,18 @@ class Reach:
 
     @cached_property
     def whole_zones_gbps(self) -> list[float]:
-        """The rates of `zones_gbps` while every part works."""
+        """`zones_gbps` of the intact plan."""
         return self.zones_gbps(Failed())
 
     def faults(self) -> list[str]:
-        """Say which servers that must reach one another do not, and why, while every part works."""
+        """Return which groups of servers of the intact plan do not reach one another, and why, as sentences."""
         if self.whole.pairs == self.required:
             return []
         found = [self._fault(one, other) for one, other in self._apart(self.whole, np.zeros(len(self.names), bool))]
-        more = len(found) - MOST_FAULTS
-        return found[:MOST_FAULTS] + ([f"{more:,} more pairs of groups that do not reach one another"] * (more > 0))
+        return spell_out(found, "pairs of groups that do not reach one another")
 
     def _apart(self, reached: Reached, left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], ...]]:
-        """Yield pairs of groups that must reach one another and do not; a server alone is no group with itself."""
+        """Yield pairs of groups that must reach one another and do not; a group may be paired with itself."""
         rows, of = self._groups(reached.on)
         meets = rows.astype(np.int64) @ rows.T.astype(np.int64) > 0
         for a in range(len(rows)):
@@ -177,11 +180,11 @@ class Reach:
                 yield (one, other) if (one & self.computes).any() else (other, one)
 
     def named(self, servers: NDArray[np.bool_]) -> str:
-        """Return servers as a host list."""
+        """Return some servers as a host list."""
         return compress(self.names[server] for server in np.flatnonzero(servers).tolist())
 
     def parted(self, reached: Reached) -> list[str]:
-        """Say which servers no longer reach which, those left out that reach nobody."""
+        """Return pairs of groups that lost contact, as text; isolated servers are omitted."""
         apart = self._apart(reached, reached.alone)
         return [f"{self.named(one)} and {self.named(other)}" for one, other in apart]
 
@@ -196,7 +199,7 @@ class Reach:
         return f"{said}: they have no adapter on {', '.join(sorted(stand[1])) or 'any network'}"
 
     def _components(self, subnet: int, failed: Failed) -> NDArray[np.int64]:
-        """Return (S,) component of each switch; -1 of one that does not work."""
+        """Return (S,) the connected component of each switch, -1 for a failed one."""
         switches, links = failed.switches.get(subnet, ()), failed.links.get(subnet, ())
         if not len(links) and len(switches) <= 1 and not self.cuts[subnet].intersection(switches):
             label = self._whole_components[subnet].copy()
@@ -206,8 +209,8 @@ class Reach:
 
     @cached_property
     def cuts(self) -> list[set[int]]:
-        """Subnet by subnet, the switches without which others fall apart (articulation points)."""
-        import networkx as nx  # it takes a tenth of a second, and few ask
+        """For each subnet, the switches whose failure disconnects others (articulation points)."""
+        import networkx as nx  # loading it takes 0.1 s, and few callers need it
 
         return [set(nx.articulation_points(nx.Graph(pairs.T.tolist()))) for pairs, _ in self._joined]
 
@@ -217,7 +220,7 @@ class Reach:
 
     @cached_property
     def _joined(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Subnet by subnet, the pairs of switches that links join, and (L,) which pair each link joins, else -1."""
+        """For each subnet (2, n) linked pairs of switches, and (L,) the pair that each link joins, -1 for none."""
         found = []
         for fabric in self.fabrics:
             a, b = np.sort(fabric.port_node[fabric.links], axis=1).astype(np.int64).T
@@ -240,7 +243,7 @@ class Reach:
         return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
     def _groups(self, on: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return the different rows, and which of them each server has."""
+        """Return the distinct rows, and (V,) the row of each server."""
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 

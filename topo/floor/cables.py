@@ -1,8 +1,8 @@
-"""Which cable each link takes: copper as far as it is made, then active optical, then transceivers and fibre.
+"""Selection of the cable of each link: copper where it reaches, then active optical, then transceivers and fibre.
 
-A cage takes one plug for all ports in it, so cages that links connect are decided on together: two links between the
-same two cages are one cable, links from one cage to several small ones are a splitter, and everything else is fibres
-between transceivers, one transceiver a cage and one fibre a link.
+A cage takes one plug for all its ports, so linked cages are decided together: two links between the same two cages are
+one cable, links from one cage to several small ones are a splitter, and anything else is fibre between transceivers,
+one transceiver for each cage and one fibre for each link.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 
 from topo.catalog.load import Catalog
 from topo.catalog.models import CableModel
-from topo.errors import DesignError, Fault
+from topo.errors import DesignError, Finding, plural
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.floor.panels import PLUG_LANES, Panel, panels
 from topo.floor.racks import Layout, route_lengths
 from topo.graphs import components
 from topo.speeds import SPEEDS, WIDTHS, LinkSpeed
-from topo.table import Column, Shown, Table
+from topo.table import Brief, Column, Shown, Table
 
 ROUND_TO_M = 5
-"""Fibre is ordered in steps of this length, where the catalog lists no lengths."""
+"""Step of lengths in which fibre is ordered if the catalog lists none."""
 WHOLE = ("TP", "DAC", "ACC", "AOC")
-"""Kinds of cables with both ends, in the order in which they are taken."""
+"""Kinds of cables with fixed ends, in order of preference."""
 
 
 @dataclass(frozen=True)
 class CablePart:
-    """What one link takes: a cable with both ends, or a fibre between two transceivers."""
+    """The cable of a link: one with fixed ends, or a fibre between two transceivers."""
 
     kind: str
     """``DAC``, ``AOC``, ``fibre``, ``AOC-splitter`` and the like, or ``unknown`` where the catalog has nothing."""
@@ -42,7 +42,7 @@ class CablePart:
     """Model of the cable, or a description of the fibre; the speed where nothing is known."""
     length_m: float | None
     pieces: int = 1
-    """Fibres side by side that one link takes."""
+    """Parallel fibres of one link."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Cabling(Shown):
 
 
 def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
-    """Return (L,) bool: links that need no cable, between the chips of one frame or to an aggregation node.
+    """Return (L,) bool, whether a link needs no cable: between chips of one frame, or to an aggregation node.
 
     Examples
     --------
@@ -112,12 +112,12 @@ def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
 
 
 def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -> tuple[Cabling, ...]:
-    """Choose the shortest cable that reaches for every link of all subnets, copper before optical.
+    """Choose for every link of all subnets the shortest cable that is long enough, copper before optical.
 
     Raises
     ------
     DesignError
-        When a link is longer than any cable or transceiver of its speed and connectors reaches; the message names it.
+        When no cable or transceiver of the right speed and connectors reaches far enough; it names the link.
     """
     offers = cache(partial(_offers, catalog))
     protocols = [_protocol(fabric, catalog) for fabric in fabrics]
@@ -128,7 +128,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     optics: dict[str, int] = {}
     optic = [np.full(fabric.n_ports, -1, np.int32) for fabric in fabrics]
     numbered = 0
-    faults: list[Fault] = []
+    findings: list[Finding] = []
     for joined in _joined_cages(fabrics, fronts, catalog):
         longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
         route_m = float(routes[longest[0]][longest[1]])
@@ -141,9 +141,9 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
                 f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m:.1f} m, and no {_speed(fabric, a)} "
                 "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
             )
-            faults.append(Fault(text))
+            findings.append(Finding("", text))
             continue
-        together: dict[object, list[Link]] = {}  # links that are in one cable, by what they share
+        together: dict[object, list[Link]] = {}  # links that share a cable, by what they share
         for subnet, link in joined:
             shared: object = (subnet, link) if chosen.part.kind == "unknown" else 0
             if chosen.optics:
@@ -162,8 +162,8 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
                 part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
                 cable[subnet][link] = number
         numbered += len(together)
-    if faults:
-        raise DesignError(faults=faults)
+    if findings:
+        raise DesignError(findings)
     return tuple(
         Cabling(tuple(parts[n]), part[n], cable[n], routes[n], tuple(optics), optic[n], fronts[n].cage)
         for n in range(len(fabrics))
@@ -175,7 +175,7 @@ Link = tuple[int, int]
 
 
 def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: Catalog) -> Iterator[list[Link]]:
-    """Yield the links between cages that links connect with one another, in order of the first of them."""
+    """Yield the links of each connected component of cages, in order of their first link."""
     own = [np.flatnonzero(~backplane(fabric, catalog)) for fabric in fabrics]
     ends = [front.cage[fabric.links[mine]] for fabric, front, mine in zip(fabrics, fronts, own, strict=True)]
     a, b = np.concatenate([*ends, np.empty((0, 2), np.int32)]).T
@@ -190,20 +190,20 @@ def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: C
 
 @dataclass(frozen=True)
 class _Signature:
-    """What decides which cables fit some joined cages."""
+    """The properties of linked cages that decide which cables fit."""
 
     speeds: frozenset[LinkSpeed]
-    """Of their links."""
+    """Speeds of their links."""
     cages: frozenset[tuple[str, int]]
-    """Connector of each cage, and fibres that a transceiver in it takes."""
+    """Connector of each cage, and number of fibres of a transceiver in it."""
     ends: tuple[tuple[str, int], ...]
-    """Connector and number of ports of the ends of the one cable that could hold all links: two cages, or the one that
-    a splitter begins at and one of its legs; empty where it takes several."""
+    """Connector and number of ports at both ends of a single cable for all links, or at the trunk and a leg of a
+    splitter; empty where one cable is not enough."""
     splitter: bool
     halves: bool
-    """Whether some plug of a fibre holds two links to different plugs, or half a link."""
+    """Whether some plug holds two links to different plugs, or half a link."""
     crossed: bool
-    """Whether some link is half of a plug at both its ends, each shared with another link: no fibre has such ends."""
+    """Whether some link shares its plugs at both ends with different links, for which no fibre exists."""
 
 
 def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequence[Panel]) -> _Signature:
@@ -224,7 +224,7 @@ def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequen
     crossed = any(min(beside[a], beside[b]) > count for (a, b), count in between.items())
     half = any(speed.width < PLUG_LANES for speed in speeds)
     halves = any(max(beside[a], beside[b]) > count or (half and count == 1) for (a, b), count in between.items())
-    # The widest cage is where a splitter would begin, and each of the others must hold no other link then.
+    # The trunk of a splitter would be in the widest cage; each other cage must then hold a single link.
     low, *others = sorted(about, key=lambda cage: (-about[cage][1], cage))
     one_cable: tuple[tuple[str, int], ...] = ()
     splitter = False
@@ -241,18 +241,18 @@ def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequen
 
 @dataclass(frozen=True)
 class _Offer:
-    """A cable, or transceivers with fibre between them, for links of joined cages."""
+    """A cable, or transceivers with fibre between them, for the links of linked cages."""
 
     reach_m: float
     part: CablePart
-    """The cable; a fibre of the full reach for transceivers."""
+    """The cable, or for transceivers a fibre of the full reach."""
     optics: dict[tuple[str, int], str]
     """Transceiver of each kind of cage; empty for a cable."""
     fibres: tuple[CableModel, ...] = ()
-    """Fibres that fit, by length."""
+    """Matching fibres, by length."""
 
     def fibre(self, route_m: float, speed: LinkSpeed) -> CablePart:
-        """Return the shortest fibre for a link."""
+        """Return the shortest fibre that is long enough for a link."""
         pieces = max(speed.width // PLUG_LANES, 1)
         for model in self.fibres:
             if model.length_m is not None and model.length_m >= route_m:
@@ -262,13 +262,13 @@ class _Offer:
 
 
 def _protocol(fabric: Fabric, catalog: Catalog) -> str:
-    """Return the protocol of the switches of a fabric; empty where the catalog does not tell."""
+    """Return the protocol of the switches of a fabric, "" if unknown."""
     models = (fabric.models[model] for model in fabric.model[: fabric.n_switches].tolist() if model >= 0)
     return next((catalog.switches[name].protocol for name in models if name in catalog.switches), "")
 
 
 def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]:
-    """List what fits, copper first, each kind by length; one part of unknown reach when nothing does."""
+    """List the offers that fit, copper first, each kind by length; if none fits, a part of unknown reach."""
     made = (cable for cable in catalog.cables.values() if cable.protocol in (None, protocol))
     by_length = sorted(made, key=lambda c: (c.length_m or c.reach_m or 0.0, c.name))
     offers: list[_Offer] = []
@@ -294,20 +294,20 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
 
 
 def _together(speed: LinkSpeed, links: int) -> LinkSpeed | None:
-    """Speed of a cable's end that holds several links."""
+    """Return the speed of the end of a cable that holds several links, None if there is no such speed."""
     width = speed.width * links
     return LinkSpeed(width, speed.generation) if width in WIDTHS else None
 
 
 def _fits(cable: CableModel, near: str, far: str, *, either_way: bool) -> bool:
-    """Whether a cable's ends fit two cages; what has no known connector fits."""
+    """Whether the ends of a cable fit two cages; an unknown connector fits anything."""
     ends = [(cable.connector, cable.far_connector or cable.connector)]
     ends += [ends[0][::-1]] if either_way else []
     return any(all(not a or not b or a == b for a, b in zip(pair, (near, far), strict=True)) for pair in ends)
 
 
 def _fibre_offers(by_length: Sequence[CableModel], wanted: _Signature, speed: LinkSpeed) -> list[_Offer]:
-    """List the kinds of fibre for which every cage has a transceiver, by reach."""
+    """List the offers of fibre with a transceiver for every cage, by reach."""
     suffix = "-splitter" if wanted.halves else ""
     whole = LinkSpeed(PLUG_LANES, speed.generation)  # what one plug carries
     optics = [c for c in by_length if c.kind == "optic" and c.reach_m and c.speed in (whole, speed)]
@@ -329,10 +329,60 @@ def _fibre_offers(by_length: Sequence[CableModel], wanted: _Signature, speed: Li
 
 
 def _sits(optic: CableModel, connector: str, plugs: int) -> bool:
-    """Whether a transceiver fits a cage and takes as many fibres."""
+    """Whether a transceiver fits a cage and its number of fibres."""
     return optic.ports == plugs and (not connector or not optic.connector or connector == optic.connector)
 
 
 def _speed(fabric: Fabric, port: int) -> LinkSpeed:
-    """Speed of a link, which both ends agree on."""
+    """Return the speed of the link in a port."""
     return LinkSpeed(int(fabric.width[port]), SPEEDS[fabric.speed[port]])
+
+
+@dataclass(frozen=True)
+class Trays(Brief):
+    """Number of cables in each tray segment above R rows of C racks.
+
+    A cable between rows runs along the row with the lower number, and crosses at the column of its other end.
+    """
+
+    along: NDArray[np.int64]
+    """(R, C - 1) along each row, between adjacent columns."""
+    across: NDArray[np.int64]
+    """(R - 1, C) across, between adjacent rows."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.along), 'row')}, at most {plural(int(self.along.max(initial=0)), 'cable')} above one"
+
+
+def fill_trays(fabrics: Sequence[Fabric], layout: Layout, cablings: Sequence[Cabling]) -> Trays:
+    """Count the cables in each tray segment; cables within a rack are in none.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("fire-flyer-2")
+    >>> trays = topo.fill_trays(cluster.fabrics, cluster.layout, cluster.cablings)
+    >>> trays.along.shape, int(trays.along.max())
+    ((7, 25), 521)
+    """
+    ends = []
+    for number, (fabric, cabling) in enumerate(zip(fabrics, cablings, strict=True)):
+        racks = np.sort(layout.rack[layout.node_device[number][fabric.port_node[fabric.links]]], axis=1)
+        own = cabling.cable >= 0
+        ends.append(np.column_stack([cabling.cable[own], racks[own]]))
+    _, a, b = np.unique(np.concatenate([*ends, np.empty((0, 3), np.int64)]), axis=0).T.astype(np.int64)
+    a, b = np.where(layout.row[a] <= layout.row[b], (a, b), (b, a))
+    rows, columns = int(layout.row.max(initial=0)) + 1, int(layout.column.max(initial=0)) + 1
+    along, across = np.zeros((rows, columns), np.int64), np.zeros((rows, columns), np.int64)
+    left, right = np.sort([layout.column[a], layout.column[b]], axis=0)
+    for piece, row, column, step in (
+        (along, layout.row[a], left, 1),
+        (along, layout.row[a], right, -1),
+        (across, layout.row[a], layout.column[b], 1),
+        (across, layout.row[b], layout.column[b], -1),
+    ):
+        np.add.at(piece, (row, column), step)
+    return Trays(np.cumsum(along, axis=1)[:, :-1], np.cumsum(across, axis=0)[:-1])

@@ -1,4 +1,4 @@
-"""Panels: the cages that ports are in, the plugs that a cage takes, and what is printed at each port.
+"""Panels: the cage of each port, the plugs that a cage takes, and the printed label of each port.
 
 A cage takes one transceiver or one end of a copper cable. That of a Quantum-2 switch holds two ports (cage 11 is ports
 ``11/1`` and ``11/2``), and a transceiver in it takes two fibres, one a port; that of a DGX H100 holds two adapters. A
@@ -29,20 +29,20 @@ PLUG_LANES = 4
 
 @dataclass(frozen=True)
 class Panel(Brief):
-    """The panels of all boxes of one subnet. P ports; numbers are unique over all subnets of the cluster."""
+    """The panels of all devices of one subnet with P ports; numbers are unique over all subnets of the cluster."""
 
     cage: NDArray[np.int32]
-    """(P,) number of the cage that each port is in; -1 for what is no port on a panel."""
+    """(P,) number of the cage of each port, -1 for a port that is not on a panel."""
     plug: NDArray[np.int32]
-    """(P,) number of the plug of a fibre that each port is in; halves of an HDR port share theirs."""
+    """(P,) number of the fibre plug of each port; the halves of an HDR port share one."""
     ports: NDArray[np.int32]
-    """(P,) ports that the cage of each port holds, plugged in or not."""
+    """(P,) ports in the cage of each port, with or without cable."""
     plugs: NDArray[np.int32]
-    """(P,) plugs that a transceiver in the cage takes."""
+    """(P,) plugs of a transceiver in the cage."""
     connector: tuple[str, ...]
-    """(P,) shape of the cage, such as ``OSFP``; empty where the catalog does not tell."""
+    """(P,) connector of the cage, such as ``OSFP``; empty if unknown."""
     labels: tuple[str, ...]
-    """(P,) the port as it is printed on a switch, ``21``, ``11/1`` or ``sw11p1``, and ``mlx5_0:1`` in a server."""
+    """(P,) label of the port as printed on a switch, ``21``, ``11/1`` or ``sw11p1``, and ``mlx5_0:1`` in a server."""
 
     def _brief(self) -> str:
         return (
@@ -98,10 +98,10 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
 
 
 def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int32], list[str]]:
-    """Return (4, ports) cage, plug, and ports and plugs in the cage, of each port of one switch, and their labels.
+    """Return (4, ports) cage, plug, ports and plugs in the cage of each port of one switch, and the labels.
 
-    A switch with more ports than its chip has whole ones has the first of them split: ports 1 and 2 are the halves of
-    its first whole port, and so on. Ports of another kind, for uplinks, are the last, and each is in a cage of its own.
+    If a switch has more ports than its chip, its first ports are split: ports 1 and 2 are the halves of the first whole
+    port, and so on. Separate uplink ports come last, each in its own cage.
     """
     chip = (model.chip_radix or model.radix) if model else ports
     own = ports - _uplinks(model, ports)
@@ -129,18 +129,18 @@ def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int
 
 
 def _connectors(model: SwitchModel | None, ports: int) -> list[str]:
-    """Return the shape of the cage of each port of a switch; empty where nobody tells."""
+    """Return the connector of each port of a switch, "" if unknown."""
     shape, uplinks = (model and model.connector) or "", _uplinks(model, ports)
     return [shape] * (ports - uplinks) + [(model and model.uplink_connector) or shape] * uplinks
 
 
 def _uplinks(model: SwitchModel | None, ports: int) -> int:
-    """Return how many of the ports of a switch are of a kind of their own."""
+    """Return the number of separate uplink ports of a switch."""
     return model.uplink_ports if model and ports >= model.chip_ports else 0
 
 
 def _plugs(speed: LinkSpeed) -> int:
-    """Return the plugs of fibres of one port."""
+    """Return the number of fibre plugs of one port."""
     return max(speed.width // PLUG_LANES, 1)
 
 
@@ -151,7 +151,7 @@ def _adapter(fabric: Fabric, node: int) -> tuple[str, int]:
 
 
 def _adapters_in_cage(fabric: Fabric, node: int, device: int, catalog: Catalog) -> int:
-    """Return how many adapters share the cage of this one."""
+    """Return the number of adapters that share a cage with this one, itself included."""
     host = int(fabric.host[node])
     model = int(fabric.host_model[host]) if host >= 0 else -1
     server = catalog.nodes.get(fabric.models[model]) if model >= 0 else None

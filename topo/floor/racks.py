@@ -1,8 +1,8 @@
-"""The room: racks in rows, what stands where in them, and how long each cable is along the trays.
+"""The floor: racks in rows, the position of each device, and the length of each cable along the trays.
 
-Devices are put in one order in which neighbours in the network are neighbours in the room (servers leaf by leaf, each
-switch at the median of what it is linked to, as in Sugiyama's layered drawings), and the order is cut into racks. Racks
-fill row after row, every other row backwards, so that the order never jumps.
+Devices are sorted so that neighbours in the network are close on the floor: servers by leaf, each switch at the median
+of its neighbours, as in Sugiyama's layered drawings. The sequence is divided into racks, which fill row by row, every
+other row in reverse, so that consecutive racks are adjacent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import Field
 
 from topo.amounts import Check, Sum, Verdict, listed
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Faults, did_you_mean, plural
+from topo.errors import DesignError, Findings, did_you_mean, plural
 from topo.fabric import Fabric, Kind, frozen
 from topo.spec.base import SpecModel, spelled
 from topo.spec.units import Metres, Watts
@@ -28,7 +28,7 @@ RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""
 
 SIDE_M = 0.2
-"""From a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
+"""Distance from a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
 
 
 Position = Annotated[str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")]
@@ -83,25 +83,25 @@ class FloorPlan(SpecModel):
 
 @dataclass(frozen=True)
 class Device:
-    """What stands in a rack as one piece: a server, a switch, or a frame with all its chips."""
+    """A unit in a rack: a server, a switch, or a frame with all its chips."""
 
     name: str
     model: str
     rack_units: int
     power_w: float | None
-    """At most, or typically where the maximum is unknown; None where both are."""
+    """Maximum power in W, or typical power if the maximum is unknown; None if both are."""
     at_most: bool
-    """Whether its power is its maximum."""
+    """Whether `power_w` is the maximum."""
 
 
 @dataclass(frozen=True)
 class Layout(Shown):
-    """Where everything stands. D devices, R racks."""
+    """Positions of D devices in R racks."""
 
     floor: FloorPlan
     devices: tuple[Device, ...]
     node_device: tuple[NDArray[np.int32], ...]
-    """Subnet by subnet, (N,) index into `devices` of each node."""
+    """For each subnet (N,) the index into `devices` of each node."""
     rack: NDArray[np.int32]
     """(D,) rack of each device, from 0."""
     unit: NDArray[np.int32]
@@ -121,14 +121,14 @@ class Layout(Shown):
         return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
 
     def power_by_rack(self) -> list[Sum]:
-        """Return W that the devices of each rack draw, each at its maximum, or typically where that is unknown."""
+        """Return the power of each rack in W: the sum of `Device.power_w`."""
         inside: list[list[tuple[float | None, str]]] = [[] for _ in range(self.n_racks)]
         for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
             inside[rack].append((device.power_w, device.name))
         return [Sum.of(devices) for devices in inside]
 
     def check_power(self) -> Check | None:
-        """Hold the rack that draws the most against the power that the floor allows; None where it states none."""
+        """Check the power of the racks against the limit of the floor; None without a limit."""
         limit = self.floor.most_power
         if limit is None:
             return None
@@ -143,7 +143,7 @@ class Layout(Shown):
 
     @property
     def table(self) -> Table:
-        """The devices, rack by rack from below."""
+        """The devices by rack, from the lowest unit up."""
         order = np.lexsort((self.unit, self.rack)).tolist()
         devices = [self.devices[device] for device in order]
         return Table(
@@ -160,13 +160,12 @@ class Layout(Shown):
 
 
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
-    """Put every device of all subnets into a rack.
+    """Place every device of all subnets in a rack.
 
     Raises
     ------
     DesignError
-        When a device has no known height or fits in no rack, or the room has too few racks: the message names the
-        device or the numbers.
+        When a device has no known height or fits in no rack, or the floor has too few racks.
     """
     if floor.feeds and floor.feeds.spare >= floor.feeds.count:
         raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
@@ -188,10 +187,10 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
 
 
 def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
-    """Length that the cable of each link needs.
+    """Return the length of cable that each link needs.
 
-    In its rack a cable goes by the cable manager at the side; between racks up to the tray, along and across the
-    trays, and down again. Either way it has slack at both ends.
+    Within a rack a cable runs through the cable manager at the side; between racks up to the tray, along and across the
+    trays, and down. The slack of both ends is added.
 
     Returns
     -------
@@ -211,11 +210,11 @@ def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.flo
 def _devices(
     fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan
 ) -> tuple[list[Device], list[NDArray[np.int32]]]:
-    """List the devices: servers by name over all subnets, then switches, chips of a frame as one."""
+    """List the devices, servers and then switches by subnet, and the device of each node; a frame is one device."""
     devices: list[Device] = []
     index: dict[tuple[object, ...], int] = {}
     node_device: list[NDArray[np.int32]] = []
-    faults, refused = Faults(), set[str]()
+    findings, refused = Findings(), set[str]()
     for subnet, fabric in enumerate(fabrics):
         mine = np.empty(fabric.n_nodes, np.int32)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
@@ -236,15 +235,15 @@ def _devices(
                 raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
             if key not in index:
                 index[key] = len(devices)
-                told = len(faults.found)
+                told = len(findings.found)
                 if model not in refused:
-                    with faults.under():
+                    with findings.under():
                         devices.append(make_device(name, model, catalog, floor))
-                if len(faults.found) > told:
+                if len(findings.found) > told:
                     refused.add(model)  # one device of a model is enough to name
             mine[node] = index[key]
         node_device.append(mine)
-    faults.refuse()
+    findings.refuse()
     return devices, node_device
 
 
@@ -254,12 +253,12 @@ def frame_name(model: str, subnet: int, zone: int) -> str:
 
 
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
-    """Look up what stands in a rack.
+    """Return a device with its height and power from the catalog.
 
     Raises
     ------
     DesignError
-        When its height is unknown, or it is higher than a rack or draws more than one may.
+        When its height is unknown, or it exceeds the height or power of a rack.
     """
     hardware = catalog.switches.get(model) or catalog.nodes.get(model)
     if hardware is None or hardware.rack_units is None:
@@ -277,7 +276,7 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
 def _order(
     fabrics: Sequence[Fabric], devices: Sequence[Device], node_device: Sequence[NDArray[np.int32]]
 ) -> NDArray[np.int64]:
-    """Return (D,) the devices in the order in which they stand."""
+    """Return (D,) the devices in the order of their positions."""
     position = np.full(len(devices), np.nan)
     servers = _servers_in_order(fabrics, node_device)
     heights = np.array([devices[server].rack_units for server in servers], np.float64)
@@ -285,7 +284,7 @@ def _order(
     ends = [mine[fabric.port_node[fabric.links]] for fabric, mine in zip(fabrics, node_device, strict=True)]
     links = np.concatenate([*ends, np.empty((0, 2), np.int32)])
     links = np.concatenate([links, links[:, ::-1]])
-    while True:  # wave by wave away from the servers
+    while True:  # breadth first from the servers
         known = np.isnan(position[links[:, 0]]) & ~np.isnan(position[links[:, 1]])
         if not known.any():
             break
@@ -293,11 +292,11 @@ def _order(
         by_place = np.lexsort((position[neighbour], device))
         reached, first, count = np.unique(device[by_place], return_index=True, return_counts=True)
         position[reached] = position[neighbour[by_place[first + count // 2]]]
-    return np.argsort(position, kind="stable")  # what is linked to nothing comes last
+    return np.argsort(position, kind="stable")  # devices without links come last
 
 
 def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[int]:
-    """List the servers switch by switch, port by port. One that hangs in several zones stands in them in turn."""
+    """List the servers by switch and port. Servers attached to several zones are spread over these in turn."""
     attached: dict[int, list[tuple[int, int, int]]] = {}
     for subnet, fabric in enumerate(fabrics):
         for node in np.flatnonzero(fabric.host >= 0).tolist():
@@ -320,7 +319,7 @@ def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[n
 
 
 def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]], n_devices: int) -> NDArray[np.bool_]:
-    """(D,) bool: the devices that are switches."""
+    """Return (D,) bool, whether each device is a switch."""
     switch = np.zeros(n_devices, bool)
     for fabric, mine in zip(fabrics, node_device, strict=True):
         switch[mine[: fabric.n_switches]] = True
@@ -330,9 +329,9 @@ def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]
 def _fill(
     devices: Sequence[Device], order: NDArray[np.int64], switch: NDArray[np.bool_], floor: FloorPlan
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Cut the order into racks, by height and power; return the place of the rack, and lowest unit, of each device.
+    """Divide the order into racks by height and power; return (D,) the rack and (D,) the lowest unit of each device.
 
-    Places of racks are numbered in the order in which racks fill, see `_position`.
+    Racks are numbered in the order in which they fill, see `_position`.
     """
     fixed = _fixed(devices, floor)
     free = [index for index in order.tolist() if index not in fixed]
@@ -340,7 +339,7 @@ def _fill(
     if floor.switches != "servers":
         groups = [[index for index in free if switch[index] == own] for own in (False, True)]
     needed = [bool(group) * 1 for group in groups]
-    while True:  # until the racks of each group hold it: fixed devices take units from them
+    while True:  # more racks until all fit: fixed devices occupy units
         filling = _Filling(devices, floor, fixed)
         left = [filling.take(group, places) for group, places in zip(groups, _places(needed, floor), strict=True)]
         if not any(left):
@@ -356,7 +355,7 @@ class _Filling:
         self.place = np.zeros(len(devices), np.int64)
         self.unit = np.zeros(len(devices), np.int32)
         self.taken: dict[int, dict[int, int]] = {}
-        """By rack: which device takes a unit."""
+        """By rack and unit, the device there."""
         self.drawn: dict[int, float] = {}
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
             device = devices[index]
@@ -375,7 +374,7 @@ class _Filling:
             self.put(index, place, lowest)
 
     def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
-        """Put devices into racks one after another; return those for which there was no place."""
+        """Place devices in racks one after another; return those that do not fit."""
         at, above = 0, 1
         for number, index in enumerate(group):
             while at < len(places):
@@ -391,12 +390,12 @@ class _Filling:
         return []
 
     def racks_for(self, group: Sequence[int]) -> int:
-        """Racks that some devices take where nothing stands yet, or somewhat fewer."""
+        """Return a lower bound on the number of empty racks that some devices need."""
         units = sum(self.devices[index].rack_units for index in group)
         return -(-units // self.floor.rack_units)
 
     def lowest(self, index: int, place: int, above: int) -> int | None:
-        """Return the lowest units of a rack from one on that are free for a device; without height it fits."""
+        """Return the lowest free unit from ``above`` on where a device fits, None if nowhere; height 0 always fits."""
         height, taken = self.devices[index].rack_units, self.taken.get(place, {})
         if not height:
             return min(above, self.floor.rack_units)
@@ -409,7 +408,7 @@ class _Filling:
         return most is None or not drawn or drawn + self.draw(index) <= most
 
     def draw(self, index: int) -> float:
-        """Return the power of a device; one of unknown power takes all that a rack may draw, and stands alone."""
+        """Return the power to reserve for a device: all of the rack's if it is unknown, so that it stands alone."""
         power = self.devices[index].power_w
         return (self.floor.most_power or 0.0) if power is None else power
 
@@ -421,7 +420,7 @@ class _Filling:
 
 
 def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:
-    """Return place and unit of each device that has a fixed position; no unit where any will do."""
+    """Return rack and unit of each device with a fixed position; None for any unit."""
     if floor.fixed and floor.racks_per_row is None:
         raise DesignError("positions are fixed, which move with the length of a row: give `racks_per_row`")
     per_row = floor.racks_per_row or 1
@@ -441,7 +440,7 @@ def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, 
 
 
 def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
-    """Return the places of racks for each group: servers with switches, or servers and then switches."""
+    """Return the racks of each group: of all devices, or of servers and of switches."""
     racks = sum(needed)
     places = list(range(racks))
     if len(needed) == 1:
@@ -450,7 +449,7 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
     rows = [places[first : first + per_row] for first in range(0, racks, per_row)]
     own: list[int] = []
     for number, row in enumerate(rows):
-        # As many in each row, but for what does not divide; the first rows have one more.
+        # Equal numbers in each row; the remainder goes to the first rows.
         count = min(-(-(needed[1] - len(own)) // (len(rows) - number)), len(row))
         first = (len(row) - count) // 2 if floor.switches == "middle" else 0 if number % 2 else len(row) - count
         own += row[first : first + count]
@@ -458,7 +457,7 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
 
 
 def _per_row(racks: int, floor: FloorPlan) -> int:
-    """Return racks in a row of a room for so many."""
+    """Return the racks in a row: as given, or so that the floor is about square."""
     if floor.racks_per_row is not None:
         per_row = floor.racks_per_row
     elif floor.rows is not None:
@@ -469,7 +468,7 @@ def _per_row(racks: int, floor: FloorPlan) -> int:
 
 
 def _position(places: NDArray[np.int64], per_row: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return row and column of places, every other row from its end."""
+    """Return row and column of racks that fill every other row in reverse."""
     row, column = np.divmod(places.astype(np.int32), np.int32(per_row))
     return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))
 

@@ -1,4 +1,4 @@
-"""What all families share: groups of servers, ports of switches, which server hangs where, and refusals."""
+"""What all shapes share: groups of servers, ports of switches, the attachment of servers, and errors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import FabricBuilder
+from topo.catalog.devices import vendor_name
 from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
@@ -21,7 +22,7 @@ from topo.speeds import LinkSpeed, slower
 
 @dataclass(frozen=True)
 class HostGroup:
-    """Servers of one model that are placed alike."""
+    """Servers of one model that are placed in the same way."""
 
     name: str
     """Name of the group in the spec; servers are called after it."""
@@ -35,11 +36,11 @@ class HostGroup:
     device: int = 0
     """Number of the adapter that is placed: ``mlx5_0``, ``mlx5_1``, ..."""
     device_name: str = "mlx5"
-    """What stands before that number."""
+    """Prefix of that number."""
     first: int = 0
-    """Number of the first server, when the group is a part of a larger one."""
+    """Number of the first server, where this is a part of a larger group."""
     total: int = 0
-    """Servers in the whole group; 0 when this is all of it."""
+    """Servers in the whole group; 0 where this is the whole group."""
 
     @property
     def hosts(self) -> list[str]:
@@ -48,7 +49,7 @@ class HostGroup:
         return [f"{self.name}{number:0{digits}d}" for number in range(self.first, self.first + self.count)]
 
     def divide(self, parts: int) -> list[HostGroup]:
-        """Cut the group into consecutive parts whose sizes differ by at most one, larger ones first."""
+        """Split the group into consecutive parts whose sizes differ by at most one, the larger ones first."""
         bounds = [part * (self.count // parts) + min(part, self.count % parts) for part in range(parts + 1)]
         total = self.total or self.count
         return [
@@ -56,28 +57,53 @@ class HostGroup:
         ]
 
 
+@dataclass(frozen=True)
+class GridStyle:
+    """How a drawing shows switches on a grid, where `ShapeModel.arrangement` has sizes."""
+
+    arcs: bool = True
+    """Whether links over more than one place of a row or column are arcs; else they are two short ends."""
+    lines: bool = False
+    """Whether links between layers are lines; else they are two short ends."""
+    layer: str = "layer"
+    """What a layer is called."""
+
+
+GRID_STYLES: dict[str, GridStyle] = {}
+"""By the name of the shape, which an arrangement with sizes begins with."""
+
+
 class ShapeModel(SpecModel):
-    """A family of topologies: what a spec may say of it, and how it is compiled."""
+    """A family of topologies: what a spec may say of it, how it is compiled, and how it is drawn."""
 
     layout: ClassVar[str] = "levels"
     """How a drawing arranges the switches."""
+    grid: ClassVar[GridStyle] = GridStyle()
+    """How it is drawn where its `arrangement` has sizes."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "shape" in cls.model_fields:
+            (name,) = get_args(cls.model_fields["shape"].annotation)
+            GRID_STYLES[name] = cls.grid
 
     @property
     def arrangement(self) -> str:
-        """The layout with the sizes that it takes: `topo.fabric.Fabric.arrangement`."""
+        """The layout, or for a grid the name of the shape and the sizes: `topo.fabric.Fabric.arrangement`."""
         return self.layout
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-        """Compile the network with every adapter of every group on it.
+        """Compile the network with every adapter of every group attached.
 
         Parameters
         ----------
         groups : sequence of HostGroup
             The servers.
         catalog : Catalog
-            Where the models of switches are looked up.
+            Models of switches.
         name : str
-            Name of the network, and of its subnet where there is one.
+            Name of the network, and of its subnet if there is only one.
 
         Returns
         -------
@@ -97,17 +123,17 @@ class ShapeModel(SpecModel):
 
 
 class SwitchPorts:
-    """A switch model as it is used: whole ports, or each split in two of half the width.
+    """Ports of a switch model as a design uses it: whole, or each split into two of half the width.
 
     Parameters
     ----------
     leaf : bool
-        Whether it is a leaf with links to switches above it, so that its ports may be of two kinds.
+        Whether it is a leaf with uplinks, so that it may have ports of two kinds.
 
     Raises
     ------
     DesignError
-        When its ports cannot be split, or are of two kinds where all are taken to be alike.
+        When its ports cannot be split, or it has ports of two kinds and is no leaf.
     """
 
     def __init__(self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False) -> None:
@@ -116,7 +142,7 @@ class SwitchPorts:
         self.radix = model.chip_radix or model.radix
         self.speed = model.speed
         self.uplinks = model.uplink_ports
-        """Ports of a kind of its own for links to other switches, behind the others; 0 where all are alike."""
+        """Separate uplink ports, numbered after the others; 0 where all ports are of one kind."""
         self.uplink_speed = model.uplink_speed or self.speed
         if self.uplinks and not leaf:
             raise DesignError(
@@ -133,25 +159,25 @@ class SwitchPorts:
             self.uplink_speed = self.speed
 
     def first_uplink(self, down: int) -> int:
-        """Return the first port for uplinks of a leaf whose first ``down`` ports are for nodes."""
+        """Return the number of the first uplink port of a leaf whose first ``down`` ports are for nodes."""
         return (self.radix if self.uplinks else down) + 1
 
     def require(self, wanted: int, terms: str, advice: str) -> None:
-        """Refuse more ports than a switch has; see `require_ports`."""
+        """Raise DesignError for more ports than a switch has; see `require_ports`."""
         require_ports(wanted, self.radix, terms, f"a {self.name} has {self.radix} ports", advice)
 
 
 def require_ports(wanted: int, available: int, terms: str, have: str, advice: str, what: str = "ports") -> None:
-    """Refuse a design that needs more ports than there are, with the arithmetic.
+    """Raise DesignError, with the arithmetic, for a design that needs more ports than there are.
 
     Parameters
     ----------
     wanted, available : int
         Ports.
     terms, have : str
-        How both sums come about, such as ``8 hosts + 34 links`` and ``a QM8700 has 40 ports``.
+        How both numbers are made up, such as ``8 hosts + 34 links`` and ``a QM8700 has 40 ports``.
     advice : str
-        What would help.
+        How to correct the design.
 
     Raises
     ------
@@ -163,12 +189,12 @@ def require_ports(wanted: int, available: int, terms: str, have: str, advice: st
 
 
 def refuse_uneven(terms: str, parts: str, fitting: Sequence[int], advice: str = "") -> NoReturn:
-    """Refuse numbers that do not divide, with those near them that do."""
+    """Raise DesignError for a count that does not divide, naming the nearest that do."""
     raise DesignError(f"{terms} do not divide over {parts}: {numbers(fitting)} would do{advice}")
 
 
 def numbers(values: Sequence[int]) -> str:
-    """Return numbers as text: ``19 or 23``, ``1, 2, 4``, ``none``."""
+    """Format numbers as text: ``19 or 23``, ``1, 2, 4``, ``none``."""
     return (" or " if len(values) == 2 else ", ").join(map(str, values)) or "none"
 
 
@@ -183,12 +209,13 @@ def add_switches(
     zone: int = 0,
     radix: int | None = None,
 ) -> list[int]:
-    """Add switches ``leaf00``, ``leaf01``, ... and return their keys; ``radix`` where only some ports are split.
+    """Add switches ``leaf00``, ``leaf01``, ... and return their keys in the builder.
 
-    They get NodeDescriptions in the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``.
+    Their NodeDescriptions have the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``. Give ``radix`` where
+    only some of the ports are split.
     """
     digits = len(str(max(count - 1, 0)))
-    vendor = f"M{ports.name}" if ports.name[:2] in ("QM", "CS", "SB", "SN") else ports.name
+    vendor = vendor_name(ports.name)
     return [
         builder.switch(
             f"MF0;{stem}{number:0{digits}d}:{vendor}/U1",
@@ -203,7 +230,7 @@ def add_switches(
 
 
 def link_in_order(builder: FabricBuilder, pairs: Iterable[tuple[int, int]], first_port: int, speed: LinkSpeed) -> None:
-    """Plug a cable for each pair of switches into the lowest free port of both, from ``first_port`` on."""
+    """Connect each pair of switches by their lowest free ports, from ``first_port`` on."""
     free: defaultdict[int, int] = defaultdict(lambda: first_port)
     for a, b in pairs:
         builder.link(a, free[a], b, free[b], speed)
@@ -212,7 +239,7 @@ def link_in_order(builder: FabricBuilder, pairs: Iterable[tuple[int, int]], firs
 
 
 def each_adapter(groups: Iterable[HostGroup]) -> list[HostGroup]:
-    """Return one group for each adapter, for servers that hang with all their adapters in the same network."""
+    """Return one group for each adapter, for servers whose adapters are all attached to the same network."""
     return [replace(group, device=group.device + number) for group in groups for number in range(group.adapters)]
 
 
@@ -226,9 +253,9 @@ def attach_hosts(
     placed: Sequence[NDArray[np.int64]] | None = None,
     apart: bool = False,
 ) -> None:
-    """Hang servers on leaves, from port 1 up.
+    """Attach servers to leaves, from port 1 up.
 
-    Each group is spread evenly over the leaves and in order, so that its consecutive servers hang together.
+    Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf.
 
     Parameters
     ----------
@@ -237,11 +264,11 @@ def attach_hosts(
     room : (leaves,) int64
         Ports of each leaf that servers may take.
     speed : LinkSpeed
-        What a leaf's port can do.
+        Fastest speed of a leaf's port.
     placed : sequence of (leaves,) int64, optional
-        Servers of each group on each leaf, where that is not left to an even spread.
+        Servers of each group on each leaf; an even spread by default.
     apart : bool
-        Whether the adapters of a server hang on different leaves, where there are enough.
+        Whether to attach the adapters of a server to different leaves, as far as there are enough.
     """
     next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
@@ -270,7 +297,7 @@ def attach_hosts(
 def attach_alike(
     builder: FabricBuilder, leaves: Sequence[int], hosts: int, groups: Sequence[HostGroup], speed: LinkSpeed
 ) -> None:
-    """Hang all adapters of all groups on leaves with ``hosts`` ports each."""
+    """Attach all adapters of all groups to leaves with ``hosts`` ports each."""
     rails = each_adapter(groups)
     needed = sum(group.count for group in rails)
     require_ports(
@@ -286,7 +313,7 @@ def attach_alike(
 
 
 def apportion(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Spread servers over places so that no place has one more than another without need.
+    """Spread servers over places as evenly as the room of each place allows.
 
     Parameters
     ----------
@@ -298,13 +325,12 @@ def apportion(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
     Returns
     -------
     (n,) int64
-        Servers for each place: everywhere the same number or one more, less only where there is no room. Places with
-        one more are evenly spaced.
+        Servers of each place: min(room, level) or one more, for one level. Places with one more are evenly spaced.
 
     Raises
     ------
     DesignError
-        When there is not room for all.
+        When the places have too little room.
 
     Examples
     --------
@@ -327,7 +353,7 @@ def apportion(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def require_leaf_ports(groups: Sequence[HostGroup], leaves: int, down: int, *, grafted: int = 0) -> None:
-    """Refuse more adapters, and links of grafts, than leaves have ports for."""
+    """Raise DesignError for more adapters and links of grafts than the leaves have ports."""
     needed = sum(group.count for group in groups) + grafted
     require_ports(
         needed,
@@ -340,7 +366,7 @@ def require_leaf_ports(groups: Sequence[HostGroup], leaves: int, down: int, *, g
 
 
 def ports_wanted(groups: Sequence[HostGroup]) -> str:
-    """Spell a sum of leaf ports: ``600 gpu + 180 storage``."""
+    """Format the sum of the adapters of all groups: ``600 gpu + 180 storage``."""
     totals: dict[str, int] = {}
     for group in groups:
         totals[group.name] = totals.get(group.name, 0) + group.count

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from topo.catalog.load import Catalog
 from topo.fabric import Fabric
-from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order
+from topo.shapes.base import GridStyle, HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order
 from topo.spec.base import SwitchName
 
 Sizes = Annotated[tuple[Annotated[int, Field(ge=2, le=100)], ...], Field(min_length=1, max_length=6, strict=False)]
@@ -80,6 +80,7 @@ class Torus(Grid):
     """A grid in which each switch is linked to its neighbours, the last of a line to the first."""
 
     shape: Literal["torus"]
+    grid = GridStyle(arcs=False)
 
     def on_line(self, size: int) -> list[tuple[int, int]]:
         """Return neighbours, and the ends of the line."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Faults
+from topo.errors import DesignError, Findings
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     HostGroup,
@@ -53,14 +53,14 @@ class Planes(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile each plane into a subnet."""
-        faults = Faults()
+        findings = Findings()
         for group in groups:
             if group.adapters % self.planes:
                 fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
                 terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
-                with faults.under("planes"):
+                with findings.under("planes"):
                     refuse_uneven(terms, f"{self.planes} planes", fitting)
-        faults.refuse()
+        findings.refuse()
         return tuple(
             self.tree.compile_one(
                 [
@@ -102,15 +102,15 @@ class Rail(ShapeModel):
         if any(group.adapters != rails for group in nodes):
             raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
         beside = [] if self.storage else each_adapter(others)
-        faults, fabrics = Faults(), []
-        with faults.under():
+        findings, fabrics = Findings(), []
+        with findings.under():
             fabrics.append(self._rails(nodes, rails, beside, grafts, catalog, name))
         if self.storage:
             # The compute nodes with their storage adapters, numbered after those of the rails.
             storage_side = [_storage_side(group, catalog) for group in nodes]
-            with faults.under("storage"):
+            with findings.under("storage"):
                 fabrics += self.storage.compile([*storage_side, *others], catalog, f"{name}-storage")
-        faults.refuse()
+        findings.refuse()
         return tuple(fabrics)
 
     def _rails(

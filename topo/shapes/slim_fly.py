@@ -19,7 +19,16 @@ from pydantic import Field
 from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric
-from topo.shapes.base import HostGroup, ShapeModel, SwitchPorts, add_switches, attach_alike, link_in_order, numbers
+from topo.shapes.base import (
+    GridStyle,
+    HostGroup,
+    ShapeModel,
+    SwitchPorts,
+    add_switches,
+    attach_alike,
+    link_in_order,
+    numbers,
+)
 from topo.spec.base import SwitchName
 
 
@@ -27,6 +36,7 @@ class SlimFly(ShapeModel):
     """A Slim Fly over the field of q elements."""
 
     shape: Literal["slim-fly"]
+    grid = GridStyle(lines=True, layer="half")
     switch: SwitchName
     """Model of every switch."""
     q: Annotated[int, Field(ge=3, le=61)]

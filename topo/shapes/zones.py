@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Faults
+from topo.errors import DesignError, Findings
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     HostGroup,
@@ -98,24 +98,24 @@ class Zones(ShapeModel):
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile joined fat-trees into one fabric."""
         between = self.between
-        faults = Faults()
-        with faults.under("joints" if self.joints else "direct"):
+        findings = Findings()
+        with findings.under("joints" if self.joints else "direct"):
             if self.joints:
                 _require_joint_ports(self.zones, self.joints, catalog)
             else:
                 _require_even(between.ports, self.zones - 1, "other zones")
         zones: list[tuple[list[HostGroup], list[SizedGraft]]] = []
-        with faults.under():
+        with findings.under():
             zones = [size_grafts(self.tree.grafts, rails, catalog) for rails in self._rails_by_zone(groups)]
         if not zones:
-            faults.refuse()
+            findings.refuse()
         most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
         onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
-        with faults.under("tree"):
+        with findings.under("tree"):
             size = self.tree.size(most + between.ports, catalog, grafted=onto_spines)
             if between.placement == "border":  # whole leaves
                 size = self.tree.size(most + -(-between.ports // size.down) * size.down, catalog, grafted=onto_spines)
-        faults.refuse()
+        findings.refuse()
         kept = _kept_ports(between, size)
         for zone, (own, grafts) in enumerate(zones):
             _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, size, kept)

@@ -15,9 +15,6 @@ from pydantic_core import ErrorDetails
 from topo.errors import Finding, SpecError, did_you_mean
 from topo.files.yaml import KEY, Document, Keys, describe
 
-MAX_FINDINGS = 20
-"""Findings of one file that are spelled out; the rest are counted."""
-
 Schema = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
@@ -70,10 +67,7 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
     schema = model.model_json_schema()
     located = [_finding(detail, document, schema) for detail in details]
     located.sort(key=lambda pair: document.position(*pair[0]))
-    findings = [finding for _, finding in located[:MAX_FINDINGS]]
-    if len(located) > MAX_FINDINGS:
-        findings.append(Finding(document.path or "spec", f"{len(located) - MAX_FINDINGS} more errors", "none"))
-    raise SpecError(findings)
+    raise SpecError(finding for _, finding in located)
 
 
 def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Keys, Finding]:

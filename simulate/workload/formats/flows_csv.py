@@ -17,7 +17,7 @@ from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
 from topo.budget import FLOWS
-from topo.errors import Finding, SpecError, refusal
+from topo.errors import MOST_FINDINGS, Finding, SpecError, refusal
 from topo.fabric import Fabric
 from topo.files.csv import format_csv, plain_text
 from topo.files.text import read_lines
@@ -28,8 +28,6 @@ NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 LEVELS = {str(level): level for level in range(16)} | {"": ASK}
 MAX_NUMBER = 1e18
 """Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
-MAX_FINDINGS = 20
-"""Findings after which the rest of a file is not read."""
 
 
 def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
@@ -55,7 +53,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     Raises
     ------
     SpecError
-        With the line, what was found and what was expected, up to `MAX_FINDINGS` times.
+        With the line, what was found and what was expected, up to `MOST_FINDINGS` times.
     """
     content = _content(lines)
     header = next(content, None)
@@ -104,10 +102,10 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
             n_rows += 1
         if n_rows > FLOWS.limit:
             refuse(f"more than {FLOWS.limit:,} flows", str(FLOWS), "Play it in parts.")
-        if findings and (len(findings) >= MAX_FINDINGS or n_rows > FLOWS.limit):
+        if findings and (len(findings) >= MOST_FINDINGS or n_rows > FLOWS.limit):
             break
     if findings:
-        raise SpecError(findings[:MAX_FINDINGS])
+        raise SpecError(findings[:MOST_FINDINGS])
     table = np.frombuffer(rows, np.float64).reshape(-1, 5)
     return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.int8))
 

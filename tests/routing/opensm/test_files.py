@@ -17,7 +17,7 @@ from routing.opensm.guid2lid import parse_guid2lid
 from routing.opensm.qos_policy import parse_qos_policy
 from routing.routed import Routed
 from topo.builder import FabricBuilder
-from topo.dumps.guid_list import parse_guid_list
+from topo.dumps.roles import parse_guid_list
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.spec.base import TrafficClass

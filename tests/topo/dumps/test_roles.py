@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from helpers.clusters import zoned
 from topo.dumps.fabric_file import read_dump
-from topo.dumps.guid_list import format_guid_list, parse_guid_list, read_guid_list
 from topo.dumps.ibnetdiscover import parse_ibnetdiscover
-from topo.dumps.roles import RoleRule, apply_guids, apply_rules, parse_role_rules, read_role_rules
+from topo.dumps.roles import (
+    RoleRule,
+    apply_guids,
+    apply_rules,
+    format_guid_list,
+    parse_guid_list,
+    parse_role_rules,
+    read_guid_list,
+    read_role_rules,
+)
 from topo.errors import FormatError
 from topo.fabric import Fabric, Kind, Role
 

@@ -1,3 +1,5 @@
+"""Which cable each link takes; cables in trays are as long together as the cables run there."""
+
 from collections import Counter
 
 import numpy as np
@@ -12,7 +14,7 @@ from plan.export.cable_schedule import format_cable_schedule
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.floor.cables import Cabling, backplane, choose_cables
+from topo.floor.cables import Cabling, backplane, choose_cables, fill_trays
 from topo.floor.panels import panels
 from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.base import HostGroup
@@ -206,3 +208,25 @@ def test_a_plug_takes_one_fibre_or_nobody_knows_the_part(model: str) -> None:
                 of_plug.setdefault(int(panel.plug[port]), set()).add(cable)
         assert all(named) == known
         assert max(map(len, of_plug.values())) == 1
+
+
+@pytest.mark.slow
+@given(st.integers(1, 200), st.integers(5, 48), st.integers(1, 9))
+def test_trays_hold_each_cable_once_a_step_of_its_way(n_gpus: int, units: int, per_row: int) -> None:
+    fabric = tree(n_gpus)
+    layout = place_devices([fabric], CATALOG, FloorPlan(rack_units=units, racks_per_row=per_row))
+    (cabling,) = choose_cables([fabric], layout, CATALOG)
+    trays = fill_trays([fabric], layout, [cabling])
+    a, b = layout.rack[layout.node_device[0][fabric.port_node[fabric.links]]].T
+    assert trays.along.sum() == np.abs(layout.column[a] - layout.column[b]).sum()
+    assert trays.across.sum() == np.abs(layout.row[a] - layout.row[b]).sum()
+    assert trays.along.min(initial=0) == trays.across.min(initial=0) == 0
+
+
+def test_a_cut_through_the_room_has_the_cables_between_its_sides() -> None:
+    fabric = zoned()
+    layout = place_devices([fabric], CATALOG, FloorPlan(racks_per_row=8))
+    trays = fill_trays([fabric], layout, choose_cables([fabric], layout, CATALOG))
+    rows = layout.row[layout.rack[layout.node_device[0][fabric.port_node[fabric.links]]]]
+    for row in range(len(trays.across)):
+        assert trays.across[row].sum() == ((rows <= row).any(axis=1) & (rows > row).any(axis=1)).sum()

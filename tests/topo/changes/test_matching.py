@@ -5,7 +5,7 @@ import pytest
 
 from helpers.relabel import relabelled
 from helpers.twins import twin
-from topo.changes.missing import find_missing
+from topo.changes.matching import find_missing
 from topo.cluster import preset
 from topo.errors import HeddleError
 
