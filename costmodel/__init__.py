@@ -19,8 +19,6 @@ The bill
 Beside others
     ``compare``  clusters beside one another: parts, cost, power, bisection, largest failure
     ``Comparison``  what `compare` returns
-    ``alternatives``  a cluster beside its nodes on a tree of three levels and beside DGX A100, as the paper compares
-    ``Alternatives``  what `alternatives` returns
     ``is_published``  whether a cluster is one of those that the paper compares
     ``baselines``  the published comparison of three systems, computed again
     ``Baselines``  what `baselines` returns

@@ -1,8 +1,6 @@
 from .baselines import (
-    Alternatives as Alternatives,
     Baselines as Baselines,
     Published as Published,
-    alternatives as alternatives,
     baselines as baselines,
     is_published as is_published,
     published as published,
@@ -15,6 +13,7 @@ from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, qu
 from .parts import NETWORK as NETWORK, SERVERS as SERVERS, SPARE as SPARE, Line as Line
 from .power import Power as Power
 from .price import Cost as Cost
-from .optimise.search import Design as Design, Search as Search, optimise as optimise
+from .optimise.design import Design as Design
+from .optimise.search import Search as Search, optimise as optimise
 from .optimise.problem import job_windows as job_windows
 from .optimise.tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off

@@ -1,32 +1,28 @@
-"""A design beside what else would serve the same GPUs, and the published comparison, computed again.
+"""The published comparison of Fire-Flyer with two alternatives, computed again.
 
 An et al., "Fire-Flyer AI-HPC", SC'24 (arXiv 2408.14158 v2), compare three systems of 10,000 GPUs: their own two zones
-of PCIe nodes, the same nodes on one tree of three levels, and DGX A100 on three levels. Table II compares the nodes,
-Table III what the systems cost in units whose worth is not printed, in which a switch comes with its links. A design of
-our own is set beside the same two alternatives. Storage is left out, since it has no price in these units and is the
-same in all three.
+of PCIe nodes, the same nodes on one three-level tree, and DGX A100 on three levels. Table II compares the nodes.
+Table III compares prices in units whose value is not printed, in which a switch includes its links. Storage has no
+price in these units, is the same in all three systems, and is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.bills import make_bill
 from costmodel.parts import columns
 from costmodel.price import UNITS
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import NodeModel, number
 from topo.catalog.tables import Row, parse_table, read_table
 from topo.cluster import Cluster, preset
-from topo.counts import count
-from topo.errors import DesignError, Finding, SpecError
-from topo.fabric import Fabric
+from topo.errors import Finding, SpecError
 from topo.files.text import config_root
 from topo.shapes.fat_tree import FatTree, TreeSize
-from topo.table import Shown, Table
+from topo.table import Record, Shown, Table
 
 SWITCH, DGX, PCIE = "QM8700", "dgx-a100", "pcie-a100"
 FIRE_FLYER = "fire-flyer"
@@ -38,7 +34,7 @@ COLUMNS = ("table", "figure", "value")
 
 @dataclass(frozen=True)
 class Published(Shown):
-    """Printed figures by table, system and name."""
+    """Figures printed in a paper, by table, system and name: see `published`."""
 
     values: Mapping[tuple[str, str, str], float]
 
@@ -58,19 +54,24 @@ class Published(Shown):
 
 
 def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
-    """Read figures that were printed in a paper.
+    """Read the figures that were printed in a paper.
 
     Parameters
     ----------
     source : str or Path
-        Name of a collection that ships (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
-        ``training``), or the path of a CSV file: ``model`` (the system), ``table``, ``figure``, ``value``, and a
-        citation in each row.
+        Name of a collection that ships with Heddle (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
+        ``training``), or the path of a CSV file with the columns ``model`` (the system), ``table``, ``figure``,
+        ``value``, and those of a citation.
+
+    Returns
+    -------
+    Published
+        The figures; `Published.value` returns one of them.
 
     Raises
     ------
     topo.SpecError
-        When a row has no value, or two rows give the same cell.
+        When a row has no value, or two rows have the same table, system and figure.
 
     Examples
     --------
@@ -106,8 +107,8 @@ def _published(rows: Sequence[Row]) -> Published:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell of a table, computed and printed."""
+class Cell(Record):
+    """One cell of a table of the paper: the computed and the printed figure."""
 
     table: str
     system: str
@@ -115,11 +116,13 @@ class Cell:
     computed: float
     published: float
     note: str = ""
-    """Where the two differ, why; where a figure is an input, that it is."""
+    """How the figure is computed, why it differs from the printed one, or that it is an input."""
+
+    _derived = ("difference",)
 
     @property
     def difference(self) -> float:
-        """Computed over printed, less 1."""
+        """Relative difference: computed / published - 1."""
         return self.computed / self.published - 1
 
 
@@ -132,47 +135,52 @@ class Baseline:
     """Model of its GPU nodes."""
     nodes: int
     tree: TreeSize
-    """Its tree, or that of each zone."""
+    """Its tree, or the tree of each zone."""
     switches: int
-    """Of all trees, and the joints between them."""
+    """Switches of all trees, and the joints between them."""
     note: str
 
     def node_power_w(self, catalog: Catalog) -> float:
-        """What all GPU nodes draw while they train, network and storage not counted."""
+        """Return the power of all GPU nodes in training, in W, without network and storage."""
         return self.nodes * _known(catalog.node(self.node), "power_typical_w")
 
 
 @dataclass(frozen=True)
 class Baselines(Shown):
-    """Tables II and III of the paper, each cell computed and printed."""
+    """The cells of Tables II and III of the paper: see `baselines`."""
 
     cells: tuple[Cell, ...]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the cells as plain values."""
-        return [asdict(cell) | {"difference": cell.difference} for cell in self.cells]
+        return [cell.to_dict() for cell in self.cells]
 
     @property
     def table(self) -> Table:
         """The cells as a table."""
-        names = ("table", "system", "figure", "computed", "published", "difference", "note")
         digits = {"computed": ",.4g", "published": ",.4g", "difference": "+.1%"}
-        rows = ([getattr(cell, name) for name in names] for cell in self.cells)
-        return Table("as published (SC'24, Tables II and III)", tuple(columns(names, rows, digits=digits)))
+        figures = [(name, name, "", format_) for name, format_ in digits.items()]
+        title = "as published (SC'24, Tables II and III)"
+        return Table.of(title, self.cells, "table", "system", "figure", *figures, "note")
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:
-    """Compute the published comparison again, each figure beside the printed one.
+    """Compute Tables II and III of the Fire-Flyer paper again, each figure beside the printed one.
 
     Parameters
     ----------
     catalog : topo.Catalog, optional
-        Hardware and prices; what ships when left out.
+        Hardware and prices; by default the catalog that ships with Heddle.
+
+    Returns
+    -------
+    Baselines
+        A cell for each figure of each system.
 
     Raises
     ------
     topo.SpecError
-        When the catalog lacks a figure or a price that the comparison takes.
+        When the catalog lacks a figure or a price that the comparison needs.
 
     Examples
     --------
@@ -187,7 +195,7 @@ def baselines(catalog: Catalog | None = None) -> Baselines:
 
 
 def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
-    """Return the three systems, sized by the formulas of their topologies."""
+    """Return the three systems; their sizes follow from the closed forms of their topologies."""
     zone, three = FatTree(switch=SWITCH, leaves=40, spines=20), FatTree(switch=SWITCH, levels=3)
     rows = (
         (
@@ -215,9 +223,10 @@ def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, .
 
 
 def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the nodes: performance from the measured GEMM rates, cost-performance, power.
+    """Return the cells of Table II: performance, cost-performance and power of the nodes.
 
-    Performance is the mean of the TF32 and the FP16 rate over those of DGX A100. The price of a node is an input here.
+    Performance is the mean of TF32 rate / TF32 rate of DGX A100 and FP16 rate / FP16 rate of DGX A100. The relative
+    price of a node is an input.
     """
     dgx = catalog.node(DGX)
     cells = []
@@ -240,7 +249,7 @@ def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
 
 
 def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published) -> list[Cell]:
-    """Compare the systems in the paper's units: one price for every switch with its links, one for a node.
+    """Return the cells of Table III: switches * unit price of a switch with its links + nodes * unit price of a node.
 
     Raises
     ------
@@ -263,15 +272,15 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
 
 
 def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], printed: Published) -> list[Cell]:
-    """Set computed figures beside the printed ones."""
+    """Return the cells of computed figures."""
     return [Cell(table, system, name, value, printed.value(table, system, name), note) for name, value, note in rows]
 
 
 def _price_in_units(catalog: Catalog, model: str) -> float:
-    price = _times(1, model, catalog)
+    price = catalog.price(model, UNITS)
     if price is None:
         raise SpecError([Finding("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")])
-    return price
+    return (price.low + price.high) / 2
 
 
 def _known(node: NodeModel, figure: str) -> float:
@@ -281,60 +290,8 @@ def _known(node: NodeModel, figure: str) -> float:
     return float(value)
 
 
-@dataclass(frozen=True)
-class System:
-    """One of the systems that are set side by side; None is unknown."""
-
-    name: str
-    switches: int | None
-    """None where three levels of that switch cannot hold so many ports."""
-    network: float | None
-    """In units."""
-    servers: float | None
-    """GPU nodes, in units."""
-    gpus: int
-    node_power_w: float | None
-    """Of all GPU nodes while they train."""
-    gpu_performance: float | None
-    """Of a GPU: mean of its measured TF32 and FP16 GEMM rates over those of DGX A100."""
-
-    @property
-    def total(self) -> float | None:
-        """Network and servers, in units."""
-        return None if self.network is None or self.servers is None else self.network + self.servers
-
-    @property
-    def performance_per_unit(self) -> float | None:
-        """Relative GPU performance that a unit buys."""
-        if self.total is None or self.gpu_performance is None:
-            return None
-        return self.gpus * self.gpu_performance / self.total
-
-
-@dataclass(frozen=True)
-class Alternatives(Shown):
-    """A design, its nodes on one tree of three levels, and DGX A100 on one, GPU for GPU."""
-
-    name: str
-    systems: tuple[System, ...]
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return the systems as plain values."""
-        return [asdict(system) | {"total": system.total} for system in self.systems]
-
-    @property
-    def table(self) -> Table:
-        """The systems as a table."""
-        names = ("name", "gpus", "switches", "network", "servers", "total", "node_power_w", "gpu_performance")
-        headings = ("system", "GPUs", "switches", "network", "servers", "total", "node power", "performance of a GPU")
-        units = {"network": UNITS, "servers": UNITS, "total": UNITS, "node power": "W"}
-        rows = ([getattr(system, name) for name in names] for system in self.systems)
-        digits = {**dict.fromkeys(headings[3:7], ",.0f"), headings[7]: ".3f"}
-        return Table(f"{self.name}, GPU for GPU", tuple(columns(headings, rows, units, digits)))
-
-
 def is_published(cluster: Cluster) -> bool:
-    """Return whether a cluster has the servers and the network of one that the Fire-Flyer paper compares.
+    """Return whether a cluster has the nodes and the network of a system that the Fire-Flyer paper compares.
 
     Examples
     --------
@@ -344,93 +301,3 @@ def is_published(cluster: Cluster) -> bool:
     """
     specs = (preset(name).spec for name in PAPER)
     return any((spec.nodes, spec.network) == (cluster.spec.nodes, cluster.spec.network) for spec in specs)
-
-
-def alternatives(cluster: Cluster) -> Alternatives:
-    """Set a cluster beside its nodes on one tree of three levels and beside DGX A100 on one, GPU for GPU.
-
-    Prices are in the units of the Fire-Flyer paper.
-
-    Parameters
-    ----------
-    cluster : topo.Cluster
-        The cluster.
-
-    Examples
-    --------
-    >>> import costmodel, topo
-    >>> ours, one_tree, dgx = costmodel.alternatives(topo.preset("fire-flyer-2")).systems
-    >>> ours.switches, one_tree.switches, dgx.switches
-    (122, 198, 1200)
-    >>> round(ours.total / dgx.total, 3)
-    0.511
-    """
-    return Alternatives(Cluster.given(cluster).name, alternatives_of(cluster.fabrics, cluster.catalog))
-
-
-def alternatives_of(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[System, ...]:
-    """Set compiled subnets beside the two alternatives; see `alternatives`."""
-    counts = count(fabrics, catalog)
-    bill = make_bill(fabrics, catalog)
-    nodes = replace(bill, lines=tuple(line for line in bill.of("node").lines if line.place == "compute"))
-    network, servers, power = bill.of("switch").price(UNITS), nodes.price(UNITS), nodes.power
-    if counts.gpus is None:
-        raise DesignError("the model of a server is unknown, and therefore the number of GPUs")
-    mine = System(
-        name="this design",
-        switches=counts.switches,
-        network=network.network.middle,
-        servers=servers.servers.middle,
-        gpus=counts.gpus,
-        node_power_w=power.servers_w.middle,
-        gpu_performance=_performance({line.item: line.count for line in nodes.lines}, catalog),
-    )
-    on_one_tree = _on_three_levels(counts.host_ports, catalog)
-    dgx = catalog.node(DGX)
-    dgx_nodes = -(-counts.gpus // dgx.gpus)
-    dgx_switches = _on_three_levels(dgx_nodes * dgx.adapters, catalog)
-    one_tree = replace(
-        mine,
-        name=f"its nodes on one tree of three levels of {SWITCH}",
-        switches=on_one_tree,
-        network=_times(on_one_tree, SWITCH, catalog),
-    )
-    on_dgx = System(
-        name=f"DGX A100 on one tree of three levels of {SWITCH}",
-        switches=dgx_switches,
-        network=_times(dgx_switches, SWITCH, catalog),
-        servers=_times(dgx_nodes, DGX, catalog),
-        gpus=dgx_nodes * dgx.gpus,
-        node_power_w=None if dgx.power_typical_w is None else dgx_nodes * dgx.power_typical_w,
-        gpu_performance=1.0,
-    )
-    return mine, one_tree, on_dgx
-
-
-def _on_three_levels(ports: int, catalog: Catalog) -> int | None:
-    try:
-        return FatTree(switch=SWITCH, levels=3).size(ports, catalog).switches
-    except DesignError:
-        return None
-
-
-def _times(number: int | None, model: str, catalog: Catalog) -> float | None:
-    price = catalog.price(model, UNITS)
-    return None if price is None or number is None else number * (price.low + price.high) / 2
-
-
-def _performance(nodes: Mapping[str, int], catalog: Catalog) -> float | None:
-    """Mean over all GPUs of servers by model; None when any was not measured."""
-    dgx = catalog.node(DGX)
-    total = gpus = 0.0
-    for model, servers in nodes.items():
-        node = catalog.nodes.get(model)
-        if node is None or not node.gpus:
-            continue
-        figures = (node.gemm_tf32_tflops, dgx.gemm_tf32_tflops, node.gemm_fp16_tflops, dgx.gemm_fp16_tflops)
-        tf32, dgx_tf32, fp16, dgx_fp16 = figures
-        if tf32 is None or dgx_tf32 is None or fp16 is None or dgx_fp16 is None:
-            return None
-        total += servers * node.gpus * (tf32 / dgx_tf32 + fp16 / dgx_fp16) / 2
-        gpus += servers * node.gpus
-    return total / gpus if gpus else None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns, line_columns
+from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns
 from costmodel.power import Power, power_lines
 from costmodel.price import UNITS, Cost, price_line
 from topo.catalog.load import Catalog
@@ -26,30 +26,40 @@ from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str]
-"""Kind, item and place of a line."""
+"""Kind, item and place of a line of the bill."""
 
 
 @dataclass(frozen=True)
 class Bill(Shown):
-    """All parts, each line with its count; totals are computed, never stored."""
+    """Bill of materials: lines of parts with their counts.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> parts = costmodel.bill(topo.preset("lab-20"))
+    >>> parts
+    <Bill 4 x switch, 20 x node, 22 x adapter, 62 x cable>
+    >>> parts.of("switch").count("switch")
+    4
+    """
 
     lines: tuple[Line, ...]
     catalog: Catalog
-    """Where prices and watts are looked up."""
+    """Catalog with the prices and the power of the parts."""
 
     def _brief(self) -> str:
         return ", ".join(f"{self.count(kind):,} x {kind}" for kind in KINDS if self.count(kind))
 
     def of(self, *kinds: PartKind) -> Bill:
-        """Return the part of the bill that has some kinds of lines."""
+        """Return the bill of these kinds of parts only."""
         return replace(self, lines=tuple(line for line in self.lines if line.kind in kinds))
 
     def count(self, kind: PartKind) -> int:
-        """Return the number of pieces of one kind."""
+        """Return the number of parts of one kind."""
         return sum(line.count for line in self.lines if line.kind == kind)
 
     def beyond(self, other: Bill) -> Bill:
-        """Return what it has more of than another, whatever the place: what is bought to get from one to the other."""
+        """Return the parts to buy for this bill when those of another are at hand; a part may change its place."""
         had = Counter({(line.kind, line.item, line.place): line.count for line in other.lines})
         wanted = Counter({(line.kind, line.item, line.place): line.count for line in self.lines})
         elsewhere: Counter[tuple[PartKind, str]] = Counter()
@@ -66,9 +76,9 @@ class Bill(Shown):
 
     @cached_property
     def currency(self) -> str:
-        """What it is priced in unless asked otherwise: the first in which all switches have a price, or ``USD``.
+        """Default currency: the first in which all switches have a price, else ``USD``.
 
-        First are the units of the paper, then USD, then other currencies.
+        The order is ``units``, ``USD``, and the other currencies by name.
         """
         switches = {line.item for line in self.lines if line.kind == "switch"}
         others = sorted({name for model in switches for name in self.catalog.prices.get(model, ())})
@@ -81,18 +91,18 @@ class Bill(Shown):
         Parameters
         ----------
         currency : str, optional
-            ``USD``, ``EUR``, ..., or ``units``: the relative units of the Fire-Flyer paper, in which a switch comes
-            with its links. That of `currency` when left out.
+            ``USD``, ``EUR``, ..., or ``units``: the relative units of the Fire-Flyer paper, in which a switch includes
+            its links. By default `Bill.currency`.
 
         Returns
         -------
         Cost
-            What has no price in that currency is among its `Cost.gaps`.
+            The bill in that currency; `Cost.gaps` lists the parts without a price.
 
         Raises
         ------
         HeddleError
-            When the currency is no code of three capitals.
+            When the currency is neither ``units`` nor a code of three capital letters.
 
         Examples
         --------
@@ -110,10 +120,10 @@ class Bill(Shown):
 
     @cached_property
     def power(self) -> Power:
-        """What the parts in use draw. Spare parts draw nothing.
+        """Power of the parts in use, in W; spare parts draw none.
 
-        A cable whose length is not known yet is taken to be optical, since copper ends at 2 m: each of its ends in a
-        switch draws what the optical cable of its speed draws that draws the most.
+        A cable of unknown length is assumed to be optical, because copper reaches 2 m only. Each of its ends in a
+        switch then draws as much as the end of the optical cable of its speed with the highest power.
 
         Examples
         --------
@@ -125,14 +135,14 @@ class Bill(Shown):
         return Power(power_lines([line for line in self.lines if line.place != SPARE], self.catalog))
 
     def with_spares(self, spares: Spares) -> Bill:
-        """Return the bill with spare parts, each item's share of those in use rounded up."""
+        """Return the bill with spare parts: ceil(count * share) of each item in use."""
         share = {"switch": spares.switches, "adapter": spares.adapters}
         share |= dict.fromkeys(("cable", "fibre", "optic"), spares.cables)
         in_use: Counter[tuple[PartKind, str]] = Counter()
         for line in self.lines:
             if share.get(line.kind):
                 in_use[line.kind, line.item] += line.count
-        # 7 % of 100 is 7.000000000000001 in binary; nobody means an eighth.
+        # 0.07 * 100 is 7.000000000000001 in binary: without `round` its ceiling would be 8.
         extra = [
             Line(kind, item, ceil(round(count * share[kind], 9)), SPARE)
             for (kind, item), count in sorted(in_use.items())
@@ -142,11 +152,11 @@ class Bill(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        return Table("bill of materials", line_columns(self.lines))
+        return Table.of("bill of materials", self.lines, "kind", "item", "place", "count")
 
     @property
     def cable_table(self) -> Table:
-        """Cables in use by kind and length; by speed where no floor plan gives lengths."""
+        """Cables in use by kind and length in m; by speed where the spec has no floor plan."""
         counted: Counter[tuple[str, float | None]] = Counter()
         for line in self.lines:
             if line.kind not in ("cable", "fibre") or line.place == SPARE:
@@ -168,10 +178,10 @@ class Bill(Shown):
 
 
 def bill(cluster: Cluster) -> Bill:
-    """Count the parts of a cluster, with the spares that its spec asks for.
+    """Count the parts of a cluster, including the spares of its spec.
 
-    With a floor plan every cable is the part that reaches. Without one the lengths are unknown, and cables are counted
-    by speed.
+    With a floor plan each cable is the shortest part of the catalog that reaches. Without one lengths are unknown, and
+    cables are counted by speed.
 
     Parameters
     ----------
@@ -186,7 +196,7 @@ def bill(cluster: Cluster) -> Bill:
     Raises
     ------
     topo.DesignError
-        When the design cannot be built, the room is too small, or no cable reaches.
+        When the design cannot be built, the floor is too small, or no cable reaches.
 
     Examples
     --------
@@ -205,9 +215,9 @@ def make_bill(
     layout: Layout | None = None,
     cablings: Sequence[Cabling] | None = None,
 ) -> Bill:
-    """Count the parts of all subnets; a server with adapters in several of them is one server.
+    """Count the parts of all subnets. A server with adapters in several subnets is counted once.
 
-    Chips of a frame switch are bought by the frame, and the links between them are its backplane.
+    A frame switch is counted as whole frames; the links between its chips are its backplane, and no cables.
     """
     parts: Counter[Part] = Counter()
     servers: dict[str, tuple[str, str]] = {}
@@ -238,7 +248,7 @@ def make_bill(
 
 
 def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
-    """Put whole frames in place of their chips."""
+    """Replace the chips of frame switches by ceil(chips / chips of a frame) frames."""
     chips: Counter[str] = Counter()
     result: Counter[Part] = Counter()
     for (kind, item, place), count in parts.items():
@@ -254,10 +264,10 @@ def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
 def _cables(
     fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cabling | None, counted: set[tuple[str, int]]
 ) -> Counter[Part]:
-    """Count cables and fibres by what they connect, the end nearer to the hosts first: ``leaf - spine``; transceivers.
+    """Count cables, fibres and transceivers; the place of a cable is the roles of its ends, such as ``leaf - spine``.
 
-    Without a cabling each link is a cable of its speed. ``counted`` holds the numbers of cables and cages that were
-    counted, and gets more: links share a cable and ports a cage, within a subnet and over several.
+    Without a cabling each link is one cable of its speed. Links can share a cable and ports a cage, also across
+    subnets, so ``counted`` collects the numbers of cables and cages that have been counted.
     """
     ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)

@@ -1,4 +1,4 @@
-"""Clusters beside one another: what each has, costs, draws, can carry, and loses when a part fails."""
+"""Comparison of clusters: parts, cost, power, bisection, and the largest failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from topo.table import Shown, Table
 
 @dataclass(frozen=True)
 class Compared:
-    """A cluster among others."""
+    """The figures of one of the compared clusters."""
 
     name: str
     counts: Counts
@@ -30,23 +30,20 @@ class Compared:
     cost: Cost
     power: Power
     bisection: Bisection
-    """Share of their rate at which one half of all compute nodes can send to the other, whatever the routing."""
+    """Bisection of all compute nodes as one job."""
     largest: Loss | None
-    """The failure of a switch that takes the most."""
+    """The failure of a single switch with the largest loss."""
 
     @property
     def network_per_gpu(self) -> Sum | None:
-        """Cost of the network for each GPU; None where there is none, or their number is unknown."""
+        """Cost of the network / number of GPUs; None where the number is 0 or unknown."""
         return self.cost.network * (1 / self.counts.gpus) if self.counts.gpus else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
         return {
             "name": self.name,
-            "counts": self.counts.to_dict(),
-            "ports": self.ports.to_dict(),
-            "cost": self.cost.to_dict(),
-            "power": self.power.to_dict(),
+            **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             "bisection": self.bisection.share,
             "bisection_exact": self.bisection.exact,
             "largest_failure": self.largest and str(self.largest),
@@ -55,7 +52,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison(Shown):
-    """Clusters beside one another, in one currency."""
+    """The figures of compared clusters, in one currency: see `compare`."""
 
     systems: tuple[Compared, ...]
 
@@ -63,12 +60,12 @@ class Comparison(Shown):
         return " beside ".join(system.name for system in self.systems)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return the clusters as plain values."""
+        """Return the figures of each cluster as plain values."""
         return [system.to_dict() for system in self.systems]
 
     @property
     def table(self) -> Table:
-        """The figures, a row each, with a column for each cluster."""
+        """The figures as a table: a row for each figure, a column for each cluster."""
         headings = [f"{n}: {system.name}" for n, system in enumerate(self.systems, start=1)]
         cells = zip(*(_figures(system) for system in self.systems), strict=True)
         rows = [(same[0][0], *(text for _, text in same)) for same in cells]
@@ -76,19 +73,24 @@ class Comparison(Shown):
 
 
 def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
-    """Set clusters beside one another.
+    """Compare clusters: parts, ports, cost, power, bisection, and the largest failure.
 
     Parameters
     ----------
     *clusters : topo.Cluster
-        Two or more.
+        Two or more clusters.
     currency : str, optional
-        ``USD``, ``EUR``, ..., or ``units``. When left out that of all their bills (`Bill.currency`), else USD.
+        ``USD``, ``EUR``, ..., or ``units``. By default `Bill.currency` where it is the same for all clusters, else USD.
+
+    Returns
+    -------
+    Comparison
+        The figures of each cluster, in the order given.
 
     Raises
     ------
     topo.HeddleError
-        When there are not two.
+        When fewer than two clusters are given.
 
     Examples
     --------
@@ -120,7 +122,7 @@ def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
 
 
 def _figures(system: Compared) -> Iterator[tuple[str, str]]:
-    """Yield each figure with its name."""
+    """Yield name and value of each figure, as text."""
     counts, cost, power = system.counts, system.cost, system.power
     yield "compute servers", f"{counts.gpu_nodes:,}"
     yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"

@@ -1,4 +1,4 @@
-"""What a cluster costs to own: capital, energy over the years, and how often something fails meanwhile."""
+"""Cost of owning a cluster: capital, energy over the years, and expected failures a year."""
 
 from __future__ import annotations
 
@@ -22,29 +22,34 @@ HOURS_PER_YEAR = 8_766.0
 
 
 def price_per_watt(stated: Owning) -> float:
-    """Price of a watt that is drawn all those years, with what the building takes for it."""
+    """Return the price of the energy of 1 W over all years: years * 8766 h * PUE * price_per_kwh / 1000.
+
+    Examples
+    --------
+    >>> round(price_per_watt(Owning(years=4, pue=1.5, price_per_kwh=0.1, currency="USD")), 4)  # USD
+    5.2596
+    """
     return stated.years * stated.pue * HOURS_PER_YEAR / 1_000 * stated.price_per_kwh
 
 
 @dataclass(frozen=True)
 class Failures:
-    """Events a year, at the rates that Fire-Flyer's authors observed (Tables VII and VIII), scaled by size."""
+    """Expected events a year, at the rates observed in Fire-Flyer 2 (An et al., SC'24, Tables VII and VIII)."""
 
     gpu: float
     main_memory: float
     link_cut: float
-    """Short interruptions of an InfiniBand link; whether one event is one link is not stated."""
+    """Short interruptions of an InfiniBand link; the paper does not state whether an event is a single link."""
 
 
 @dataclass(frozen=True)
 class CostOfOwning(Shown):
-    """Capital and energy over the stated years, in one currency."""
+    """Capital and energy over the stated years, in one currency: see `own`."""
 
     stated: Owning
+    """Years, power usage effectiveness, price of energy, and currency."""
     cost: Cost
-    """In the currency of `stated`."""
     power: Power
-    """Its typical sum draws all year round, times the power usage effectiveness."""
     failures_per_year: Failures
 
     def _brief(self) -> str:
@@ -57,27 +62,27 @@ class CostOfOwning(Shown):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the total lacks, in words."""
+        """The prices and the power that the total lacks, in words."""
         energy = (f"{name}: typical power unknown, and so its energy" for name in self.power.total_w.missing)
         return (*self.cost.gaps, *energy)
 
     @property
     def energy_kwh_per_year(self) -> Sum:
-        """Energy of the whole building."""
+        """Energy of the building in kWh: typical power * PUE * 8766 h / 1000."""
         return self.power.total_w * (self.stated.pue * HOURS_PER_YEAR / 1_000)
 
     @property
     def energy_per_year(self) -> Sum:
-        """Price of that energy."""
+        """Price of the energy of a year: kWh * price_per_kwh."""
         return self.energy_kwh_per_year * self.stated.price_per_kwh
 
     @property
     def total(self) -> Sum:
-        """Capital and energy over all years."""
+        """Capital + years * price of the energy of a year."""
         return self.capital + self.energy_per_year * self.stated.years
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, as ``plan.json`` has them."""
+        """Return the figures as plain values: ``owning`` of ``plan.json``."""
         names = ("capital", "energy_kwh_per_year", "energy_per_year", "total")
         return {
             **self.stated.model_dump(mode="json"),
@@ -105,20 +110,20 @@ class CostOfOwning(Shown):
 
 @dataclass(frozen=True)
 class Quote(Shown):
-    """Everything that a buyer gets of a cluster."""
+    """Bill, cost, power, cost of owning and budgets of a cluster: see `quote`."""
 
     cluster: Cluster
     bill: Bill
     cost: Cost
     owning: CostOfOwning | None
-    """None where the spec does not ask for it."""
+    """None where the spec has no ``owning``."""
 
     def _brief(self) -> str:
         return f"{self.cluster.name}: {self.cost.table.title}"
 
     @property
     def table(self) -> Table:
-        """The cost, part by part."""
+        """The cost of each part."""
         return self.cost.table
 
     def _shown(self) -> tuple[Table, ...]:
@@ -126,12 +131,12 @@ class Quote(Shown):
 
     @property
     def power(self) -> Power:
-        """What the parts draw."""
+        """The power of the parts."""
         return self.bill.power
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Each budget of the spec and the power of its racks, and whether they hold."""
+        """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
         racks = layout and layout.check_power()
         limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches)
@@ -148,7 +153,7 @@ class Quote(Shown):
 
 
 def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ...]:
-    """Hold what a plan takes against a budget; what the budget does not limit is not checked."""
+    """Compare planned power and switches with a budget; a check for each limit that the budget states."""
     found = []
     if budget.power is not None:
         planned = power.planned_w
@@ -162,19 +167,24 @@ def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ..
 
 
 def quote(cluster: Cluster, currency: str | None = None) -> Quote:
-    """Return everything that a buyer gets of a cluster.
+    """Return bill, cost, power, cost of owning and budgets of a cluster.
 
     Parameters
     ----------
     cluster : topo.Cluster
         The cluster.
     currency : str, optional
-        Currency of the cost, else that of `Bill.currency`; that of owning is in the currency that the spec states.
+        Currency of the cost, by default `Bill.currency`. The cost of owning is in the currency that the spec states.
+
+    Returns
+    -------
+    Quote
+        The results; `Quote.owning` is None where the spec has no ``owning``.
 
     Raises
     ------
     topo.DesignError
-        When the design cannot be built, the room is too small, or no cable reaches.
+        When the design cannot be built, the floor is too small, or no cable reaches.
 
     Examples
     --------
@@ -191,14 +201,19 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
 
 
 def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:
-    """Add up what a cluster costs over some years.
+    """Return the cost of owning a cluster: capital + years * 8766 h * typical power * PUE * price_per_kwh.
 
     Parameters
     ----------
     cluster : topo.Cluster
         The cluster.
     stated : Owning, optional
-        Years, power usage effectiveness, and price of energy; what the spec states under ``owning`` when left out.
+        Years, power usage effectiveness, price of energy and currency; by default ``owning`` of the spec.
+
+    Returns
+    -------
+    CostOfOwning
+        Capital, energy in kWh a year with its price, and expected failures a year.
 
     Raises
     ------
@@ -229,7 +244,7 @@ def _own(cluster: Cluster, parts: Bill, stated: Owning) -> CostOfOwning:
 
 
 def expected_failures(counts: Counts, observed: Published) -> Failures:
-    """Scale observed failures to a cluster: those of GPUs and memory by GPUs, link cuts by links.
+    """Scale observed failures to a cluster: those of GPUs and memory by the GPUs, link cuts by the links.
 
     Raises
     ------
@@ -238,6 +253,7 @@ def expected_failures(counts: Counts, observed: Published) -> Failures:
     """
 
     def rate(table: str, figure: str, per: str, period: str, periods_per_year: float) -> float:
+        """Return observed events of one GPU or link in a year."""
         events = observed.value(table, FIRE_FLYER, figure) / observed.value(table, FIRE_FLYER, per)
         return events * periods_per_year / observed.value(table, FIRE_FLYER, period)
 

@@ -1,4 +1,4 @@
-"""Parts of a cluster: lines of a bill, and the kinds that they are of."""
+"""Parts of a cluster: the lines of a bill, and their kinds."""
 
 from __future__ import annotations
 
@@ -16,30 +16,36 @@ NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 SERVERS: tuple[PartKind, ...] = ("node", "adapter")
 SERVER_ROLES = tuple(role.name.lower() for role in (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT))
 SPARE = "spare"
-"""Place of parts that are bought and not used yet."""
+"""Place of spare parts."""
 UNKNOWN = "unknown"
-"""Item of a part whose model the fabric does not tell."""
+"""Item of a part whose model is unknown."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the bill."""
+    """One line of a bill: equal parts at one kind of place.
+
+    Examples
+    --------
+    >>> from costmodel import Line
+    >>> print(Line("switch", "QM8700", 40, "leaf"))
+    40 x QM8700 (switch, leaf)
+    """
 
     kind: PartKind
     item: str
-    """Model in the catalog; of a cable whose length is not known yet, its speed, such as ``4xHDR``."""
+    """Model in the catalog; the speed of a cable of unknown length, such as ``4xHDR``."""
     count: int
     place: str
-    """Where it goes: a switch, a server or a transceiver in one by its role, an adapter by its server's model, a cable
-    by the roles of its ends."""
+    """Role of a switch, of a server, or of the device that holds a transceiver; model of the server of an adapter;
+    roles of the ends of a cable, such as ``leaf - spine``; ``spare``."""
 
     def __str__(self) -> str:
         return f"{self.count:,} x {self.item} ({self.kind}, {self.place})"
 
 
-def line_columns(lines: Sequence[Line]) -> tuple[Column, ...]:
-    """Return the columns that every table of parts begins with."""
-    return tuple(Column(name, [getattr(line, name) for line in lines]) for name in ("kind", "item", "place", "count"))
+LINE_COLUMNS = tuple((f"line.{name}", name) for name in ("kind", "item", "place", "count"))
+"""First columns of a table of lines with their price or their power, for `Table.of`."""
 
 
 def columns(
@@ -48,7 +54,7 @@ def columns(
     units: dict[str, str] | None = None,
     digits: dict[str, str] | None = None,
 ) -> list[Column]:
-    """Return the columns of rows of values, with the units and formats of some."""
+    """Return the columns of a table from its rows, with units and formats by column name."""
     values = list(zip(*rows, strict=True)) or [()] * len(names)
     return [
         Column(name, each, (units or {}).get(name, ""), (digits or {}).get(name, ""))
@@ -57,5 +63,5 @@ def columns(
 
 
 def cite(source: Source, note: str = "") -> str:
-    """Return a source as text, with its date and confidence."""
+    """Return a source as text, with date and confidence."""
     return f"{source.text}{f' ({note})' if note else ''} [{source.date}, {source.confidence}]"

@@ -1,8 +1,8 @@
-"""What a cluster draws: servers, switches and the optics in their ports, typically and as it is planned for.
+"""The power of a cluster in W: servers, switches and the optics in their ports, typical and planned.
 
-A server's figure holds its adapters and their ends of the cables: it is measured at the socket. A switch's typical
-figure is without optics, so the powered end of each cable that sits in a switch is added; its maximum is with a full
-panel of optics. Planning takes the maximum of a part where it is known, and else its typical power.
+The power of a server is measured at the socket, and includes its adapters and the cable ends in them. The typical power
+of a switch excludes optics, so each powered cable end in a switch is added; its maximum includes a full set of optics.
+The planned power of a part is its maximum, or its typical power where the maximum is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.parts import NETWORK, SERVER_ROLES, Line, cite, columns, line_columns
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVER_ROLES, Line, cite
 from topo.amounts import Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
@@ -20,23 +20,31 @@ from topo.table import Shown, Table
 
 @dataclass(frozen=True)
 class PowerLine:
-    """A line of the bill and what one piece of it draws; None is unknown."""
+    """A line of the bill with the power of one part; None is unknown."""
 
     line: Line
     typical_w: float | None
     max_w: float | None
-    """Of a cable, what the maximum of its switches does not hold already."""
+    """For a cable without the ends that the maximum of a switch includes."""
     source: str
 
     @property
     def planned_w(self) -> float | None:
-        """What planning takes: the maximum, or the typical power where that is unknown."""
+        """The maximum, or the typical power where the maximum is unknown."""
         return self.typical_w if self.max_w is None else self.max_w
 
 
 @dataclass(frozen=True)
 class Power(Shown):
-    """What all parts draw together; sums name the parts that they lack."""
+    """The power of all parts in W; each sum lists the parts whose power is unknown.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> power = costmodel.bill(topo.preset("lab-20")).power
+    >>> print(power.network_w, power.servers_w, power.total_w, sep="; ")
+    1,459; at least 41,400; at least 42,859
+    """
 
     lines: tuple[PowerLine, ...]
 
@@ -49,45 +57,45 @@ class Power(Shown):
 
     @property
     def network_w(self) -> Sum:
-        """Switches and their optics, typically."""
+        """Typical power of switches and the optics in them."""
         return self._typically(network=True)
 
     @property
     def servers_w(self) -> Sum:
-        """Servers, typically."""
+        """Typical power of servers."""
         return self._typically(network=False)
 
     @property
     def total_w(self) -> Sum:
-        """Everything, typically."""
+        """Typical power of all parts."""
         return self.network_w + self.servers_w
 
     @property
     def planned_w(self) -> Sum:
-        """Everything, each part at its maximum, or at its typical power where that is unknown: see `by_typical`."""
+        """Planned power of all parts: the maximum of each, or its typical power where that is unknown."""
         return Sum.of((_all(row.planned_w, row.line), str(row.line)) for row in self.lines)
 
     @property
     def by_typical(self) -> tuple[str, ...]:
-        """Parts whose maximum is unknown, and whose typical power is planned with."""
+        """Parts whose maximum is unknown, so that their typical power is planned."""
         return tuple(str(row.line) for row in self.lines if row.max_w is None and row.typical_w is not None)
 
     @property
     def basis(self) -> str:
-        """Which power of the parts is planned with, in words."""
+        """Whether the planned power is the maximum of all parts, or the typical power of some, in words."""
         if not self.by_typical:
             return "at maximum power"
         return f"at maximum power; typical power (the maximum is unknown) of {listed(self.by_typical)}"
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the sums lack, in words."""
+        """The parts whose power is unknown, in words."""
         words = {(True, True): "", (True, False): "typical ", (False, True): "maximum "}
         unknown = ((row.line, (row.typical_w is None, row.max_w is None)) for row in self.lines)
         return tuple(f"{line}: {words[which]}power unknown" for line, which in unknown if any(which))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sums and gaps as plain values, as ``plan.json`` has them."""
+        """Return the sums and gaps as plain values: ``power`` of ``plan.json``."""
         names = ("network_w", "servers_w", "total_w", "planned_w")
         sums = {name: getattr(self, name) for name in names}
         return {**sums_to_dict(sums), "planned_by_typical": list(self.by_typical), "gaps": list(self.gaps)}
@@ -95,15 +103,13 @@ class Power(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        rows = ((row.typical_w, row.max_w, row.source) for row in self.lines)
-        units = {"each, typically": "W", "each, at most": "W"}
-        more = columns(("each, typically", "each, at most", "source"), rows, units)
         title = f"power: {self.planned_w} W planned {self.basis}"
-        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
+        each = (("typical_w", "each, typically", "W"), ("max_w", "each, at most", "W"))
+        return Table.of(title, self.lines, *LINE_COLUMNS, *each, "source")
 
 
 def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...]:
-    """Look up what the lines of a bill draw; parts that draw nothing of their own are left out."""
+    """Look up the power of the lines of a bill; parts without power of their own are omitted."""
     boxes = [_box(line, catalog) for line in lines if line.kind in ("switch", "node")]
     known = {row.line.place for row in boxes if row.line.kind == "switch"}
     known -= {row.line.place for row in boxes if row.line.kind == "switch" and row.max_w is None}
@@ -122,13 +128,13 @@ def _box(line: Line, catalog: Catalog) -> PowerLine:
     return PowerLine(line, model.power_typical_w, model.power_max_w, "; ".join(dict.fromkeys(map(cite, sources))))
 
 
-def _cable(line: Line, catalog: Catalog, held: Collection[str]) -> PowerLine:
-    """Look up what the ends of a cable draw that sit in switches.
+def _cable(line: Line, catalog: Catalog, included: Collection[str]) -> PowerLine:
+    """Look up the power of the ends of a cable that are in switches.
 
-    ``held`` are the roles of switches whose maximum is known: it holds their optics already.
+    ``included`` are the roles of switches whose maximum is known: it includes their optics.
     """
     roles = [role for role in line.place.split(" - ") if role not in SERVER_ROLES]
-    apart = sum(role not in held for role in roles)
+    apart = sum(role not in included for role in roles)
     known = end_power(line.item, catalog)
     if known is None:
         return PowerLine(line, None if roles else 0.0, None if apart else 0.0, "")
@@ -138,7 +144,10 @@ def _cable(line: Line, catalog: Catalog, held: Collection[str]) -> PowerLine:
 
 
 def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:
-    """Watts of one end of a cable, by its model, or the most of the optical ones of its speed; None if unknown."""
+    """Return the power of one end of a cable in W, with its source; None if unknown.
+
+    ``item`` is a model, or a speed such as ``4xHDR``, for which the optical cable with the highest power is taken.
+    """
     model = catalog.cables.get(item)
     optical = (cable for cable in catalog.cables.values() if cable.kind == "AOC" and str(cable.speed) == item)
     candidates = [model] if model else optical

@@ -1,4 +1,4 @@
-"""What a bill costs: sums of ranges, which name what has no price."""
+"""The cost of a bill in one currency: sums of price ranges, with the parts that have no price."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from costmodel.parts import NETWORK, SERVERS, Line, PartKind, cite, columns, line_columns
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.errors import plural
 from topo.table import Shown, Table
 
 UNITS = "units"
-"""The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. A switch in them comes with all its links
-(350 / 122, 600 / 200 and 4,000 / 1,320 are 2.87, 3.00 and 3.03 a switch: inferred, the paper prints no price a piece),
-a node with its adapters."""
+"""The relative units of Table III of An et al., "Fire-Flyer AI-HPC", SC'24. The price of a switch includes its links,
+that of a node its adapters. The paper prints no unit prices; 3 units a switch is inferred from its totals: 350 / 122 =
+2.87, 600 / 200 = 3.00 and 4,000 / 1,320 = 3.03."""
 
 BARE_SPEED = re.compile(r"\d+x[A-Z]+")
-"""Item of a cable whose part is not known."""
+"""Item of a cable of unknown length: its speed."""
 NO_LENGTH = ", since its length is unknown without `floor:` in the spec"
 
 
@@ -29,20 +29,20 @@ class PricedLine:
 
     line: Line
     unit_price: Range | None
-    """Of one piece; None where there is no price, which is a gap unless `included` says what it comes with."""
+    """Price of one part; None where it is unknown, or where `included` names the part whose price includes it."""
     included: str
-    """What the piece comes with, at no price of its own: ``switch`` or ``node``."""
+    """Kind of the part whose price includes this one: ``switch`` or ``node``; empty for a part with its own price."""
     source: str
-    """Where the price comes from, with date and confidence."""
+    """Source of the price, with date and confidence."""
 
     @property
     def amount(self) -> Range | None:
-        """Of all pieces."""
+        """Price of all parts of the line: count * unit price."""
         return None if self.unit_price is None else self.unit_price * self.line.count
 
     @property
     def is_gap(self) -> bool:
-        """Whether the total lacks this line."""
+        """Whether the price is unknown, and missing in the total."""
         return self.unit_price is None and not self.included
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,17 +53,25 @@ class PricedLine:
 
 @dataclass(frozen=True)
 class Cost(Shown):
-    """A bill in one currency."""
+    """The cost of a bill in one currency.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> cost = costmodel.bill(topo.preset("fire-flyer-2")).price("units")
+    >>> print(cost.network, cost.servers, cost.total, sep="; ")
+    366; at least 10,800; at least 11,166
+    """
 
     unit: str
-    """Currency, or `UNITS`."""
+    """Currency, or ``units``."""
     lines: tuple[PricedLine, ...]
 
     def _brief(self) -> str:
         return self.table.title.removeprefix("cost: ")
 
     def of(self, *kinds: PartKind) -> Sum:
-        """Return the sum of the lines of some kinds; of all without any."""
+        """Return the sum of the lines of these kinds; of all lines when none is given."""
         of_them = (row for row in self.lines if not kinds or row.line.kind in kinds)
         return Sum.of((row.amount, str(row.line)) for row in of_them if not row.included)
 
@@ -84,7 +92,7 @@ class Cost(Shown):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the total lacks, each part once, in words."""
+        """The parts without a price, each once with its count."""
         lacking: Counter[tuple[str, str]] = Counter()
         for row in self.lines:
             if row.is_gap:
@@ -95,26 +103,24 @@ class Cost(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sums and the gaps, as ``plan.json`` has them."""
+        """Return the sums and the gaps as plain values: ``cost`` of ``plan.json``."""
         sums = {name: getattr(self, name) for name in ("network", "servers", "total")}
         return {"unit": self.unit, **sums_to_dict(sums), "gaps": list(self.gaps)}
 
     @property
     def table(self) -> Table:
-        """The lines as a table; amounts are empty where there is no price."""
-        names = ("each", "all", "source")
-        rows = (
-            (
-                f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price),
-                None if row.amount is None else str(row.amount),
-                row.source or None,
-            )
-            for row in self.lines
-        )
-        more = columns(names, rows, dict.fromkeys(names[:2], self.unit))
+        """The lines as a table; amounts are empty where the price is unknown."""
+
+        def each(row: PricedLine) -> str:
+            return f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+
+        def text(amount: Range | None) -> str | None:
+            return None if amount is None else str(amount)
+
+        prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
         title = f"cost: {self.total} {self.unit}{lacking}"
-        return Table(title, (*line_columns([row.line for row in self.lines]), *more))
+        return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
@@ -128,7 +134,7 @@ def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
 
 
 def _comes_with(line: Line, catalog: Catalog, unit: str) -> str:
-    """Return the kind of part whose price holds this line already, or nothing."""
+    """Return the kind of the part whose price includes this line; empty for none."""
     if unit == UNITS and line.kind in ("cable", "fibre", "optic"):
         return "switch"
     if line.kind == "adapter" and line.place in catalog.nodes:

@@ -96,17 +96,17 @@ SUBJECTS = {
             M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
         ),
     ),
-    "halves": Subject(
-        "costmodel/optimise/cuts.py",
+    "demand": Subject(
+        "costmodel/optimise/demand.py",
         ("tests/costmodel/optimise/test_bisection.py", "tests/costmodel/optimise/test_milp.py"),
         (
             M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
             M(
-                "a job that is hardly apart counts first",
-                "np.argsort(-split / self.half",
-                "np.argsort(split / self.half",
+                "a job that is hardly divided counts first",
+                "np.argsort(-crossing / self.half",
+                "np.argsort(crossing / self.half",
             ),
-            M("one job is paid for with another's share", "np.maximum(asked, 0.0).sum", "asked.sum"),
+            M("a surplus of one job serves another", "np.maximum(needed, 0.0).sum", "needed.sum"),
         ),
     ),
     "shapes": Subject(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from collections.abc import Collection
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -77,6 +78,42 @@ def test_tests_mirror_the_packages(repository: Path) -> None:
         package = folder.partition(".")[0]
         named = [module for module in product if module.startswith(package) and module.endswith(f".{name}")]
         assert not named or f"{folder}.{name}" in named or folder in named, path
+
+
+NAMED_TWICE = {
+    "topo": "Budget Cable Count DEVICES GUIDS HEAD KINDS LETTER LINE MAX_PORTS NAME PORT Position RATE Row "
+    "SHOWN SPEED SPEEDS SWITCH TYPES WIDTHS",
+    "routing": "BLOCK Bools EFFORT ENTRY Floats Int32s Ints LESS MAX_ROOTS MOST_PAIRS NOWHERE Net NextHops ROUNDS "
+    "route",
+    "simulate": "COLLECTIVES COLUMNS CONNECTION CROWD Collective DAY_S ENTRY FEW FIRST_BIN_S FIRST_ROOM GBYTE HEAD Job "
+    "LINK MAGIC MAX_NUMBER MAX_SIZE NOW NUMBER PERCENTILES Process Records SHARE State UNITS all_to_all "
+    "halving_doubling link_followers schedule schedule_roots",
+    "plan": "COLOURS FIRST HEADER KINDS MARK MOST README SPELLED Step run show",
+}
+"""Names that still mean several things in a package: the list may only shrink. `costmodel` has none."""
+
+
+def top_level_names(path: Path) -> set[str]:
+    """Public names that a module defines itself at its top level."""
+    names = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_name_means_one_thing_in_a_package(package: str, repository: Path) -> None:
+    """A public name is defined in one module of its package, so that a reader who has met it knows it."""
+    counted = Counter(
+        name
+        for module, path in modules(repository).items()
+        if module.partition(".")[0] == package
+        for name in top_level_names(path)
+    )
+    assert {name for name, times in counted.items() if times > 1} == set(NAMED_TWICE.get(package, "").split())
 
 
 def test_documents_name_no_missing_file(repository: Path) -> None:

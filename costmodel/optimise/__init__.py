@@ -1,1 +1,1 @@
-"""The cheapest network that meets needs: the search, its bounds, and what a design can carry."""
+"""The search for the cheapest network that meets needs: problem, branches, bounds, capacity, designs."""

@@ -1,15 +1,21 @@
-"""What must cross the cuts of a design before it is compiled: of jobs in halves, and from roles to those that compute.
+"""Demand across cuts: what bisected jobs, and the servers of a role, need of the links between two sides.
 
-`least` is the law that excludes most designs: of the leaves, pods or zones of a design, take those with the most
-adapters until they hold half of a job. What their links to the outside carry, and what the two halves send among
-themselves for want of balance, is all that the halves can exchange, whatever the routing (max-flow min-cut, Ford and
-Fulkerson 1956).
+A cut divides switches, or containers of adapters such as leaves, pods and zones, into two sides. A job is bisected: one
+half of its adapters sends to the other half. The halves may be chosen as badly as possible, so at most
+
+    min(rate on side A, rate on side B, half of the job)
+
+can be forced across the cut. `BisectedJobs` measures that on the switches of a compiled fabric. `JobDemand` and
+`ServingDemand` state before a design is compiled how much must cross at least, and `required_factor` compares it with
+the links of the design; most designs are excluded by this comparison. No routing carries more than a cut (max-flow
+min-cut, Ford and Fulkerson 1956).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Literal, Protocol
 
@@ -17,17 +23,100 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from costmodel.optimise.cuts import Floats
-
 ROUNDING = 1e-9
-"""Shares are quotients of whole numbers: less than this is no difference."""
-Counts = NDArray[np.int64]
-Cut = Literal["out", "mesh", "mean", "line"]
-"""What links of containers are told: see `least`."""
+"""Relative error of figures that are sums and quotients of at most a million rates. Each operation in double precision
+adds at most 2^-53 = 1.1e-16, hence 1.1e-10 in all."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Sides = NDArray[np.bool_]
+CutKind = Literal["out", "mesh", "mean", "line"]
+"""Which links of containers are stated: see `required_factor`."""
+
+
+@dataclass(frozen=True)
+class BisectedJobs:
+    """Jobs on the n switches of a subnet, each of J jobs bisected.
+
+    A job gets the share s of its rate when s times the rate of a half arrives. What arrives within a side needs no link
+    of the cut. A job that lies on one side therefore takes nothing from the cut, and a surplus of one job does not
+    compensate for another.
+    """
+
+    on_switch: Floats
+    """(J, n) Gb/s of the adapters of each job on each switch."""
+    half: Floats
+    """(J,) Gb/s of one half: whole adapters where all adapters of a job have one rate, else half of their sum."""
+    number: NDArray[np.intp]
+    """(J,) number of each job. Jobs with equal rows are added up in one row, which has the number of the first."""
+
+    @classmethod
+    def of(cls, job: NDArray[np.integer], switch: NDArray[np.integer], gbps: Floats, n: int) -> BisectedJobs:
+        """Add up adapters by job and switch. Jobs on a single switch are omitted: no cut divides them.
+
+        Parameters
+        ----------
+        job, switch : (A,) int
+            Job and switch of each adapter.
+        gbps : (A,) float64
+            Rate of each adapter, in Gb/s.
+        n : int
+            Number of switches.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> jobs = BisectedJobs.of(np.zeros(4, int), np.array([0, 0, 0, 1]), np.full(4, 100.0), n=2)
+        >>> jobs.on_switch.tolist(), jobs.half.tolist()
+        ([[300.0, 100.0]], [200.0])
+        >>> jobs.share(100.0, jobs.crossing(jobs.on_switch[:, 0]))  # 100 of 200 Gb/s stay on the first switch
+        (1.0, 0)
+        """
+        number, row = np.unique(job, return_inverse=True)
+        on_switch = np.zeros((len(number), n))
+        np.add.at(on_switch, (row, switch), gbps)
+        least, most = np.full(len(number), np.inf), np.zeros(len(number))
+        np.minimum.at(least, row, gbps)
+        np.maximum.at(most, row, gbps)
+        total = on_switch.sum(axis=1)
+        half = np.where(least == most, np.rint(total / np.maximum(most, 1e-9)) // 2 * most, total / 2)
+        apart = (np.count_nonzero(on_switch, axis=1) > 1) & (half > 0)
+        rows, first, times = np.unique(on_switch[apart], axis=0, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        rows, first, times = rows[order], first[order], times[order]
+        return cls(rows * times[:, None], half[apart][first] * times, number[apart][first])
+
+    @cached_property
+    def total(self) -> Floats:
+        """(J,) Gb/s of all adapters of each job."""
+        return np.asarray(self.on_switch.sum(axis=1))
+
+    def crossing(self, inside: Floats) -> Floats:
+        """Gb/s of each job that can be forced across a cut, given its Gb/s on one side; the first axis is the job."""
+        total, half = self.total.reshape(-1, *[1] * (inside.ndim - 1)), self.half.reshape(-1, *[1] * (inside.ndim - 1))
+        return np.asarray(np.minimum(np.minimum(inside, total - inside), half))
+
+    def share(self, cut_gbps: float, crossing: Floats) -> tuple[float, int]:
+        """Return the share of its rate that every job gets over a cut, at most 1, and the job that is divided most.
+
+        At the share s the jobs need the sum of max(0, crossing - (1 - s) half). This is the largest of the sums of
+        crossing - (1 - s) half over subsets of the jobs, and the subsets with the largest crossing / half suffice. The
+        answer is therefore the minimum over k, for the first k jobs by crossing / half, of
+        (cut_gbps + sum(half - crossing)) / sum(half).
+        """
+        if not len(crossing):
+            return 1.0, -1
+        order = np.argsort(-crossing / self.half, kind="stable")
+        shares = (cut_gbps + np.cumsum((self.half - crossing)[order])) / np.cumsum(self.half[order])
+        return min(float(shares.min()), 1.0), int(order[0])
+
+    def surplus(self, cut_gbps: Floats, inside: Floats, share: float) -> Floats:
+        """Gb/s of cuts beyond what all jobs need at a share; negative where a job gets less than that share."""
+        needed = self.crossing(inside) - ((1 - share) * self.half).reshape(-1, *[1] * (inside.ndim - 1))
+        return np.asarray(cut_gbps - np.maximum(needed, 0.0).sum(axis=0))
 
 
 class Demand(Protocol):
-    """What must cross cuts of containers of adapters, such as leaves or pods."""
+    """What must cross cuts between containers of adapters, such as leaves or pods."""
 
     @property
     def need(self) -> Floats | float:
@@ -35,52 +124,52 @@ class Demand(Protocol):
 
     @property
     def containers(self) -> int:
-        """How many there are."""
+        """Number of containers."""
 
-    def gathered(self, of: Counts) -> Demand:
-        """Return the same of containers of containers."""
+    def aggregate(self, of: Ints) -> Demand:
+        """Return the demand of larger containers; ``of`` is the larger container of each."""
 
     @property
-    def order(self) -> NDArray[np.intp]:
-        """An order of the containers, of which the first ask for much of the others."""
+    def worst_order(self) -> NDArray[np.intp]:
+        """An order of the containers whose first ones need much from the others."""
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s that must cross between the first k of an order and the others."""
+        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
 
     @property
-    def crossing_any(self) -> Floats:
-        """(containers,) the same of any k containers, at least."""
+    def least_crossing(self) -> Floats:
+        """(containers,) lower bound of the Gb/s that must cross between any k containers and the others."""
 
     def leaving(self, leaf_gbps: float) -> float:
-        """Gb/s that must leave all leaves at least, whatever hangs where, if none holds more than `leaf_gbps`."""
+        """Lower bound of the Gb/s that leave all leaves, in any placement with at most `leaf_gbps` on each leaf."""
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """What one half of each of some jobs must be able to send to the other, all at once. J jobs."""
+class JobDemand:
+    """What one half of each of J jobs must be able to send to the other half, all jobs at once."""
 
     gbps: csr_array
-    """(J, containers), of the adapters of each job in each. Most small jobs are in one or two."""
+    """(J, containers) of the adapters of each job in each container. Most small jobs are in one or two."""
     half: Floats
-    """(J,), of the adapters of one half."""
+    """(J,) of the adapters of one half."""
     need: Floats
-    """(J,), of what the other half must receive."""
+    """(J,) of what the other half must receive."""
 
     @property
     def containers(self) -> int:
-        """How many there are."""
+        """Number of containers."""
         return int(self.gbps.shape[1])
 
-    def gathered(self, of: Counts) -> Jobs:
-        """Return the same of containers of containers."""
+    def aggregate(self, of: Ints) -> JobDemand:
+        """Return the demand of larger containers; ``of`` is the larger container of each."""
         n, jobs = int(of.max(initial=-1)) + 1, np.arange(self.gbps.shape[0] + 1)
         keys, where = np.unique(_rows(self.gbps) * n + of[self.gbps.indices], return_inverse=True)
         parts = np.bincount(where, self.gbps.data, len(keys)), keys % max(n, 1), np.searchsorted(keys, jobs * n)
-        return Jobs(csr_array(parts, (self.gbps.shape[0], n)), self.half, self.need)
+        return JobDemand(csr_array(parts, (self.gbps.shape[0], n)), self.half, self.need)
 
     @property
-    def order(self) -> NDArray[np.intp]:
-        """Containers such that those of every job come at an even pace, the fullest of each first."""
+    def worst_order(self) -> NDArray[np.intp]:
+        """Containers interleaved over the jobs in proportion to their number, the fullest of each job first."""
         jobs, n = self.gbps.shape
         total = np.bincount(self.gbps.indices, self.gbps.data, n)
         if jobs == 1:
@@ -96,7 +185,7 @@ class Jobs:
         return order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s that jobs cannot do without between the first k containers of an order and the others."""
+        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
         place = np.empty(len(order), int)
         place[order] = np.arange(len(order))
         by_place = np.lexsort((place[self.gbps.indices], _rows(self.gbps)))
@@ -104,133 +193,141 @@ class Jobs:
         return self._crossing(gbps[by_place], place[self.gbps.indices[by_place]], both=True)
 
     @property
-    def crossing_any(self) -> Floats:
-        """(containers,) the same of any k: no job sends more within them than within those with the most of it."""
+    def least_crossing(self) -> Floats:
+        """(containers,) lower bound for any k containers: each job sends at most within the k where it is fullest."""
         n = self.containers
         k = np.arange(1, n + 1)
         place = np.arange(self.gbps.nnz) - np.repeat(self.gbps.indptr[:-1], np.diff(self.gbps.indptr))
         gbps: Floats = self.gbps.data
         least = self._crossing(gbps[np.lexsort((-gbps, _rows(self.gbps)))], place, both=False)
-        more: Counts = np.maximum(k, n - k)
+        more: Ints = np.maximum(k, n - k)
         return least[more - 1]
 
     def leaving(self, leaf_gbps: float) -> float:
-        """Some leaves hold half of each job, but for a leaf's adapters; what crosses leaves them, and the others."""
+        """Lower bound of the Gb/s that leave all leaves: 2 sum(max(need - leaf_gbps, 0)).
+
+        Some set of leaves holds half of a job, short of the adapters of one leaf. What crosses leaves that set, and as
+        much leaves the other leaves.
+        """
         return float(2 * np.maximum(self.need - leaf_gbps, 0.0).sum())
 
     def _crossing(self, gbps: Floats, place: NDArray[np.intp], *, both: bool) -> Floats:
-        """What must cross between the first k of an order that each job has for itself, and those beyond.
+        """Gb/s that must cross between the first k places and the others, each job with its own order of containers.
 
-        The entries of each row are given in that order, with their places in it. Without `both` a job sends only within
-        the first. It changes only where a job has adapters.
+        ``gbps`` are the entries of each row in its order, ``place`` their places. The sum over jobs changes only at the
+        places where a job has adapters, so the changes are added up. With ``both`` a job may send within either side,
+        else within the first places only.
         """
         sizes, rows = np.diff(self.gbps.indptr), _rows(self.gbps)
         total = np.asarray(np.bincount(rows, self.gbps.data, len(self.half)), np.float64)
         before = np.cumsum(gbps) - gbps
         before -= np.repeat(np.append(before, 0.0)[self.gbps.indptr[:-1]], sizes)
 
-        def asked(half: Floats, total: Floats, need: Floats, inside: Floats) -> Floats:
+        def needed(half: Floats, total: Floats, need: Floats, inside: Floats) -> Floats:
             among = np.maximum(half - total + inside, 0.0)
             return np.maximum(need - (np.maximum(among, half - inside) if both else among), 0.0)
 
         each = np.repeat(self.half, sizes), np.repeat(total, sizes), np.repeat(self.need, sizes)
-        change = np.bincount(place, asked(*each, before + gbps) - asked(*each, before), self.containers)
-        found: Floats = asked(self.half, total, self.need, np.zeros(len(self.half))).sum() + np.cumsum(change)
+        change = np.bincount(place, needed(*each, before + gbps) - needed(*each, before), self.containers)
+        found: Floats = needed(self.half, total, self.need, np.zeros(len(self.half))).sum() + np.cumsum(change)
         return found
 
 
 @dataclass(frozen=True)
-class Supply:
-    """What the servers of a role together must be able to send to all that compute."""
+class ServingDemand:
+    """What all servers of a role together must be able to send to all compute servers."""
 
     gives: Floats
-    """(containers,) Gb/s of the adapters of that role in each."""
+    """(containers,) Gb/s of the adapters of that role in each container."""
     takes: Floats
-    """(containers,) Gb/s of those that compute."""
+    """(containers,) Gb/s of the adapters of compute servers in each container."""
     need: float
+    """Gb/s that must arrive."""
 
     @property
     def containers(self) -> int:
-        """How many there are."""
+        """Number of containers."""
         return len(self.gives)
 
-    def gathered(self, of: Counts) -> Supply:
-        """Return the same of containers of containers."""
+    def aggregate(self, of: Ints) -> ServingDemand:
+        """Return the demand of larger containers; ``of`` is the larger container of each."""
         n = int(of.max(initial=-1)) + 1
         gives, takes = (np.bincount(of, each, n).astype(np.float64) for each in (self.gives, self.takes))
-        return Supply(gives, takes, self.need)
+        return ServingDemand(gives, takes, self.need)
 
     @property
-    def order(self) -> NDArray[np.intp]:
-        """Containers by what they give and do not take: of all k those at the head ask for the most."""
+    def worst_order(self) -> NDArray[np.intp]:
+        """Containers by surplus, gives - takes, the largest first: of all choices of k the first k need the most."""
         return np.argsort(self.takes - self.gives, kind="stable")
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s beyond what is taken on one side and given on the other, for the worse of the two."""
+        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
         gives, takes = np.cumsum(self.gives[order]), np.cumsum(self.takes[order])
         among = np.minimum(takes + self.gives.sum() - gives, gives + self.takes.sum() - takes)
         return np.asarray(np.maximum(self.need - among, 0.0))
 
     @property
-    def crossing_any(self) -> Floats:
-        """(containers,) the same of any k: the k that take the most and give the least, or all but those."""
-        order = self.order[::-1]
+    def least_crossing(self) -> Floats:
+        """(containers,) lower bound for any k containers: those with the least surplus, or all others."""
+        order = self.worst_order[::-1]
         among = np.append(0.0, np.cumsum((self.takes - self.gives)[order])) + self.gives.sum()
         return np.asarray(np.maximum(self.need - np.maximum(among[1:], among[-2::-1]), 0.0))
 
     def leaving(self, leaf_gbps: float) -> float:
-        """Nothing, as far as is known: all may be on one leaf, or side by side on each."""
+        """Lower bound of the Gb/s that leave all leaves: 0, since every leaf may hold servers of both roles."""
         return 0.0
 
 
-def least_out(demands: Sequence[Demand], leaf_gbps: float) -> float:
-    """Gb/s that must leave all leaves together at least, whatever hangs where, if none holds more than `leaf_gbps`."""
+def least_leaving_gbps(demands: Sequence[Demand], leaf_gbps: float) -> float:
+    """Lower bound of the Gb/s that leave all leaves, in any placement with at most `leaf_gbps` on each leaf."""
     return max((demand.leaving(leaf_gbps) for demand in demands), default=0.0)
 
 
-def least(
+def required_factor(
     demands: Sequence[Demand],
     out: Floats | float,
-    of: Counts | None = None,
+    of: Ints | None = None,
     *,
-    cut: Cut = "out",
+    cut: CutKind = "out",
 ) -> float:
-    """Least factor on the capacities of containers of adapters, such as leaves or pods, with which they may carry all.
+    """Return the least factor on the capacities of containers, such as leaves or pods, that demands do not exclude.
 
     Parameters
     ----------
     demands : sequence of Demand
         What must be carried.
     out : float or (containers,) float64
-        Gb/s of what `cut` says.
+        Gb/s of the links that `cut` states.
     of : (leaves,) int64, optional
-        Container of each leaf; each is one when left out.
+        Container of each leaf; each leaf is a container when omitted.
     cut : str
-        ``out``: of the links that leave each container. ``mesh``: of those between each two. ``mean``: the same in the
-        mean over all pairs; of all choices of k containers, one is cut no dearer than the mean over them. ``line``: of
-        those that leave the first k, by k - 1.
+        ``out``: the links that leave each container. ``mesh``: the links between each two containers. ``mean``: the
+        same on average over all pairs; some k containers have a cut no larger than the average over all choices of k.
+        ``line``: the links that leave the first k containers, by k - 1.
 
     Returns
     -------
     float
-        0 where nothing must leave a container, infinite where no factor would do.
+        0 where nothing must leave a container, infinite where no factor suffices.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
     >>> half = np.array([40.0])
-    >>> job = Jobs(csr_array(np.full((1, 4), 20.0)), half, need=half)  # on four leaves
-    >>> least([job], 1.0), least([job], 1.0, cut="mesh"), least([job], 1.0, np.array([0, 0, 1, 1]))
-    (20.0, 10.0, 40.0)
+    >>> job = JobDemand(csr_array(np.full((1, 4), 20.0)), half, need=half)  # on four leaves
+    >>> required_factor([job], 1.0), required_factor([job], 1.0, cut="mesh")
+    (20.0, 10.0)
+    >>> required_factor([job], 1.0, np.array([0, 0, 1, 1]))  # two pods
+    40.0
     """
     worst = 0.0
     for each in demands:
-        demand = each if of is None else each.gathered(of)
+        demand = each if of is None else each.aggregate(of)
         n = demand.containers
         k = np.arange(1, n + 1)
-        order = k - 1 if cut == "line" else demand.order
-        crossing = demand.crossing_any if cut == "mean" else demand.crossing(order)
+        order = k - 1 if cut == "line" else demand.worst_order
+        crossing = demand.least_crossing if cut == "mean" else demand.crossing(order)
         if cut == "line":
             leaving = np.asarray(out)
         elif isinstance(out, np.ndarray):
@@ -245,11 +342,11 @@ def least(
     return worst
 
 
-def carries(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
-    """Whether cuts between the first k leaves of an order and the others, by k - 1, let pass what must cross them."""
+def cuts_suffice(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
+    """Return whether cuts between the first k leaves of an order and the others, by k - 1, carry what must cross."""
     return bool((cut >= demand.crossing(order) * (1 - ROUNDING) - ROUNDING).all())
 
 
-def _rows(held: csr_array) -> NDArray[np.intp]:
+def _rows(entries: csr_array) -> NDArray[np.intp]:
     """Row of each entry."""
-    return np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
+    return np.repeat(np.arange(entries.shape[0]), np.diff(entries.indptr))

@@ -1,4 +1,4 @@
-"""What a network has to do, without saying how: the input of the search for the cheapest design."""
+"""Needs: the requirements on a network, which are the input of the search for the cheapest design."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
+from costmodel.optimise.demand import ROUNDING
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
@@ -36,16 +37,16 @@ JobSize = Annotated[int, Field(ge=1, le=49_151)]
 
 
 class JobsOfASize(SpecModel):
-    """A part of a mix of jobs."""
+    """Jobs of one size in a mix."""
 
     size: JobSize
-    """Compute nodes of each."""
+    """Compute nodes of each job."""
     share: Annotated[float, Field(gt=0.0, le=1.0, strict=False)]
     """Share of all compute nodes that run jobs of this size."""
 
 
 class Job(SpecModel):
-    """The jobs that must get their full share of the network: as many of this size as there is room for."""
+    """The jobs that must get their share of the network: as many of this size as there are compute nodes for."""
 
     nodes: JobSize | Annotated[tuple[JobsOfASize, ...], Field(min_length=1, max_length=20, strict=False)]
     """Compute nodes of the job, placed side by side; or a mix of sizes, all at once."""
@@ -54,7 +55,7 @@ class Job(SpecModel):
     with_storage: bool = True
     """Whether the storage nodes beside them must be able to do the same at the same time."""
     alone: bool = False
-    """Whether a job gets its share while the others are silent; otherwise all get theirs at the same time."""
+    """Whether a job has the network to itself; otherwise all jobs get their share at the same time."""
 
     @property
     def sizes(self) -> dict[int, float]:
@@ -69,20 +70,28 @@ class Job(SpecModel):
 
 @dataclass(frozen=True)
 class Amount:
-    """A bandwidth: a share of a full rate, or a rate."""
+    """A bandwidth: a share of a full rate, or a rate in Gb/s.
+
+    Examples
+    --------
+    >>> half, rate = Amount(share=0.5), Amount(gbps=100.0)
+    >>> half.of(400.0), rate.of(400.0), half.share_of(400.0), rate.share_of(400.0)
+    (200.0, 100.0, 0.5, 0.25)
+    """
 
     share: float = 0.0
     gbps: float = 0.0
+    """0 where the share is stated."""
 
     def __bool__(self) -> bool:
         return bool(self.share or self.gbps)
 
     def of(self, full: float) -> float:
-        """Gb/s of it, where `full` are the whole."""
+        """Return it in Gb/s, given the full rate in Gb/s."""
         return self.gbps or self.share * full
 
     def share_of(self, full: float) -> float:
-        """Share of it of `full` Gb/s; infinite of nothing."""
+        """Return it as a share of the full rate in Gb/s; infinite where the full rate is 0."""
         return self.share if not self.gbps else self.gbps / full if full else inf
 
     def __str__(self) -> str:
@@ -112,30 +121,41 @@ AnyAmount = Annotated[Amount, PlainValidator(_amount), PlainSerializer(_plain, w
 
 
 class Bandwidth(SpecModel):
-    """What a network must carry for each role of servers, one role at a time."""
+    """Bandwidth that a network must carry for each role of servers, one role at a time."""
 
     compute: AnyAmount = Amount()
-    """From one half of all that compute to the other, however they are halved: a share of their full rate, such as
-    ``0.03``, or a rate, such as ``1.5 TB/s``."""
+    """From one half of all compute nodes to the other half, for the worst bisection: a share of their full rate, such
+    as ``0.03``, or a rate, such as ``1.5 TB/s``."""
     storage: AnyAmount = Amount()
-    """From all storage together to all that compute: a rate, or a share of the full rate of the storage."""
+    """From all storage servers together to all compute nodes: a share of the full rate of the storage, or a rate."""
     management: AnyAmount = Amount()
-    """From all management servers together to all that compute, likewise."""
+    """From all management servers together to all compute nodes, likewise."""
 
     def of(self, role: Role) -> Amount:
-        """Return that of a role."""
+        """Return the bandwidth of a role."""
         found: Amount = getattr(self, role.name.lower())
         return found
 
     @property
     def asked(self) -> dict[Role, Amount]:
-        """Those that ask for anything."""
+        """The bandwidths that are required, by role."""
         roles = (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT)
         return {role: self.of(role) for role in roles if self.of(role)}
 
 
 class Needs(SpecModel):
-    """What a network has to do."""
+    """Requirements on a network, without its design.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.Needs.model_validate({
+    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
+    ...     "job": {"nodes": 60}, "switches": ["QM8700"],
+    ... })
+    >>> print(needs.job, needs.job.bisection, needs.currency, sep=", ")
+    a job of 60 nodes, 1.0, units
+    """
 
     name: Name
     """Name of the cluster, and of the design that is found."""
@@ -148,57 +168,62 @@ class Needs(SpecModel):
     bandwidth: Bandwidth = Bandwidth()
     """Bandwidth for each role, regardless of jobs."""
     tables: Share | None = None
-    """Least effective bisection of the forwarding tables that Heddle would load. A design that may win is then routed,
-    proven and measured; when left out, it is judged by cuts alone."""
+    """Least effective bisection of the forwarding tables. A design that may win is then routed, proven and measured;
+    when omitted, designs are judged by cuts alone."""
     growth: Annotated[float, Field(ge=0.0, le=10.0, strict=False)] = 0.0
-    """Servers of each group that must find ports later, as a share of those of today: 0.1 is 10 %."""
+    """Servers of each group for which ports must remain free, as a share of the group: 0.1 is 10 %."""
     stages: Annotated[tuple[Share, ...], Field(max_length=10, strict=False)] = ()
-    """Shares of the servers that stand at first, and later, before all do: at each of them the needs must be met."""
+    """Shares of the servers that are installed in the stages before the last. The needs must be met at each stage."""
     moving: Annotated[float, Field(ge=0, strict=False)] | None = None
-    """Price of moving a cable when the next stage is built; when left out, no cable is ever moved."""
+    """Price of moving a cable when the next stage is built; when omitted, no cable is moved."""
     survives_a_switch: bool = True
     """Whether every server that is not on it must stay connected to all others when any one switch fails."""
     switches: Annotated[tuple[SwitchName, ...], Field(min_length=1, max_length=20, strict=False)]
     """Models of switches to choose from."""
     families: Annotated[tuple[FamilyName, ...], Field(max_length=12, strict=False)] = ()
-    """Families of designs to choose from, as ``network.shape`` of a spec names them; all that the search knows when
-    left out."""
+    """Families of designs to search, by their ``network.shape`` in a spec; all families when omitted."""
     currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
     """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
     quotes: Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)] = Field(
         default_factory=dict
     )
-    """Prices of a piece in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the
-    catalog's."""
+    """Unit prices in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the prices of the
+    catalog."""
     quoted: Annotated[str, *spelled(DATE.pattern, "a date, such as 2026-11-20")] | None = None
     """Date of the quotes; by default that of the file."""
     owning: Owning | None = None
-    """Years, power usage effectiveness and price of energy: what is least is then the price of the network and of the
-    energy that it draws over those years. There are no usual values."""
+    """Years, power usage effectiveness and price of energy. The search then minimises the price of the network and of
+    the energy that it draws over those years. There are no defaults."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Maximum price of switches and cables, in that currency."""
     budget: Budget = Budget()
-    """Limits of the plan."""
+    """Limits on power and switches."""
     floor: FloorPlan | None = None
-    """The room, as in a cluster's spec: all must find a place there, within the power of racks and feeds."""
+    """The floor, as in a cluster's spec: all devices must fit, within the power of racks and feeds."""
     reach: Metres | None = None
-    """Maximum length of a cable in that room, such as ``3 m`` for passive copper."""
+    """Maximum length of a cable on that floor, such as ``3 m`` for passive copper."""
 
 
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
-    """Return a group with the servers that growth brings."""
+    """Return a group after growth: ceil(count * (1 + growth)) servers."""
     return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
 
 
 def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
-    """Read what a network has to do from a YAML file.
+    """Read needs from a YAML file.
 
     Parameters
     ----------
     path : str or Path
-        The file, or the name of one that ships: ``fire-flyer-2``.
+        The file, or the name of needs that ship with Heddle: ``fire-flyer-2``.
     catalog : topo.Catalog, optional
-        Hardware whose names the file may use; what ships when left out.
+        Hardware that the file may name; the catalog that ships with Heddle, and the tables that the file names, when
+        omitted.
+
+    Returns
+    -------
+    Needs
+        The needs, with the absolute path of their own catalog.
 
     Raises
     ------
@@ -220,7 +245,7 @@ def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
 
 
 def validate_needs(document: Document, catalog: Catalog) -> Needs:
-    """Return what a document says of needs whose hardware is in ``catalog``.
+    """Validate needs whose hardware is in ``catalog``.
 
     Raises
     ------
@@ -259,7 +284,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
         if round(total * share) < size:
             found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
             faults.append(Finding(document.where("job", "nodes"), found, "room for a job", "Take a larger share."))
-    if sum(sizes.values()) > 1 + 1e-9:
+    if sum(sizes.values()) > 1 + ROUNDING:
         faults.append(Finding(document.where("job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
     if needs.reach is not None and needs.floor is None:
         faults.append(Finding(document.where("reach"), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"))
@@ -272,8 +297,8 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     return needs
 
 
-def quoted(needs: Needs, catalog: Catalog) -> Catalog:
-    """Return the catalog with the prices that the needs quote."""
+def with_quotes(needs: Needs, catalog: Catalog) -> Catalog:
+    """Return the catalog with the quotes of the needs in place of its own prices."""
     source = Source("quoted in the needs", needs.quoted or "", "own", needs.name)
     prices = {
         name: {**catalog.prices.get(name, {}), needs.currency: Price(needs.currency, (PricePoint(p, p, "", source),))}

@@ -1,6 +1,7 @@
-"""Needs with the catalog they are met from: what hangs on a network, what it must carry, and what its parts cost.
+"""The problem of the search: needs resolved with the catalog.
 
-Everything here is known before a network is compiled.
+It gives the switches to choose from, the demand of servers placed on leaves, and the price of parts: all that is known
+before a design is compiled.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from math import inf
 import numpy as np
 from scipy.sparse import coo_array
 
-from costmodel.optimise.cuts import Floats
-from costmodel.optimise.demand import Counts, Demand, Jobs, Supply
-from costmodel.optimise.needs import Amount, Needs, grown, quoted
+from costmodel.optimise.demand import Demand, Floats, Ints, JobDemand, ServingDemand
+from costmodel.optimise.needs import Amount, Needs, grown, with_quotes
 from costmodel.owning import price_per_watt
 from costmodel.power import end_power
 from costmodel.price import UNITS
@@ -31,37 +31,37 @@ from topo.shapes.fat_tree import FatTree
 from topo.speeds import LinkSpeed, slower
 
 SERVING = (Role.STORAGE, Role.MANAGEMENT)
-"""Roles of servers that send to those that compute."""
-JOBS = 32
-"""Jobs that are looked at, of many."""
+"""Roles of servers that send to compute servers."""
+MOST_JOBS = 32
+"""Jobs that are measured one at a time; of more jobs this many, evenly spaced."""
 
-UNLIKE = ("name", "part_number", "sources", "managed", "power_typical_w", "power_max_w")
-"""In which twins among models may differ."""
+IRRELEVANT = ("name", "part_number", "sources", "managed", "power_typical_w", "power_max_w")
+"""Fields of a model of switch that no design depends on, apart from its price."""
 
-Hung = Sequence[tuple[HostGroup, Counts]]
-"""Adapters of one number of some servers, and how many of them hang on each leaf."""
+Placement = Sequence[tuple[HostGroup, Ints]]
+"""For each adapter number of each group of servers, how many of these adapters are on each leaf: (leaves,) int64."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A model of switch as a design uses it."""
+class SwitchOption:
+    """A model of switch, with whole or with split ports."""
 
     name: str
     split: bool
     radix: int
     speed: LinkSpeed
 
-    def rate(self, other: Kind) -> float:
+    def rate(self, other: SwitchOption) -> float:
         """Gb/s of a link between two switches."""
         return slower(self.speed, other.speed).gbps
 
-    def link(self, other: Kind) -> str:
-        """Item of the bill for a link between two switches."""
+    def link(self, other: SwitchOption) -> str:
+        """Item of the bill for a link between two switches: its speed."""
         return str(slower(self.speed, other.speed))
 
 
-class Task:
-    """Needs, resolved.
+class Problem:
+    """Needs resolved with a catalog.
 
     Parameters
     ----------
@@ -72,16 +72,16 @@ class Task:
     """
 
     def __init__(self, needs: Needs, catalog: Catalog) -> None:
-        self.needs, self.catalog = needs, quoted(needs, catalog)
+        self.needs, self.catalog = needs, with_quotes(needs, catalog)
         nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
         spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
         self.spec = spec if needs.floor is None else spec.model_copy(update={"floor": needs.floor})
-        """With the servers that growth brings, and any network."""
+        """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
-        self.spare = 2 if needs.survives_a_switch else 1
-        """Switches of a kind that all would hang on."""
+        self.redundancy = 2 if needs.survives_a_switch else 1
+        """Least number of switches wherever all traffic depends on them."""
         self.unpriced: set[str] = set()
-        """Items without a price that a design asked for."""
+        """Items without a price that some design needed."""
         self._each: dict[tuple[str, int], tuple[float, float]] = {}
         self._per_watt = 0.0 if needs.owning is None else price_per_watt(needs.owning)
 
@@ -90,8 +90,8 @@ class Task:
         """Adapters of all servers."""
         return sum(group.count * group.adapters for group in self.groups)
 
-    def misfit(self, name: str, model: str) -> str:
-        """Return why the room has no place for a device; nothing where it has one, or no room is given."""
+    def floor_error(self, name: str, model: str) -> str:
+        """Return why no rack can hold a device; empty where one can, or where the needs have no floor."""
         if self.needs.floor is not None:
             try:
                 make_device(name, model, self.catalog, self.needs.floor)
@@ -101,17 +101,17 @@ class Task:
 
     @cached_property
     def models(self) -> list[str]:
-        """Models of switches that are worth a look: each has a place in the room, and none outdoes it."""
-        names = [name for name in dict.fromkeys(self.needs.switches) if not self.misfit("a switch", name)]
+        """Models of switches to search: racks can hold them, and no other model dominates them."""
+        names = [name for name in dict.fromkeys(self.needs.switches) if not self.floor_error("a switch", name)]
         return [
             name
             for number, name in enumerate(names)
-            if not any(self._outdoes(other, name, at < number) for at, other in enumerate(names) if at != number)
+            if not any(self._dominates(other, name, at < number) for at, other in enumerate(names) if at != number)
         ]
 
     @cached_property
-    def kinds(self) -> list[Kind]:
-        """Models to choose from, also with split ports where every server keeps its full rate on them; no frames."""
+    def options(self) -> list[SwitchOption]:
+        """Switches to choose from, without frames; with split ports only where every server keeps its full rate."""
         found = []
         for name in self.models:
             model = self.catalog.switch(name)
@@ -122,44 +122,47 @@ class Task:
                     continue
                 whole = model.speed
                 if all(slower(g.speed, ports.speed).gbps == slower(g.speed, whole).gbps for g in self.groups):
-                    found.append(Kind(name, split, ports.radix, ports.speed))
+                    found.append(SwitchOption(name, split, ports.radix, ports.speed))
         return found
 
-    def _outdoes(self, one: str, other: str, first: bool) -> bool:
-        """Whether a model does what another does for no more money and power: for less, or it is named first.
+    def _dominates(self, one: str, other: str, first: bool) -> bool:
+        """Return whether a model equals another in all relevant fields, and costs and draws no more.
 
-        A design does not ask whether a switch is managed, so of twins such as QM9700 and QM9790 one is searched.
+        Of two models with equal prices and power the ``first`` dominates. A design does not depend on whether a switch
+        is managed, so of QM9700 and QM9790 only one is searched.
         """
         models = [self.catalog.switch(name) for name in (one, other)]
         prices = [self.catalog.price(name, self.needs.currency) for name in (one, other)]
-        deeds = ([getattr(model, item.name) for item in fields(model) if item.name not in UNLIKE] for model in models)
-        if None in prices or next(deeds) != next(deeds):
+        relevant = [item.name for item in fields(models[0]) if item.name not in IRRELEVANT]
+        same, different = ([getattr(model, name) for name in relevant] for model in models)
+        if None in prices or same != different:
             return False
         mine, its = (
             (price.low, price.high, model.power_typical_w, model.power_max_w)
             for price, model in zip(prices, models, strict=True)
             if price is not None
         )
-        alike = all((a is None) == (b is None) and (a or 0.0) <= (b or 0.0) for a, b in zip(mine, its, strict=True))
-        return alike and (first or mine != its)
+        no_more = all((a is None) == (b is None) and (a or 0.0) <= (b or 0.0) for a, b in zip(mine, its, strict=True))
+        return no_more and (first or mine != its)
 
     @cached_property
-    def sides(self) -> list[tuple[Kind, ...]]:
-        """Models that may be linked with one another: all of InfiniBand or of Ethernet, all ports split or none."""
-        found: dict[tuple[object, bool], list[Kind]] = {}
-        for kind in self.kinds:
-            found.setdefault((self.catalog.switch(kind.name).protocol, kind.split), []).append(kind)
-        return [tuple(kinds) for kinds in found.values()]
+    def linkable(self) -> list[tuple[SwitchOption, ...]]:
+        """Sets of switches that can be linked to one another: same protocol, and all ports split or none."""
+        found: dict[tuple[object, bool], list[SwitchOption]] = {}
+        for option in self.options:
+            found.setdefault((self.catalog.switch(option.name).protocol, option.split), []).append(option)
+        return [tuple(options) for options in found.values()]
 
-    def whole(self, kind: Kind) -> list[Kind]:
-        """Models with whole ports that may be linked with one: joints, whose ports are never split."""
-        protocol = self.catalog.switch(kind.name).protocol
-        return [each for each in self.kinds if not each.split and self.catalog.switch(each.name).protocol == protocol]
+    def joints(self, leaf: SwitchOption) -> list[SwitchOption]:
+        """Switches that can join zones with such leaves: same protocol, ports never split."""
+        protocol = self.catalog.switch(leaf.name).protocol
+        return [each for each in self.options if not each.split and self.catalog.switch(each.name).protocol == protocol]
 
     def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]], *, ends: int = 2) -> float:
-        """Middle of the price of switches and cables, of what is known: see `unpriced`.
+        """Return the price of switches and cables, each at the middle of its range; unknown prices count 0.
 
-        With `Needs.owning` that of the energy is added; ``ends`` of each cable sit in switches, which power them.
+        Items without a price are added to `unpriced`. With `Needs.owning` the price of the energy is included: of each
+        cable ``ends`` are in switches, which power them.
         """
         total = sum(self._price(name, 0)[0] * count for name, count in switches if count)
         if self.needs.currency != UNITS:  # in which a switch comes with its links
@@ -167,24 +170,24 @@ class Task:
         return total
 
     @property
-    def narrowest(self) -> float:
-        """Least quotient of the low end of a price and of what is compared: its middle, and energy."""
+    def least_price_ratio(self) -> float:
+        """Minimum over items of low end of the price / (middle of the price + price of the energy)."""
         return min((low / middle for middle, low in self._each.values() if middle), default=1.0)
 
     @cached_property
     def servers_w(self) -> float:
-        """What the servers draw, of what is known."""
+        """Power of all servers, of those whose power is known."""
         models = [(group.count, self.catalog.node(group.model).planned_w) for group in self.groups]
         return sum(count * watts for count, watts in models if watts)
 
     @cached_property
     def _switch_w(self) -> float:
-        """The least that a switch draws, of what is known."""
+        """Least power of a switch; an unknown one counts 0."""
         models = map(self.catalog.switch, self.needs.switches)
         return min((model.planned_w or 0.0) / model.chips for model in models)
 
     def exceeds_budget(self, switches: int) -> bool:
-        """Whether so many switches are more than are allowed, or draw more together with the servers."""
+        """Return whether so many switches exceed the budget of switches, or with the servers the budget of power."""
         most, watts = self.needs.budget.switches, self.needs.budget.power
         if most is not None and switches > most:
             return True
@@ -206,71 +209,71 @@ class Task:
             self._each[name, ends] = ((low + high) / 2 + energy, low)
         return self._each[name, ends]
 
-    def host_links(self, leaf: Kind, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
-        """Items of the bill for the cables of servers, and how many."""
+    def host_links(self, leaf: SwitchOption, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
+        """Return the items of the bill for the cables of servers, with their counts."""
         found: Counter[str] = Counter()
         for rail in rails:
             found[str(slower(rail.speed, leaf.speed))] += rail.count
         return list(found.items())
 
-    def demands(self, hung: Hung, speed: LinkSpeed, zone: Counts | None = None) -> list[Demand]:
-        """What a design must carry between the halves of jobs, and of all, and from each role to all that compute.
+    def demands(self, placement: Placement, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
+        """Return the demands of the needs: of the jobs, of all compute servers, and of each role that serves them.
 
         Parameters
         ----------
-        hung : sequence of (HostGroup, (leaves,) int64)
-            What hangs on the leaves of one subnet.
+        placement : sequence of (HostGroup, (leaves,) int64)
+            The adapters on the leaves of one subnet.
         speed : LinkSpeed
-            Of the ports of leaves.
+            Speed of the ports of leaves.
         zone : (leaves,) int64, optional
             Zone of each leaf, where there are several.
         """
         needs, first = self.needs, self._first_node
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
         windows = job_windows(total, needs.job.sizes)
-        leaves = len(hung[0][1]) if hung else 0
+        leaves = len(placement[0][1]) if placement else 0
         zones = np.zeros(leaves, np.int64) if zone is None else zone
         ends = [
             (rail, first[rail.name] + rail.first + np.cumsum(counts), counts)
-            for rail, counts in hung
+            for rail, counts in placement
             if rail.role == Role.COMPUTE
         ]
 
-        def held(jobs: Counts) -> list[Hanging]:
-            return [_of_jobs(rail, last, counts, jobs) for rail, last, counts in ends]
+        def placed(jobs: Ints) -> list[_JobsOnLeaves]:
+            return [_jobs_on_leaves(rail, last, counts, jobs) for rail, last, counts in ends]
 
         found = []
-        chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), JOBS)).astype(int))]
+        chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))]
         for jobs in chosen[:, None] if needs.job.alone else [windows][: len(windows)]:
-            parts, rows = held(jobs), len(jobs)
+            parts, rows = placed(jobs), len(jobs)
             if needs.job.with_storage:
                 used = np.unique(zones[np.concatenate([leaf for _, _, leaf, _ in parts] or [np.zeros(0, int)])])
-                for rail, counts in hung:
+                for rail, counts in placement:
                     if rail.role == Role.STORAGE:
                         leaf = np.flatnonzero(counts * np.isin(zones, used))
                         parts.append((rail, rows + np.searchsorted(used, zones[leaf]), leaf, counts[leaf]))
                 rows += len(used)
-            found.append(_jobs(Amount(needs.job.bisection), parts, speed, rows, leaves))
-        found.append(_jobs(needs.bandwidth.compute, held(np.array([[0, total]])), speed, 1, leaves))
-        return [jobs for jobs in found if jobs.need.any()] + list(self._supplies(hung, speed, leaves))
+            found.append(_job_demand(Amount(needs.job.bisection), parts, speed, rows, leaves))
+        found.append(_job_demand(needs.bandwidth.compute, placed(np.array([[0, total]])), speed, 1, leaves))
+        return [jobs for jobs in found if jobs.need.any()] + list(self._serving(placement, speed, leaves))
 
-    def _supplies(self, hung: Hung, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
-        """Yield what roles must send to those that compute, as far as they hang here: of planes each has its part."""
+    def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
+        """Yield the demand of each serving role, in proportion to its adapters in this subnet."""
         here: dict[Role, Floats] = {role: np.zeros(leaves) for role in (*SERVING, Role.COMPUTE)}
-        for rail, counts in hung:
+        for rail, counts in placement:
             here[rail.role] += slower(rail.speed, speed).gbps * counts
         for role in SERVING:
             wanted, full = self.needs.bandwidth.of(role), self.full_gbps(role)
-            part = sum(rail.speed.gbps * float(counts.sum()) for rail, counts in hung if rail.role == role)
+            part = sum(rail.speed.gbps * float(counts.sum()) for rail, counts in placement if rail.role == role)
             if wanted and part:
-                yield Supply(here[role], here[Role.COMPUTE], wanted.of(full) * part / full)
+                yield ServingDemand(here[role], here[Role.COMPUTE], wanted.of(full) * part / full)
 
     def full_gbps(self, role: Role) -> float:
-        """Gb/s of all adapters of a role."""
+        """Return the nominal Gb/s of all adapters of a role."""
         return sum(group.count * group.adapters * group.speed.gbps for group in self.groups if group.role == role)
 
-    def linked_gbps(self, role: Role) -> float:
-        """Gb/s of all adapters of a role on the ports of the fastest switch that they can have."""
+    def attainable_gbps(self, role: Role) -> float:
+        """Return the Gb/s of all adapters of a role on ports of the fastest switch of the needs."""
         speeds = {self.catalog.switch(name).speed for name in self.models}
         return sum(
             group.count * group.adapters * max((slower(group.speed, speed).gbps for speed in speeds), default=0.0)
@@ -280,7 +283,7 @@ class Task:
 
     @cached_property
     def _first_node(self) -> dict[str, int]:
-        """Number of the first compute node of each group, in the order of their names."""
+        """Rank of the first compute node of each group; groups are in the order of their names."""
         first, number = {}, 0
         for group in sorted(self.groups, key=lambda group: group.name):
             if group.role == Role.COMPUTE:
@@ -289,10 +292,20 @@ class Task:
         return first
 
 
-def job_windows(nodes: int, job: int | Mapping[int, float]) -> Counts:
-    """(J, 2) first node of each job that stands beside the others, and the one after its last; none of one node.
+def job_windows(nodes: int, job: int | Mapping[int, float]) -> Ints:
+    """Return the ranks of the nodes of each job: the first, and one past the last.
 
-    ``job`` is the size of all jobs, or the share of the nodes by the size of the jobs that they run.
+    Parameters
+    ----------
+    nodes : int
+        Number of compute nodes.
+    job : int or mapping
+        Size of all jobs, or the share of the nodes by the size of the jobs that they run.
+
+    Returns
+    -------
+    (J, 2) int64
+        As many jobs of each size as there are nodes for, side by side; jobs of one node are omitted.
 
     Examples
     --------
@@ -304,20 +317,20 @@ def job_windows(nodes: int, job: int | Mapping[int, float]) -> Counts:
     """
     first, found = 0, [np.zeros((0, 2), np.int64)]
     for size, share in ({job: 1.0} if isinstance(job, int) else job).items():
-        room = round(nodes * share)
-        size = min(size, room)
-        starts = first + np.arange(0, room - size + 1 if size > 1 else 0, max(size, 1))
+        available = round(nodes * share)
+        size = min(size, available)
+        starts = first + np.arange(0, available - size + 1 if size > 1 else 0, max(size, 1))
         found.append(np.stack([starts, starts + size], axis=1))
-        first += room
+        first += available
     return np.concatenate(found)
 
 
-Hanging = tuple[HostGroup, Counts, Counts, Counts]
-"""Adapters of one number of some servers: jobs, leaves, and how many of the adapters of that job hang on that leaf."""
+_JobsOnLeaves = tuple[HostGroup, Ints, Ints, Ints]
+"""One adapter number of a group: entries of job, leaf, and number of adapters of that job on that leaf."""
 
 
-def _of_jobs(rail: HostGroup, last: Counts, counts: Counts, jobs: Counts) -> Hanging:
-    """Return where the adapters of jobs hang, of servers whose numbers on each leaf end before `last`."""
+def _jobs_on_leaves(rail: HostGroup, last: Ints, counts: Ints, jobs: Ints) -> _JobsOnLeaves:
+    """Return the adapters of jobs on leaves; leaf i has the servers of ranks last[i] - counts[i] to last[i] - 1."""
     edges = np.unique(np.concatenate([last - counts, last, jobs.ravel()]))
     low, number = edges[:-1], np.diff(edges)
     leaf = np.searchsorted(last, low, side="right")
@@ -327,60 +340,60 @@ def _of_jobs(rail: HostGroup, last: Counts, counts: Counts, jobs: Counts) -> Han
     return rail, job[both], leaf[both], number[both]
 
 
-def _jobs(wanted: Amount, parts: Sequence[Hanging], speed: LinkSpeed, jobs: int, leaves: int) -> Jobs:
-    """Return what jobs ask for, given what of each hangs where."""
+def _job_demand(wanted: Amount, parts: Sequence[_JobsOnLeaves], speed: LinkSpeed, jobs: int, leaves: int) -> JobDemand:
+    """Return the demand of jobs, given their adapters on leaves."""
     least, most, sums = np.full(jobs, inf), np.zeros(jobs), np.zeros(jobs)
     for rail, job, _, number in parts:
         rate = slower(rail.speed, speed).gbps
         least[job], most[job] = np.minimum(least[job], rate), np.maximum(most[job], rate)
         sums += np.bincount(job, rate * number, jobs)
-    alike = least == most  # of one rate, of which a half takes whole adapters
+    one_rate = least == most  # a half then has whole adapters
     half: Floats = sums / 2
-    half[alike] = np.round(sums[alike] / most[alike]) // 2 * most[alike]
+    half[one_rate] = np.round(sums[one_rate] / most[one_rate]) // 2 * most[one_rate]
     gbps = [slower(rail.speed, speed).gbps * number for rail, _, _, number in parts]
     places = [np.concatenate([part[at] for part in parts] or [np.zeros(0, int)]) for at in (1, 2)]
-    held = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
-    return Jobs(held, half, half * wanted.share_of(float(half.sum())))
+    on_leaves = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
+    return JobDemand(on_leaves, half, half * wanted.share_of(float(half.sum())))
 
 
-class Spread:
-    """Adapters spread over leaves with room for so many each; what fits with room to spare is remembered."""
+class EvenSpread:
+    """Demands of adapters spread evenly over leaves, cached by the number of leaves and of their free ports."""
 
-    def __init__(self, task: Task, rails: Sequence[HostGroup], speed: LinkSpeed) -> None:
-        self.task, self.rails, self.speed = task, rails, speed
+    def __init__(self, problem: Problem, rails: Sequence[HostGroup], speed: LinkSpeed) -> None:
+        self.problem, self.rails, self.speed = problem, rails, speed
         self.ports = sum(rail.count for rail in rails)
         self._known: dict[tuple[int, int], list[Demand] | None] = {}
         self._fullest: dict[int, int] = {}
 
-    def demands(self, leaves: int, room: int) -> list[Demand] | None:
-        """What leaves with so many ports for adapters must carry; None where they are too few."""
-        if leaves * room < self.ports or room < 1:
+    def demands(self, leaves: int, free_ports: int) -> list[Demand] | None:
+        """Return the demands on leaves with so many ports for adapters each; None where the ports do not suffice."""
+        if leaves * free_ports < self.ports or free_ports < 1:
             return None
         if leaves not in self._fullest:
-            free = hang(self.rails, np.full(leaves, self.ports + 1)) or []
-            self._fullest[leaves] = int(np.sum([counts for _, counts in free], axis=0).max())
-            self._known[leaves, self.ports] = self.task.demands(free, self.speed)
-        key = (leaves, self.ports if self._fullest[leaves] < room else room)
+            unlimited = place(self.rails, np.full(leaves, self.ports + 1)) or []
+            self._fullest[leaves] = int(np.sum([counts for _, counts in unlimited], axis=0).max())
+            self._known[leaves, self.ports] = self.problem.demands(unlimited, self.speed)
+        key = (leaves, self.ports if self._fullest[leaves] < free_ports else free_ports)
         if key not in self._known:
-            hung = hang(self.rails, np.full(leaves, room))
-            self._known[key] = None if hung is None else self.task.demands(hung, self.speed)
+            placement = place(self.rails, np.full(leaves, free_ports))
+            self._known[key] = None if placement is None else self.problem.demands(placement, self.speed)
         return self._known[key]
 
 
-def hang(rails: Sequence[HostGroup], room: Counts) -> Hung | None:
-    """Spread adapters over leaves as the compiler does; None where there is not room for all."""
-    hung = []
+def place(rails: Sequence[HostGroup], free_ports: Ints) -> Placement | None:
+    """Place adapters on leaves as the compiler does; None where the free ports do not suffice."""
+    placement = []
     for rail in rails:
-        if rail.count > room.sum():
+        if rail.count > free_ports.sum():
             return None
-        counts = apportion(rail.count, room)
-        room = room - counts
-        hung.append((rail, counts))
-    return hung
+        counts = apportion(rail.count, free_ports)
+        free_ports = free_ports - counts
+        placement.append((rail, counts))
+    return placement
 
 
 def by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> Iterator[list[HostGroup]]:
-    """Yield what hangs in each zone: an adapter of each shared server, and a part of each other group."""
+    """Yield the adapters of each zone: one of each shared server, and all of the zone's part of each other group."""
     parts = {group.name: group.divide(zones) for group in groups}
     for zone in range(zones):
         own: list[HostGroup] = []

@@ -1,4 +1,4 @@
-"""Growth in stages: what of a network is bought when, with the least re-cabling."""
+"""Growth in stages: which switches and cables to buy when, with the fewest moved cables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.optimise.bisection import Bisection
-from costmodel.optimise.capacity import Carried, measure_carried
-from costmodel.optimise.problem import Task
+from costmodel.optimise.capacity import Capacity, measure_capacity
+from costmodel.optimise.problem import Problem
 from costmodel.parts import columns
 from topo.amounts import Verdict
 from topo.fabric import Fabric, Kind
@@ -24,50 +24,50 @@ from topo.table import Table
 
 @dataclass(frozen=True)
 class Stage:
-    """What stands when a part of the servers does."""
+    """The part of a network that is installed with the first servers of each group."""
 
     share: float
-    """Of the servers of each group, the first ones."""
+    """Share of the servers of each group."""
     servers: int
     switches: int
     cables: int
     price: float
-    """Of all that stands, of what is known."""
+    """Price of all that is installed, in the currency of the needs; unknown prices count 0."""
     job_bisection: Bisection
-    """Of the jobs among these servers."""
+    """Bisection of the jobs on these servers."""
     moved: int = 0
-    """Cables that are moved afterwards: they lie between switches that stand, for want of those that they will lead
-    to."""
+    """Temporary cables between installed switches, moved when the switches at their final ends are installed."""
     lacks: str = ""
-    """Which needs it misses."""
+    """The needs that are not met, in words."""
 
     @property
     def verdict(self) -> tuple[Verdict, str]:
-        """Whether it meets the needs, and what it lacks, in words."""
+        """Whether the stage meets the needs, and what it lacks, in words."""
         return (Verdict.EXCEEDED if self.lacks else Verdict.HOLDS), f"at {self.share:.0%} of the servers {self.lacks}"
 
 
-def split_in_stages(fabrics: Sequence[Fabric], task: Task, whole: Carried) -> tuple[Stage, ...]:
+def split_in_stages(fabrics: Sequence[Fabric], problem: Problem, whole: Capacity) -> tuple[Stage, ...]:
     """Divide a network into the stages of its needs.
 
-    A stage has the first servers of each group, the switches that they hang on, and those without servers that lead to
-    them, with all cables between. So it is a part of the next stage, and no cable is moved. Where such a part misses a
-    need, and `Needs.moving` allows it, cables for switches that do not stand yet join those that do, as few as will do;
-    they are moved to their places when the next stage is built.
+    A stage has the first servers of each group, their switches, the switches without servers that lead to these, and
+    all cables between them. It is therefore a part of the next stage, and no cable is moved. If such a part does not
+    meet a need and `Needs.moving` allows it, the fewest temporary cables that suffice are added: cables whose final
+    switches are not installed yet, laid between installed ones.
 
     Parameters
     ----------
     fabrics : sequence of Fabric
-        The whole network.
-    task : Task
+        All subnets of the whole network.
+    problem : Problem
         The needs, with their prices.
-    whole : Carried
-        What all of it carries.
+    whole : Capacity
+        Capacity of the whole network.
     """
-    return (*(_stage(fabrics, task, share) for share in task.needs.stages), _stage(fabrics, task, 1.0, whole))
+    return (*(_stage(fabrics, problem, share) for share in problem.needs.stages), _stage(fabrics, problem, 1.0, whole))
 
 
-def _stage(fabrics: Sequence[Fabric], task: Task, share: float, known: Carried | None = None) -> Stage:
+def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Capacity | None = None) -> Stage:
+    """Return a stage with a share of the servers; ``known`` is its capacity, where it has been measured."""
     named = sorted({host for fabric in fabrics for host in fabric.hosts})
     group = [host.rstrip("0123456789") for host in named]
     most = {name: ceil(round(count * share, 9)) for name, count in Counter(group).items()}
@@ -78,49 +78,50 @@ def _stage(fabrics: Sequence[Fabric], task: Task, share: float, known: Carried |
         if taken[name] <= most[name]:
             kept.add(host)
     parts: list[Fabric] = []
-    switches, links, hung = Counter[str](), Counter[str](), Counter[str]()
+    switches, links, host_links = Counter[str](), Counter[str](), Counter[str]()
     for fabric in fabrics:
-        stands = _standing(fabric, kept)
+        installed = _installed(fabric, kept)
         ends = fabric.port_node[fabric.links]
-        there = stands[ends].all(axis=1)
-        boxed = backplane(fabric, task.catalog)
+        there = installed[ends].all(axis=1)
+        boxed = backplane(fabric, problem.catalog)
         parts.append(fabric.without(fabric.links[~there, 0]))
-        switches.update(fabric.models[fabric.model[node]] for node in np.flatnonzero(stands[: fabric.n_switches]))
+        switches.update(fabric.models[fabric.model[node]] for node in np.flatnonzero(installed[: fabric.n_switches]))
         inner = (ends < fabric.n_switches).all(axis=1)
         links.update(_items(fabric, fabric.links[there & inner & ~boxed]))
-        hung.update(_items(fabric, fabric.links[there & ~inner]))
-    boxes = [(model, -(-number // task.catalog.switch(model).chips)) for model, number in switches.items()]
-    price = task.cost(boxes, links.items()) + task.cost([], hung.items(), ends=1)
-    found, moved = known or measure_carried(parts, task, share), 0
-    if not (known or found.holds) and task.needs.moving is not None:
-        spare = [_spare(fabric, part) for fabric, part in zip(fabrics, parts, strict=True)]
+        host_links.update(_items(fabric, fabric.links[there & ~inner]))
+    boxes = [(model, -(-number // problem.catalog.switch(model).chips)) for model, number in switches.items()]
+    price = problem.cost(boxes, links.items()) + problem.cost([], host_links.items(), ends=1)
+    found, moved = known or measure_capacity(parts, problem, share), 0
+    if not (known or found.holds) and problem.needs.moving is not None:
+        temporary = [_temporary_links(fabric, part) for fabric, part in zip(fabrics, parts, strict=True)]
 
-        def with_cables(count: int) -> Carried:
-            return measure_carried([_joined(*each, count) for each in zip(parts, spare, strict=True)], task, share)
+        def with_cables(count: int) -> Capacity:
+            joined = [_with_links(part, ports[:count]) for part, ports in zip(parts, temporary, strict=True)]
+            return measure_capacity(joined, problem, share)
 
-        all_of_them = max(map(len, spare), default=0)
-        if with_cables(all_of_them).holds:
-            count = bisect_left(range(all_of_them), True, key=lambda count: with_cables(count).holds)
+        most_cables = max(map(len, temporary), default=0)
+        if with_cables(most_cables).holds:
+            count = bisect_left(range(most_cables), True, key=lambda count: with_cables(count).holds)
             found = with_cables(count)
-            for part, joints in zip(parts, spare, strict=True):
-                laid = _items(part, joints[:count])
-                price += task.cost([], Counter(laid).items())
-                moved += len(joints[:count])
+            for part, ports in zip(parts, temporary, strict=True):
+                price += problem.cost([], Counter(_items(part, ports[:count])).items())
+                moved += len(ports[:count])
     lacks = "; ".join(check.text for check in found.checks if check.verdict is not Verdict.HOLDS)
-    cables = links.total() + hung.total() + moved
+    cables = links.total() + host_links.total() + moved
     return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, lacks)
 
 
-def _spare(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:
-    """(C, 2) ports to join, in order, where cables lead to switches that do not stand yet.
+def _temporary_links(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:
+    """(C, 2) pairs of ports to join, in order; their final cables lead to switches that are not installed yet.
 
-    Each cable joins two switches with the fewest links between them, and of those the two with the most ports left.
+    Each link joins the two switches with the fewest links between them; of several pairs the one with the most free
+    ports.
     """
     n = fabric.n_switches
     ends = part.port_node[part.links]
-    stands = np.zeros(fabric.n_nodes, bool)
-    stands[ends.ravel()] = True
-    later = np.flatnonzero((part.peer < 0) & (fabric.peer >= 0) & stands[fabric.port_node])
+    installed = np.zeros(fabric.n_nodes, bool)
+    installed[ends.ravel()] = True
+    later = np.flatnonzero((part.peer < 0) & (fabric.peer >= 0) & installed[fabric.port_node])
     later = later[(fabric.port_node[later] < n) & (fabric.port_node[fabric.peer[later]] < n)]
     free = {
         node: later[fabric.port_node[later] == node].tolist() for node in np.unique(fabric.port_node[later]).tolist()
@@ -144,40 +145,40 @@ def _spare(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:
     return np.array(joined, np.int32).reshape(-1, 2)
 
 
-def _joined(part: Fabric, ports: NDArray[np.int32], count: int) -> Fabric:
-    """Return a part with cables between the first pairs of ports."""
-    peer, (a, b) = part.peer.copy(), ports[:count].T
+def _with_links(part: Fabric, ports: NDArray[np.int32]) -> Fabric:
+    """Return a fabric with links between pairs of ports."""
+    peer, (a, b) = part.peer.copy(), ports.T
     peer[a], peer[b] = b, a
     return replace(part, peer=peer)
 
 
-def _standing(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
-    """(N,) bool: nodes of a stage."""
+def _installed(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
+    """(N,) bool: nodes that are installed with these servers."""
     mine = np.array([host in kept for host in fabric.hosts] + [False], bool)
-    stands: NDArray[np.bool_] = mine[fabric.host] & (fabric.kind == Kind.HCA)
+    installed: NDArray[np.bool_] = mine[fabric.host] & (fabric.kind == Kind.HCA)
     ends = fabric.port_node[fabric.links]
     empty = np.ones(fabric.n_nodes, bool)
     for a, b in (ends.T, ends.T[::-1]):
-        hangs = (a < fabric.n_switches) & (b >= fabric.n_switches)
-        empty[a[hangs]] = False
-        stands[a[hangs & stands[b]]] = True
+        has_server = (a < fabric.n_switches) & (b >= fabric.n_switches)
+        empty[a[has_server]] = False
+        installed[a[has_server & installed[b]]] = True
     empty[fabric.n_switches :] = False
     while True:  # spines, then cores
-        before = stands.sum()
+        before = installed.sum()
         for a, b in (ends.T, ends.T[::-1]):
-            stands[a[empty[a] & stands[b]]] = True
-        if stands.sum() == before:
-            return stands
+            installed[a[empty[a] & installed[b]]] = True
+        if installed.sum() == before:
+            return installed
 
 
 def _items(fabric: Fabric, links: NDArray[np.int32]) -> Iterator[str]:
-    """Items of the bill for links: their speed."""
+    """Yield the item of the bill for each link: its speed."""
     widths, speeds = (each[links].min(axis=1).tolist() for each in (fabric.width, fabric.speed))
     return (f"{width}x{SPEEDS[speed]}" for width, speed in zip(widths, speeds, strict=True))
 
 
 def stages_table(stages: Sequence[Stage], currency: str) -> Table:
-    """Show what is bought at each stage."""
+    """Return a table of what to buy and to move at each stage."""
     rows = []
     switches, cables, price, moved = 0, 0, 0.0, 0
     for stage in stages:

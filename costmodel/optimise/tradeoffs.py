@@ -1,4 +1,4 @@
-"""What each need costs, and what less bandwidth would cost: the search again with one need relaxed."""
+"""Trade-offs: the search repeated with one need relaxed, or for less bandwidth."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from topo.drawing.charts import Axes, chart
 from topo.table import Shown, Table
 
 SHARES = (0.98, 0.95, 0.9, 0.75, 0.5)
-"""Parts of the bandwidth of a job that is asked for."""
+"""Bandwidths of a job to search for, as shares of that of the needs."""
 
 
 @dataclass(frozen=True)
 class Tradeoffs(Shown):
-    """Searches for needs of which one is relaxed."""
+    """Searches with one need relaxed, beside the search with all needs."""
 
     whole: Search
-    """With all needs."""
+    """The search with all needs."""
     relaxed: tuple[tuple[str, Search], ...]
-    """By what is relaxed."""
+    """Name of the relaxed need, and the search without it."""
     curve: tuple[tuple[float, Search], ...]
-    """By the share of its rate that a job gets at least, highest first: price over bandwidth."""
+    """Share of its rate that a job must get, highest first, and the search for it."""
 
     def _shown(self) -> tuple[Table, ...]:
         return (self.table, self.curve_table)
@@ -39,21 +39,22 @@ class Tradeoffs(Shown):
 
     @property
     def table(self) -> Table:
-        """What is saved without each need."""
+        """What leaving out each need saves."""
         return self._rows("what each need costs", "without", self.relaxed)
 
     @property
     def curve_table(self) -> Table:
-        """What is saved with less bandwidth."""
+        """What less bandwidth saves."""
         curve = [(f"{share:.1%} of its rate for a job", search) for share, search in self.curve]
         return self._rows("price over bandwidth", "with", curve)
 
     def _rows(self, title: str, heading: str, searches: Any) -> Table:
-        least = self.whole.winner.price if self.whole.winner else None
+        """Return a table of searches by name, with the price that each saves."""
+        cheapest = self.whole.winner.price if self.whole.winner else None
         rows = []
         for name, search in searches:
             design = search.winner
-            saved = None if design is None or least is None else least - design.price
+            saved = None if design is None or cheapest is None else cheapest - design.price
             rows.append((name, design and design.price, saved, design.name if design else "no design"))
         unit = self.whole.needs.currency
         names = (heading, "price", "saved", "design")
@@ -63,7 +64,7 @@ class Tradeoffs(Shown):
 
     @property
     def drawing(self) -> Drawing:
-        """Price over the bandwidth that a job gets at least, with the design of each step."""
+        """Price over the bandwidth of a job, with the design of each step."""
         found = [(share, search.winner) for share, search in sorted(self.curve, key=lambda point: point[0])]
         points = [(share, design.price, design.name) for share, design in found if design is not None]
         prices = np.array([price for _, price, _ in points], float)
@@ -83,7 +84,7 @@ class Tradeoffs(Shown):
         return chart("price over bandwidth", needs.name, [axes], legend)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables as plain values."""
+        """Return the winner of each search as plain values."""
         return {
             "relaxed": {name: search.to_dict()["winner"] for name, search in self.relaxed},
             "curve": [[share, search.to_dict()["winner"]] for share, search in self.curve],
@@ -91,14 +92,19 @@ class Tradeoffs(Shown):
 
 
 def trade_off(whole: Search, search: Callable[[Needs], Search]) -> Tradeoffs:
-    """Search again without each need, and for less bandwidth.
+    """Repeat a search without each need, and for less bandwidth.
 
     Parameters
     ----------
     whole : Search
-        With all needs.
+        The search with all needs.
     search : callable
-        Searches for other needs.
+        Called with the relaxed needs, returns their search: `optimise`, or `optimise` with other options.
+
+    Returns
+    -------
+    Tradeoffs
+        The searches, with tables and a drawing.
 
     Examples
     --------
@@ -121,7 +127,7 @@ def trade_off(whole: Search, search: Callable[[Needs], Search]) -> Tradeoffs:
 
 
 def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
-    """Yield the needs without each of them that asks for anything."""
+    """Yield the name of each optional need that is stated, and the needs without it."""
     if needs.job.with_storage and len(needs.nodes) > 1:
         yield (
             "storage beside jobs",

@@ -1,4 +1,7 @@
-"""Trees of one to three levels, alone, in planes, over rails, and in zones."""
+"""Trees of one to three levels: alone, in planes, over rails, and in zones.
+
+A *row* is the branch of all designs with the same spines and links and at least so many leaves.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.optimise.bound import Node, first, whole
-from costmodel.optimise.demand import ROUNDING, Counts, Demand, carries, least, least_out
-from costmodel.optimise.model_selection import mixed
-from costmodel.optimise.problem import Kind, Spread, Task, by_zone, hang
+from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
+from costmodel.optimise.demand import ROUNDING, Demand, Ints, cuts_suffice, least_leaving_gbps, required_factor
+from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
@@ -23,50 +25,57 @@ MOST_ZONES = 8
 
 
 class _Tree:
-    """Trees of two and three levels over one choice of models, for what hangs on one subnet."""
+    """Trees of up to three levels with given switches for leaves, spines and cores, for the adapters of one subnet.
+
+    ``wrap`` makes the network of the spec from a tree, ``copies`` is the number of such trees in it.
+    """
 
     def __init__(
         self,
-        task: Task,
-        kinds: tuple[Kind, ...],
+        problem: Problem,
+        options: tuple[SwitchOption, ...],
         rails: list[HostGroup],
         wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
         copies: int = 1,
         label: str = "",
     ) -> None:
-        self.task, self.rails, self.wrap, self.copies, self.label = task, rails, wrap, copies, label
-        self.leaf, self.spine, self.core = (*kinds, *kinds[-1:] * 2)[:3]
+        self.problem, self.rails, self.wrap, self.copies, self.label = problem, rails, wrap, copies, label
+        self.leaf, self.spine, self.core = (*options, *options[-1:] * 2)[:3]
         self.ports = _ports(rails)
-        self.host_cost = copies * task.cost([], task.host_links(self.leaf, rails), ends=1)
+        self.host_cost = copies * problem.cost([], problem.host_links(self.leaf, rails), ends=1)
         self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
         self.up_gbps, self.core_gbps = self.leaf.rate(self.spine), self.spine.rate(self.core)
-        self.demands = Spread(task, rails, self.leaf.speed).demands
+        self.demands = EvenSpread(problem, rails, self.leaf.speed).demands
         self.uplinks = cache(self._uplinks)
-        self.total = task.demands([(rail, np.array([rail.count])) for rail in rails], self.leaf.speed)
+        self.total = problem.demands([(rail, np.array([rail.count])) for rail in rails], self.leaf.speed)
 
     def _uplinks(self, leaves: int, down: int) -> float:
-        """Uplinks that a leaf needs at least."""
+        """Return the least number of uplinks of a leaf, as a fraction; infinite where the ports do not suffice."""
         demands = self.demands(leaves, down)
-        return inf if demands is None else least(demands, self.up_gbps)
+        return inf if demands is None else required_factor(demands, self.up_gbps)
 
-    def fewest(self, up: int) -> int:
-        """Leaves that are needed at least for the ports, and for what crosses their uplinks."""
+    def min_leaves(self, up: int) -> int:
+        """Return a lower bound of the leaves with so many uplinks, by ports and by what must leave all leaves."""
         down = self.leaf.radix - up
-        out = least_out(self.total, down * self.leaf.speed.gbps) / (up * self.up_gbps)
-        return max(-(-self.ports // down), whole(out) - 1, 1)
+        out = least_leaving_gbps(self.total, down * self.leaf.speed.gbps) / (up * self.up_gbps)
+        return max(-(-self.ports // down), round_up(out) - 1, 1)
 
-    def node(self, leaves: int, spines: int, cores: int, up: int, core_links: int, **more: Any) -> Node:
-        n, task = self.copies, self.task
+    def branch(self, leaves: int, spines: int, cores: int, up: int, core_links: int, **more: Any) -> Branch:
+        """Return a branch with the price of so many switches and links in each copy; ``up`` is uplinks of a leaf."""
+        n, problem = self.copies, self.problem
         switches = ((self.leaf.name, n * leaves), (self.spine.name, n * spines), (self.core.name, n * cores))
         links = ((self.up_link, n * leaves * up), (self.core_link, n * core_links))
-        price = self.host_cost + task.cost(switches, links)
-        return Node(price, n * (leaves + spines + cores), n * (leaves * up + core_links), **more)
+        price = self.host_cost + problem.cost(switches, links)
+        return Branch(price, n * (leaves + spines + cores), n * (leaves * up + core_links), **more)
 
     def tree(self, **keys: object) -> FatTree:
-        kinds = {"switch": self.leaf, "spine_switch": self.spine, "core_switch": self.core}
+        """Return the tree of the spec."""
+        options = {"switch": self.leaf, "spine_switch": self.spine, "core_switch": self.core}
         if not keys.get("cores"):
-            del kinds["core_switch"]
-        names = {key: kind.name for key, kind in kinds.items() if key == "switch" or kind.name != self.leaf.name}
+            del options["core_switch"]
+        names = {
+            key: option.name for key, option in options.items() if key == "switch" or option.name != self.leaf.name
+        }
         return FatTree.model_validate(
             {"shape": "fat-tree", **names, **({"split": True} if self.leaf.split else {}), **keys}
         )
@@ -75,94 +84,99 @@ class _Tree:
         """Return the network of the spec."""
         return self.wrap(self.tree(**keys))
 
-    def one(self) -> Iterator[Node]:
-        """Yield one switch."""
+    def one(self) -> Iterator[Branch]:
+        """Yield the design of one switch."""
         if self.ports <= self.leaf.radix and not (self.leaf.split and self.label):
             name = f"{self.label}one {self.leaf.name}"
-            yield self.node(1, 0, 0, 0, 0, name=name, shape=partial(self.make, levels=1))
+            yield self.branch(1, 0, 0, 0, 0, name=name, shape=partial(self.make, levels=1))
 
-    def two(self) -> Iterator[Node]:
-        """Yield rows of two levels: any number of leaves below so many spines with so many links to each leaf."""
-        for spines in range(self.task.spare, self.leaf.radix):
+    def two(self) -> Iterator[Branch]:
+        """Yield the rows of two levels, one for each number of spines and of links between a leaf and a spine."""
+        for spines in range(self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
-                leaves = max(self.fewest(spines * parallel), 2)
+                leaves = max(self.min_leaves(spines * parallel), 2)
                 if leaves * parallel <= self.spine.radix:
                     yield self._row(leaves, spines, parallel)
 
-    def _row(self, leaves: int, spines: int, parallel: int) -> Node:
-        def grow() -> Iterator[Node]:
+    def _row(self, leaves: int, spines: int, parallel: int) -> Branch:
+        def expand() -> Iterator[Branch]:
             if self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
                 name = f"{self.label}{leaves} leaves x {spines} spines x {parallel} of {self.models(2)}"
                 make = partial(self.make, levels=2, leaves=leaves, spines=spines, parallel=parallel)
-                yield self.node(*size, name=name, shape=make)
+                yield self.branch(*size, name=name, shape=make)
             if (leaves + 1) * parallel <= self.spine.radix:
                 yield self._row(leaves + 1, spines, parallel)
 
         up = spines * parallel
         size = (leaves, spines, 0, up, 0)
-        return self.node(*size, grow=grow)
+        return self.branch(*size, expand=expand)
 
     def models(self, levels: int) -> str:
-        kinds = (self.leaf, self.spine, self.core)[:levels]
-        names = [kind.name for kind in kinds] if len(set(kinds)) > 1 else [self.leaf.name]
+        """Return the models of the levels, for the name of a design."""
+        options = (self.leaf, self.spine, self.core)[:levels]
+        names = [option.name for option in options] if len(set(options)) > 1 else [self.leaf.name]
         return " / ".join(names) + (" with split ports" if self.leaf.split else "")
 
-    def three(self) -> Iterator[Node]:
-        """Yield rows of three levels: any number of leaves in pods of so many, with so many spines and links."""
+    def three(self) -> Iterator[Branch]:
+        """Yield the rows of three levels, one for each number of leaves and spines in a pod and of links."""
         for spines in range(1, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
                 for pod in range(2, (self.spine.radix - 1) // parallel + 1):
-                    leaves = max(self.fewest(spines * parallel), pod + 1)
+                    leaves = max(self.min_leaves(spines * parallel), pod + 1)
                     if -(-leaves // pod) <= self.core.radix:
                         yield self._pods(leaves, pod, spines, parallel)
 
-    def _pods(self, leaves: int, pod: int, spines: int, parallel: int) -> Node:
-        """Return the row of all numbers of uplinks of a spine."""
+    def _pods(self, leaves: int, pod: int, spines: int, parallel: int) -> Branch:
+        """Return the row of at least so many leaves; a design has the fewest uplinks of a spine that suffice."""
         pods, up = -(-leaves // pod), spines * parallel
 
-        def grow() -> Iterator[Node]:
+        def expand() -> Iterator[Branch]:
             demands = self.demands(leaves, self.leaf.radix - up)
             if demands is not None and self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
-                least_up = whole(least(demands, spines * self.core_gbps, np.arange(leaves) // pod))
+                least_up = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
                 most = min(pod * parallel, self.spine.radix - pod * parallel) if least_up else 0
-                spine_up = first(
+                spine_up = smallest(
                     range(least_up, most + 1),
-                    lambda up: self._carries_over(demands, leaves, pod, spines, parallel, up),
+                    lambda up: self._pods_suffice(demands, leaves, pod, spines, parallel, up),
                 )
                 if spine_up:
-                    yield from self._cored(leaves, pod, spines, parallel, spine_up)
+                    yield from self._with_cores(leaves, pod, spines, parallel, spine_up)
             if -(-(leaves + 1) // pod) <= self.core.radix:
                 yield self._pods(leaves + 1, pod, spines, parallel)
 
         links = pods * spines
-        return self.node(leaves, pods * spines, max(-(-links // self.core.radix), 1), up, links, grow=grow)
+        return self.branch(leaves, pods * spines, max(-(-links // self.core.radix), 1), up, links, expand=expand)
 
-    def _carries_over(
+    def _pods_suffice(
         self, demands: list[Demand], leaves: int, pod: int, spines: int, parallel: int, spine_up: int
     ) -> bool:
-        """Whether no cut between some leaves and the others excludes a design: each spine is on its cheaper side."""
+        """Return whether no cut between some leaves and the others excludes a design.
+
+        Each spine is on the side where it adds less to the cut, and all cores are on one side, the better of the two.
+        """
         of = np.arange(leaves) // pod
         size = np.bincount(of)
         for demand in demands:
-            for order in (np.arange(leaves), demand.order):
+            for order in (np.arange(leaves), demand.worst_order):
                 inside = np.cumsum(of[order][:, None] == np.arange(len(size)), axis=0)
                 below = parallel * self.up_gbps * np.stack([size - inside, inside])
                 above = spine_up * self.core_gbps
                 cuts = [
                     np.minimum(below[0] + above * (1 - core), below[1] + above * core).sum(axis=1) for core in (0, 1)
                 ]
-                if not carries(demand, order, spines * np.minimum(*cuts)):
+                if not cuts_suffice(demand, order, spines * np.minimum(*cuts)):
                     return False
         return True
 
-    def _cored(self, leaves: int, pod: int, spines: int, parallel: int, spine_up: int) -> Iterator[Node]:
+    def _with_cores(self, leaves: int, pod: int, spines: int, parallel: int, spine_up: int) -> Iterator[Branch]:
+        """Yield the design with so many uplinks of a spine; below it are those with more."""
         pods, up, below = -(-leaves // pod), spines * parallel, pod * parallel
         if spine_up > min(below, self.spine.radix - below):
             return
-        cores = fewest_cores(spines, spine_up, pods, self.core.radix, self.task.spare)
+        cores = fewest_cores(spines, spine_up, pods, self.core.radix, self.problem.redundancy)
         keys = {"levels": 3, "leaves": leaves, "spines": spines, "parallel": parallel, "leaves_per_pod": pod}
         ratio = _ratio(below, spine_up)
-        yield self.node(
+        yield self.branch(
             leaves,
             pods * spines,
             cores or max(-(-pods * spines * spine_up // self.core.radix), 1),
@@ -171,21 +185,21 @@ class _Tree:
             name=f"{self.label}{leaves} leaves, pods of {pod} with {spines} spines x {parallel}, {cores} cores on "
             f"{spine_up} uplinks of each, of {self.models(3)}",
             shape=partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None,
-            grow=lambda: self._cored(leaves, pod, spines, parallel, spine_up + 1),
+            expand=lambda: self._with_cores(leaves, pod, spines, parallel, spine_up + 1),
         )
 
 
 def _ratio(below: int, up: int) -> float:
-    """Links of a spine to leaves by those to cores, rounded up, so that the uplinks are no more."""
+    """Return the oversubscription of a spine, below / up, rounded up to six digits so that ``up`` is not exceeded."""
     return max(ceil(below / up * 1e6) / 1e6, 1.0)
 
 
 @cache
 def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) -> int:
-    """Fewest cores that take the uplinks of all pods evenly; 0 where no number does.
+    """Return the least number of cores, at least ``least``, that take the uplinks of all pods evenly; 0 if none does.
 
-    Spines of some numbers share their cores: as many numbers as make the counts whole. Each core has a link from each
-    pod, and none more than it has ports (`topo.shapes.fat_tree`).
+    The spines of a pod are divided into equal groups; the same group of all pods shares its cores. Each core has links
+    from each pod, and at most ``radix`` in all (`topo.shapes.fat_tree`).
 
     Examples
     --------
@@ -204,67 +218,73 @@ def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) 
 
 
 def _all(
-    task: Task,
+    problem: Problem,
     rails: list[HostGroup],
     wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
     copies: int = 1,
     label: str = "",
-) -> Iterator[Node]:
-    """Yield trees of one, two and three levels; each once, over all choices of models."""
+) -> Iterator[Branch]:
+    """Yield the branches of trees of one, two and three levels, over all choices of models."""
 
-    def make(*kinds: Kind) -> _Tree:
-        return _Tree(task, kinds, rails, wrap, copies, label)
+    def make(*options: SwitchOption) -> _Tree:
+        return _Tree(problem, options, rails, wrap, copies, label)
 
-    for side in task.sides:
-        for kind in side:
-            yield from make(kind).one()
+    for options in problem.linkable:
+        for option in options:
+            yield from make(option).one()
         for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
-            yield from mixed(task, rails, (side,) * levels, lambda *kinds, rows=rows: rows(make(*kinds)), copies=copies)
+            yield from branch_on_models(
+                problem, rails, (options,) * levels, lambda *chosen, rows=rows: rows(make(*chosen)), copies=copies
+            )
 
 
-def fat_trees(task: Task) -> Iterator[Node]:
-    """Yield one switch, and trees of two and three levels with any leaves, spines, cores, pods, links and tapers."""
-    yield from _all(task, each_adapter(task.groups))
-    yield from _frames(task, task.ports, lambda tree: tree, 1, "")
+def fat_trees(problem: Problem) -> Iterator[Branch]:
+    """Yield the branches of one switch, and of trees of two and three levels."""
+    yield from _all(problem, each_adapter(problem.groups))
+    yield from _frames(problem, problem.ports, lambda tree: tree, 1, "")
 
 
-def _frames(task: Task, ports: int, wrap: Callable[[FatTree], ShapeModel], copies: int, label: str) -> Iterator[Node]:
-    """Yield trees that are one box."""
-    for name in task.models:
-        model = task.catalog.switch(name)
+def _frames(
+    problem: Problem, ports: int, wrap: Callable[[FatTree], ShapeModel], copies: int, label: str
+) -> Iterator[Branch]:
+    """Yield the designs of one frame switch, which is a tree in itself."""
+    for name in problem.models:
+        model = problem.catalog.switch(name)
         if model.chips > 1 and ports <= model.radix:
-            links = [(str(group.speed), group.count * group.adapters) for group in task.groups]
-            price = task.cost([(name, copies)], []) + task.cost([], links, ends=1)
+            links = [(str(group.speed), group.count * group.adapters) for group in problem.groups]
+            price = problem.cost([(name, copies)], []) + problem.cost([], links, ends=1)
             shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
-            yield Node(price, copies * model.chips, 0, name=f"{label}one {name}", shape=shape)
+            yield Branch(price, copies * model.chips, 0, name=f"{label}one {name}", shape=shape)
 
 
-def _planes(number: int, tree: FatTree) -> ShapeModel:
+def _in_planes(number: int, tree: FatTree) -> ShapeModel:
     return Planes(shape="planes", planes=number, tree=tree)
 
 
-def planes(task: Task) -> Iterator[Node]:
-    """Yield as many planes as divide the adapters of every server, each a switch or a tree."""
-    adapters = {group.adapters for group in task.groups}
+def planes(problem: Problem) -> Iterator[Branch]:
+    """Yield the branches of planes: as many as divide the adapters of every server, each a switch or a tree."""
+    adapters = {group.adapters for group in problem.groups}
     for number in range(2, min(adapters) + 1):
         if any(each % number for each in adapters):
             continue
-        wrap = partial(_planes, number)
-        rails = [rail for rail in each_adapter(task.groups) if rail.device % number == 0]
+        wrap = partial(_in_planes, number)
+        rails = [rail for rail in each_adapter(problem.groups) if rail.device % number == 0]
         label = f"{number} planes of "
-        yield from _all(task, rails, wrap, number, label)
-        yield from _frames(task, sum(rail.count for rail in rails), wrap, number, label)
+        yield from _all(problem, rails, wrap, number, label)
+        yield from _frames(problem, sum(rail.count for rail in rails), wrap, number, label)
 
 
-def zones(task: Task) -> Iterator[Node]:
-    """Yield zones of two levels, joined by any number of switches or by cables, gathered on leaves or spread."""
+def zones(problem: Problem) -> Iterator[Branch]:
+    """Yield the branches of two-level zones, joined by switches or by cables, at border leaves or at all leaves."""
     for number in range(2, MOST_ZONES + 1):
-        storage = [group.name for group in task.groups if group.role == Role.STORAGE and group.adapters == number]
-        joined = list(by_zone(task.groups, number, storage))
-        rows = partial(_zoned_rows, task, joined, tuple(storage))
+        storage = [group.name for group in problem.groups if group.role == Role.STORAGE and group.adapters == number]
+        joined = list(by_zone(problem.groups, number, storage))
+        rows = partial(_zoned_rows, problem, joined, tuple(storage))
         largest = max(joined, key=_ports)
-        for side in task.sides:
-            yield from mixed(task, largest, (side, side), rows, beyond=False, copies=number)
+        for options in problem.linkable:
+            yield from branch_on_models(
+                problem, largest, (options, options), rows, uplinks_carry_all=False, copies=number
+            )
 
 
 def _ports(rails: list[HostGroup]) -> int:
@@ -272,107 +292,109 @@ def _ports(rails: list[HostGroup]) -> int:
 
 
 def _zoned_rows(
-    task: Task,
+    problem: Problem,
     joined: list[list[HostGroup]],
     shared: tuple[str, ...],
-    leaf: Kind,
-    spine: Kind,
-) -> Iterator[Node]:
+    leaf: SwitchOption,
+    spine: SwitchOption,
+) -> Iterator[Branch]:
+    """Yield the branches of zones with these leaves and spines."""
     for placement in ("spread", "border"):
-        yield from _ZonedTree(task, (leaf, spine), joined, shared, placement).rows(0)
-        for joint in task.whole(leaf):
-            yield _ZonedTree(task, (leaf, spine, joint), joined, shared, placement).joints(task.spare)
+        yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).rows(0)
+        for joint in problem.joints(leaf):
+            yield _ZonedTree(problem, (leaf, spine, joint), joined, shared, placement).joints(problem.redundancy)
 
 
 class _ZonedTree(_Tree):
-    """Trees of two levels side by side."""
+    """Two-level trees side by side, one in each zone, joined by joints or by direct cables."""
 
     def __init__(
         self,
-        task: Task,
-        kinds: tuple[Kind, ...],
+        problem: Problem,
+        options: tuple[SwitchOption, ...],
         joined: list[list[HostGroup]],
         shared: tuple[str, ...],
         placement: str,
     ) -> None:
-        super().__init__(task, kinds, max(joined, key=_ports))
+        super().__init__(problem, options, max(joined, key=_ports))
         self.joined, self.shared, self.placement = joined, shared, placement
         self.copies = len(joined)
         self.joint = self.core
         self.joint_link = self.leaf.link(self.joint)
         rails = [rail for rails in joined for rail in rails]
-        self.host_cost = task.cost([], task.host_links(self.leaf, rails), ends=1)
-        self.fewest_of = cache(self._fewest_of)
-        self.carries = cache(self._carries)
+        self.host_cost = problem.cost([], problem.host_links(self.leaf, rails), ends=1)
+        self.min_zone_leaves = cache(self._min_zone_leaves)
+        self.suffices = cache(self._suffices)
         own = np.eye(self.copies, dtype=int)
-        hung = [(rail, own[zone] * rail.count) for zone, rails in enumerate(joined) for rail in rails]
-        self.between = task.demands(hung, self.leaf.speed, np.arange(self.copies))
+        on_zones = [(rail, own[zone] * rail.count) for zone, rails in enumerate(joined) for rail in rails]
+        self.between = problem.demands(on_zones, self.leaf.speed, np.arange(self.copies))
 
-    def joints(self, number: int) -> Node:
-        """Return the root of so many joints, and more."""
+    def joints(self, number: int) -> Branch:
+        """Return the branch of all designs with at least so many joints."""
 
-        def grow() -> Iterator[Node]:
+        def expand() -> Iterator[Branch]:
             if number <= self.ports:
                 yield from self.rows(number)
                 yield self.joints(number + 1)
 
         fewest = -(-self.ports // (self.leaf.radix - 1))
-        return self.zoned_node(fewest, self.task.spare, 1, number, grow=grow)
+        return self.zoned_branch(fewest, self.problem.redundancy, 1, number, expand=expand)
 
-    def rows(self, joints: int) -> Iterator[Node]:
-        """Yield the rows of so many joints, or of direct cables if 0."""
+    def rows(self, joints: int) -> Iterator[Branch]:
+        """Yield the rows with so many joints; 0 means direct cables."""
         z = self.copies
         rate = self.leaf.rate(self.joint) if joints else self.leaf.speed.gbps
-        factor = least(self.between, rate) if joints else least(self.between, rate / (z - 1), cut="mesh")
-        fewest = whole(factor)
+        between = self.between
+        factor = required_factor(between, rate) if joints else required_factor(between, rate / (z - 1), cut="mesh")
+        fewest = round_up(factor)
         if not fewest or (joints and z * fewest > joints * self.joint.radix):
             return
-        for spines in range(self.task.spare, self.leaf.radix):
+        for spines in range(self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
-                leaves = self.fewest_of(spines * parallel, bool(joints))
+                leaves = self.min_zone_leaves(spines * parallel, bool(joints))
                 if leaves * parallel <= self.spine.radix:
-                    yield self._zoned(leaves, spines, parallel, joints, fewest)
+                    yield self._zoned_row(leaves, spines, parallel, joints, fewest)
 
-    def _fewest_of(self, up: int, joints: bool) -> int:
-        """Leaves of a zone that are needed at least for the ports, and for what crosses their uplinks."""
+    def _min_zone_leaves(self, up: int, joints: bool) -> int:
+        """Return a lower bound of the leaves of a zone, by ports and by what must leave all leaves."""
         z, down, gbps = self.copies, self.leaf.radix - up, self.leaf.speed.gbps
         beside = up / 2 if joints else min(2.0 * (z - 1), up / 2) if z > 2 else 0.0
-        out = least_out(self.between, down * gbps) / z / (up * self.up_gbps + beside * gbps)
-        return max(-(-self.ports // down), whole(out) - 1, 2)
+        out = least_leaving_gbps(self.between, down * gbps) / z / (up * self.up_gbps + beside * gbps)
+        return max(-(-self.ports // down), round_up(out) - 1, 2)
 
-    def zoned_node(self, leaves: int, spines: int, up: int, joints: int = 0, ports: int = 0, **more: Any) -> Node:
-        """Return a node of so many joints on so many ports a zone."""
+    def zoned_branch(self, leaves: int, spines: int, up: int, joints: int = 0, ports: int = 0, **more: Any) -> Branch:
+        """Return a branch with so many joints in all, and so many ports of each zone to joints or other zones."""
         z = self.copies
         between = z * ports if joints else z * ports // 2
         links = ((self.up_link, z * leaves * up), (self.joint_link, between))
         switches = ((self.leaf.name, z * leaves), (self.spine.name, z * spines), (self.joint.name, joints))
-        price = self.host_cost + self.task.cost(switches, links)
-        return Node(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)
+        price = self.host_cost + self.problem.cost(switches, links)
+        return Branch(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)
 
-    def _zoned(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> Node:
-        """Return the row of so many leaves and more, with at least so many ports a zone to others."""
+    def _zoned_row(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> Branch:
+        """Return the row of at least so many leaves in a zone, with at least so many ports of a zone to others."""
 
-        def grow() -> Iterator[Node]:
+        def expand() -> Iterator[Branch]:
             yield from self._joined(leaves, spines, parallel, joints, ports)
             if (leaves + 1) * parallel <= self.spine.radix:
-                yield self._zoned(leaves + 1, spines, parallel, joints, ports)
+                yield self._zoned_row(leaves + 1, spines, parallel, joints, ports)
 
-        return self.zoned_node(leaves, spines, spines * parallel, joints, ports, grow=grow)
+        return self.zoned_branch(leaves, spines, spines * parallel, joints, ports, expand=expand)
 
-    def _joined(self, leaves: int, spines: int, parallel: int, joints: int, least_ports: int) -> Iterator[Node]:
-        """Yield the design with the fewest ports a zone to others that carry what they must."""
+    def _joined(self, leaves: int, spines: int, parallel: int, joints: int, least_ports: int) -> Iterator[Branch]:
+        """Yield the design with the fewest ports of a zone to others that suffice; below it are those with more."""
         up, step = spines * parallel, joints or self.copies - 1
-        # With more than half as many links to others as within, it is no zone any more.
+        # A zone has at most half as many links to others as within; beyond that it is no zone.
         most = min(leaves * up // 2, leaves * (self.leaf.radix - up) - self.ports)
         if joints:
             most = min(most, joints * self.joint.radix // self.copies)
-        ports = first(
+        ports = smallest(
             range(-(-least_ports // step) * step, most + 1, step),
-            lambda ports: self.carries(leaves, up, ports, bool(joints)),
+            lambda ports: self.suffices(leaves, up, ports, bool(joints)),
         )
         if ports:
             how = f"{joints} x {self.joint.name}" if joints else "cables"
-            yield self.zoned_node(
+            yield self.zoned_branch(
                 leaves,
                 spines,
                 up,
@@ -381,43 +403,44 @@ class _ZonedTree(_Tree):
                 name=f"{self.copies} zones of {leaves} leaves x {spines} spines x {parallel} of {self.models(2)}, "
                 f"{how} on {ports} ports a zone ({self.placement})",
                 shape=partial(self._shape, leaves, spines, parallel, joints, ports),
-                grow=lambda: self._joined(leaves, spines, parallel, joints, ports + 1),
+                expand=lambda: self._joined(leaves, spines, parallel, joints, ports + 1),
             )
 
-    def _kept(self, leaves: int, down: int, ports: int) -> Counts:
-        """(leaves,) ports that hosts may not use: `topo.shapes.zones`."""
+    def _reserved(self, leaves: int, down: int, ports: int) -> Ints:
+        """(leaves,) ports that hosts may not use: see `topo.shapes.zones`."""
         if self.placement == "border":
             return np.where(np.arange(leaves) >= leaves - -(-ports // down), down, 0)
         return np.diff(np.arange(leaves + 1) * ports // leaves)
 
-    def _carries(self, leaves: int, up: int, ports: int, joints: bool) -> bool:
-        """Whether there is room for so many ports to others, and no cut excludes them."""
+    def _suffices(self, leaves: int, up: int, ports: int, joints: bool) -> bool:
+        """Return whether all adapters find a port beside so many ports to others, and no cut excludes the design."""
         down = self.leaf.radix - up
-        kept = self._kept(leaves, down, ports)
-        if self.task.spare > np.count_nonzero(kept) or kept.max() > down:
+        reserved = self._reserved(leaves, down, ports)
+        if self.problem.redundancy > np.count_nonzero(reserved) or reserved.max() > down:
             return False
-        hung: list[tuple[HostGroup, Counts]] = []
+        on_leaves: list[tuple[HostGroup, Ints]] = []
         for zone, rails in enumerate(self.joined):
-            placed = hang(rails, down - kept)
+            placed = place(rails, down - reserved)
             if placed is None:
                 return False
             for rail, counts in placed:
                 wide = np.zeros(leaves * self.copies, int)
                 wide[zone * leaves : (zone + 1) * leaves] = counts
-                hung.append((rail, wide))
-        used = kept if self.placement == "spread" else np.where(kept, ports, 0)  # border: no more than all
+                on_leaves.append((rail, wide))
+        # How the ports are distributed over border leaves is not known: each has at most all of them.
+        used = reserved if self.placement == "spread" else np.where(reserved, ports, 0)
         rate = self.leaf.rate(self.joint) if joints else self.leaf.speed.gbps
         out = np.tile(up * self.up_gbps + used * rate, self.copies)
         zone_of = np.repeat(np.arange(self.copies), leaves)
-        demands = self.task.demands(hung, self.leaf.speed, zone_of)
-        if least(demands, out) > 1 + ROUNDING:
+        demands = self.problem.demands(on_leaves, self.leaf.speed, zone_of)
+        if required_factor(demands, out) > 1 + ROUNDING:
             return False
         if joints:
             return True
-        # Cables lead to leaves of the same place, but for those that the ports of a leaf do not divide into.
+        # Cables join leaves of the same number, except for the remainder of a leaf's ports over the other zones.
         z = self.copies
-        alike = z * (up * self.up_gbps + (0 if z == 2 else 2 * (z - 1) * rate))
-        return least(demands, alike, np.tile(np.arange(leaves), z)) <= 1 + ROUNDING
+        same_number = z * (up * self.up_gbps + (0 if z == 2 else 2 * (z - 1) * rate))
+        return required_factor(demands, same_number, np.tile(np.arange(leaves), z)) <= 1 + ROUNDING
 
     def _shape(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> ShapeModel:
         tree = self.tree(levels=2, leaves=leaves, spines=spines, parallel=parallel)
@@ -430,57 +453,59 @@ class _ZonedTree(_Tree):
         )
 
 
-def rails(task: Task) -> Iterator[Node]:
-    """Yield rails of two levels, in units of any size, and of three, with a rail or a part of one as a pod."""
-    compute = [group for group in task.groups if group.role == Role.COMPUTE]
+def rails(problem: Problem) -> Iterator[Branch]:
+    """Yield the branches of rails: two levels over units of any size; three, where a pod is a rail or a part of one."""
+    compute = [group for group in problem.groups if group.role == Role.COMPUTE]
     number = compute[0].adapters if compute else 0
     if number < 2 or any(group.adapters != number for group in compute):
         return
     nodes = sum(group.count for group in compute)
 
-    def trees(kinds: tuple[Kind, ...]) -> Iterator[_Railed]:
-        units = {-(-nodes // unit): unit for unit in range(kinds[0].radix - 1, 0, -1)}
-        return (_Railed(task, kinds, compute, many, unit) for many, unit in units.items())
+    def trees(options: tuple[SwitchOption, ...]) -> Iterator[_RailTree]:
+        units = {-(-nodes // unit): unit for unit in range(options[0].radix - 1, 0, -1)}
+        return (_RailTree(problem, options, compute, many, unit) for many, unit in units.items())
 
-    def two(*kinds: Kind) -> Iterator[Node]:
-        for tree in trees(kinds):
-            for spines in range(task.spare, tree.most_up + 1):
+    def two(*options: SwitchOption) -> Iterator[Branch]:
+        for tree in trees(options):
+            for spines in range(problem.redundancy, tree.most_up + 1):
                 for parallel in range(1, min(tree.most_up // spines, tree.spine.radix // tree.n_leaves) + 1):
                     yield tree.row(spines, parallel)
 
-    def three(*kinds: Kind) -> Iterator[Node]:
-        for tree in trees(kinds):
+    def three(*options: SwitchOption) -> Iterator[Branch]:
+        for tree in trees(options):
             for spines in range(1, tree.most_up + 1):
                 for parallel in range(1, tree.most_up // spines + 1):
                     for pod in (part for part in range(1, tree.units + 1) if tree.units % part == 0):
                         if pod * parallel < tree.spine.radix and tree.n_leaves // pod <= tree.core.radix:
                             yield tree.row(spines, parallel, pod)
 
-    for side in task.sides:
+    for options in problem.linkable:
         for levels, rows in ((2, two), (3, three)):
-            yield from mixed(task, each_adapter(task.groups), (side,) * levels, rows)
+            yield from branch_on_models(problem, each_adapter(problem.groups), (options,) * levels, rows)
 
 
-class _Railed(_Tree):
-    """Trees over so many units of nodes, each with a leaf for each adapter number."""
+class _RailTree(_Tree):
+    """Trees over units of nodes, each unit with a leaf for each adapter number."""
 
-    def __init__(self, task: Task, kinds: tuple[Kind, ...], compute: list[HostGroup], units: int, unit: int) -> None:
-        super().__init__(task, kinds, each_adapter(task.groups), label=f"rails, {units} units of {unit}: ")
+    def __init__(
+        self, problem: Problem, options: tuple[SwitchOption, ...], compute: list[HostGroup], units: int, unit: int
+    ) -> None:
+        super().__init__(problem, options, each_adapter(problem.groups), label=f"rails, {units} units of {unit}: ")
         self.compute, self.units, self.unit = compute, units, unit
         self.number = compute[0].adapters
         self.n_leaves = units * self.number
         self.most_up = self.leaf.radix - unit
-        """Uplinks of a leaf."""
+        """Most uplinks of a leaf."""
 
     def make(self, **keys: object) -> ShapeModel:
-        """Return the network of the spec, of which units fix the leaves."""
+        """Return the network of the spec; its units determine the leaves."""
         own = {key: value for key, value in keys.items() if key not in ("leaves", "leaves_per_pod")}
         return Rail(shape="rail", unit_nodes=self.unit, tree=self.tree(**own))
 
     def _placed(self, up: int) -> list[Demand] | None:
-        """What leaves with so many uplinks must carry; None where others than compute nodes have no room."""
+        """Return the demands on leaves with so many uplinks; None where servers other than compute find no ports."""
         taken = np.clip(sum(group.count for group in self.compute) - np.arange(self.units) * self.unit, 0, self.unit)
-        placed: list[tuple[HostGroup, Counts]] = []
+        placed: list[tuple[HostGroup, Ints]] = []
         left = np.full(self.units, self.unit)
         for group in self.compute:
             mine = np.clip(group.count - (np.cumsum(left) - left), 0, left)
@@ -489,35 +514,35 @@ class _Railed(_Tree):
                 wide = np.zeros((self.number, self.units), int)
                 wide[rail.device] = mine
                 placed.append((rail, wide.ravel()))
-        beside = each_adapter([group for group in self.task.groups if group.role != Role.COMPUTE])
-        others = hang(beside, self.leaf.radix - up - np.tile(taken, self.number))
-        return None if others is None else self.task.demands([*placed, *others], self.leaf.speed)
+        beside = each_adapter([group for group in self.problem.groups if group.role != Role.COMPUTE])
+        others = place(beside, self.leaf.radix - up - np.tile(taken, self.number))
+        return None if others is None else self.problem.demands([*placed, *others], self.leaf.speed)
 
-    def row(self, spines: int, parallel: int, pod: int = 0) -> Node:
-        """Return the row of all that has so many spines and links to each; with pods, of so many leaves, in each."""
+    def row(self, spines: int, parallel: int, pod: int = 0) -> Branch:
+        """Return the branch of trees with so many spines, in each pod where ``pod`` is the leaves of a pod."""
         leaves, up = self.n_leaves, spines * parallel
         pods = leaves // pod if pod else 0
 
-        def grow() -> Iterator[Node]:
+        def expand() -> Iterator[Branch]:
             demands = self._placed(up)
-            if demands is None or least(demands, self.up_gbps * up) > 1 + ROUNDING:
+            if demands is None or required_factor(demands, self.up_gbps * up) > 1 + ROUNDING:
                 return
             if not pod:
                 name = f"{self.label}{spines} spines x {parallel} of {self.models(2)}"
                 make = partial(self.make, levels=2, spines=spines, parallel=parallel)
-                yield self.node(leaves, spines, 0, up, 0, name=name, shape=make)
+                yield self.branch(leaves, spines, 0, up, 0, name=name, shape=make)
                 return
-            fewest = whole(least(demands, spines * self.core_gbps, np.arange(leaves) // pod))
+            fewest = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
             for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
-                # Pods are the largest parts of a rail that fit below a spine: `topo.shapes.rail`.
+                # The compiler takes the largest equal parts of a rail that fit below a spine: `topo.shapes.rail`.
                 ratio = _ratio(pod * parallel, spine_up)
                 fits = int(self.spine.radix * ratio / (1 + ratio)) // parallel
                 larger = any(self.units % part == 0 for part in range(pod + 1, min(fits, self.units) + 1))
-                if not larger and self._carries_over(demands, leaves, pod, spines, parallel, spine_up):
-                    yield from self._cored(leaves, pod, spines, parallel, spine_up)
+                if not larger and self._pods_suffice(demands, leaves, pod, spines, parallel, spine_up):
+                    yield from self._with_cores(leaves, pod, spines, parallel, spine_up)
                     return
 
         if not pod:
-            return self.node(leaves, spines, 0, up, 0, grow=grow)
+            return self.branch(leaves, spines, 0, up, 0, expand=expand)
         cores = max(-(-pods * spines // self.core.radix), 1)
-        return self.node(leaves, pods * spines, cores, up, pods * spines, grow=grow)
+        return self.branch(leaves, pods * spines, cores, up, pods * spines, expand=expand)

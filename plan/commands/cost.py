@@ -7,7 +7,6 @@ import io
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,8 +83,8 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
 def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
     """Compare specs: parts, cost, power, bisection and failures.
 
-    SPECS are two or more files. A single spec must be a cluster of the Fire-Flyer paper: it is compared with three
-    levels for the same nodes and with DGX A100, and the tables of the paper are computed again.
+    SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
+    computed again; such a spec may stand alone.
     """
     import costmodel
     from plan.inputs import read_cluster
@@ -99,20 +98,12 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
         )
     check_currency(currency, clusters)
     beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
-    alone = costmodel.alternatives(clusters[0]) if beside is None else None
     baselines = costmodel.baselines(published[0].catalog) if published else None
     if as_json:
-        systems = beside.to_dict() if beside else alone and alone.to_dict()
-        print_json({"systems": systems, "published": baselines and baselines.to_dict()})
+        print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})
         return
     if beside is not None:
         show_table(beside.table)
-    if alone is not None:
-        show_table(alone.table)
-        own, dgx = alone.systems[0].total, alone.systems[-1].total
-        if own is not None and dgx:
-            click.echo(f"{alone.systems[0].name} costs {own / dgx:.1%} of DGX A100, GPU for GPU")
-        click.echo("prices in the units of Table III; storage, which has none, is left out")
     if baselines is not None:
         show_table(baselines.table)
 
@@ -174,8 +165,9 @@ def optimise(
     with progress(quiet=as_json) as step:
 
         def search(asked: Needs, finalists: int = 1) -> Search:
-            routed = partial(hold_tables, asked.tables) if asked.tables is not None else None
-            return costmodel.optimise(asked, step=step, gap=gap, limit_s=limit_s, routed=routed, finalists=finalists)
+            return costmodel.optimise(
+                asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
+            )
 
         found = search(asked, max(finalists, 1))
         best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
@@ -209,8 +201,10 @@ def optimise(
         raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
 
 
-def hold_tables(least: float, cluster: Cluster) -> list[Check]:
-    """Route a design as it would be loaded, and hold its proof and its effective bisection against what is asked."""
+def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
+    """Route a design, and compare its proof and its effective bisection with `Needs.tables`; no checks without it."""
+    if needs.tables is None:
+        return []
     import routing
 
     checks = []
@@ -218,9 +212,9 @@ def hold_tables(least: float, cluster: Cluster) -> list[Check]:
         tables = routing.route(fabric, "auto")
         proof = routing.prove(tables)
         share = routing.measure(tables, proof=proof).ebb
-        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {least:.1%} is needed"
+        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {needs.tables:.1%} is needed"
         checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
-        checks.append(Check("tables", Verdict.HOLDS if share >= least else Verdict.EXCEEDED, text))
+        checks.append(Check("tables", Verdict.HOLDS if share >= needs.tables else Verdict.EXCEEDED, text))
     return checks
 
 

@@ -275,7 +275,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, list[Table]]]:
     if plan.quote is not None and plan.bill is not None:
         yield "bill", [plan.quote.cost.table, plan.quote.power.table, plan.bill.cable_table]
     if plan.cluster is not None and costmodel.is_published(plan.cluster):
-        yield "beside", [costmodel.alternatives(plan.cluster).table, costmodel.baselines(plan.cluster.catalog).table]
+        yield "beside", [costmodel.baselines(plan.cluster.catalog).table]
     if plan.losses is not None:
         yield "failures", [plan.losses.table]
     proven = []

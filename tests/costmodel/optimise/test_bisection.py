@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.optimise import bisection as module
 from costmodel.optimise.bisection import Bisection, bisection, flow_gbps, serving_gbps
 from helpers.clusters import tree, zoned
 from helpers.strategies import HDR, examples, fabrics
@@ -110,9 +111,9 @@ def test_the_exact_cut_is_that_of_all_halves_and_a_descent_is_never_below_it(see
     assert exact.exact
     assert exact.share == pytest.approx(worst_halves(fabric, jobs))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("costmodel.optimise.bisection.MOST_TRIED", -1)
+        patch.setattr(module, "MOST_ENUMERATED", -1)
         bound, proven = bisection([fabric], prove=False), bisection([fabric])
-        patch.setattr("costmodel.optimise.bisection.least_share", lambda *_: (1.0, 0.0))
+        patch.setattr(module, "least_share", lambda *_: (1.0, 0.0))
         spectral = bisection([fabric])
     assert bound.share >= exact.share - 1e-9
     assert (proven.share, proven.least) == (pytest.approx(exact.share), pytest.approx(exact.share))
@@ -129,7 +130,7 @@ def test_jobs_at_once_of_several_rates_are_proven_as_all_sets_of_switches_have_i
     for job in (None, 2, {3: 0.5, 2: 0.5}):
         exact = bisection([fabric], job)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("costmodel.optimise.bisection.MOST_TRIED", -1)
+            patch.setattr(module, "MOST_ENUMERATED", -1)
             proven = bisection([fabric], job)
         assert exact.exact
         assert (proven.share, proven.least) == (pytest.approx(exact.share), pytest.approx(exact.share, abs=1e-5))

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from costmodel.optimise.cuts import Halves
+from costmodel.optimise.demand import BisectedJobs
 from costmodel.optimise.milp import least_share, spectral_share
 
 
@@ -26,13 +26,13 @@ def network(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return gbps + gbps.T, hosts
 
 
-def jobs_on(hosts: np.ndarray, rates: np.ndarray) -> Halves:
+def jobs_on(hosts: np.ndarray, rates: np.ndarray) -> BisectedJobs:
     """Return jobs with so many adapters on each switch, of rates in turn."""
     job, switch = (np.repeat(at, hosts.ravel()) for at in np.indices(hosts.shape).reshape(2, -1))
-    return Halves.of(job, switch, np.resize(rates, len(job)), hosts.shape[1])
+    return BisectedJobs.of(job, switch, np.resize(rates, len(job)), hosts.shape[1])
 
 
-def worst(gbps: np.ndarray, jobs: Halves) -> float:
+def worst(gbps: np.ndarray, jobs: BisectedJobs) -> float:
     """Return the least over all sets of switches: the share at which the cut is full, by halving intervals."""
     least = 1.0
     for side in product([0.0, 1.0], repeat=len(gbps)):
@@ -41,7 +41,7 @@ def worst(gbps: np.ndarray, jobs: Halves) -> float:
 
         def short(share: float, inside: np.ndarray = inside, cut: float = cut) -> bool:
             asked = 0.0
-            for row, half in zip(jobs.held, jobs.half, strict=True):
+            for row, half in zip(jobs.on_switch, jobs.half, strict=True):
                 within = min(row @ inside, row.sum() - row @ inside, half)
                 asked += max(0.0, within - (1 - share) * half)
             return asked > cut + 1e-9
@@ -92,11 +92,11 @@ def test_a_job_that_the_others_starve_is_not_paid_for_with_their_share() -> None
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_cut_lacks_something_just_above_the_share_and_nothing_below(seed: int) -> None:
+def test_a_cut_has_no_surplus_just_above_the_share_and_some_below(seed: int) -> None:
     draw = np.random.default_rng(seed)
     jobs = jobs_on(draw.integers(0, 6, (int(draw.integers(1, 5)), 6)), np.full(1, 100.0))
-    inside = (jobs.held * draw.integers(0, 2, 6)).sum(axis=1)
+    inside = (jobs.on_switch * draw.integers(0, 2, 6)).sum(axis=1)
     cut = float(draw.integers(1, 6)) * 100
-    share = jobs.share(cut, jobs.split(inside))[0]
-    assert jobs.lack(np.array(cut), inside, share - 1e-6) >= 0
-    assert share == 1 or jobs.lack(np.array(cut), inside, share + 1e-6) < 0
+    share = jobs.share(cut, jobs.crossing(inside))[0]
+    assert jobs.surplus(np.array(cut), inside, share - 1e-6) >= 0
+    assert share == 1 or jobs.surplus(np.array(cut), inside, share + 1e-6) < 0

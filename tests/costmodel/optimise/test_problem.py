@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import costmodel
 from costmodel.optimise import search
-from costmodel.optimise.demand import Jobs, least
-from costmodel.optimise.problem import Task, hang
+from costmodel.optimise.demand import JobDemand, required_factor
+from costmodel.optimise.problem import Problem, place
 from topo.budget import Budget
 from topo.catalog.load import load_catalog
 from topo.shapes.base import each_adapter
@@ -20,7 +20,7 @@ CATALOG = load_catalog([])
 
 
 @st.composite
-def tasks(draw):
+def problems(draw):
     """Needs of a few servers, and leaves on which all of their adapters hang."""
     count = draw(st.integers(1, 24))
     nodes = {"gpu": {"model": draw(st.sampled_from(["pcie-a100", "dgx-a100"])), "count": count}}
@@ -31,16 +31,16 @@ def tasks(draw):
     bandwidth = {"compute": 0.5} | ({"storage": draw(st.sampled_from([1.0, "30 GB/s"]))} if "storage" in nodes else {})
     given_needs = {"name": "a", "nodes": nodes, "job": job, "bandwidth": bandwidth, "switches": ["QM8700"]}
     needs = costmodel.Needs.model_validate(given_needs)
-    task = Task(needs, CATALOG)
+    problem = Problem(needs, CATALOG)
     leaves = draw(st.integers(2, 6))
-    room = np.array(draw(st.lists(st.integers(0, 300), min_size=leaves, max_size=leaves)))
-    room[0] += max(task.ports - room.sum(), 0)
-    return task, hang(each_adapter(task.groups), room)
+    free = np.array(draw(st.lists(st.integers(0, 300), min_size=leaves, max_size=leaves)))
+    free[0] += max(problem.ports - free.sum(), 0)
+    return problem, place(each_adapter(problem.groups), free)
 
 
 def across(demand, inside):
     """Gb/s that must cross between a part of the containers and the others."""
-    if isinstance(demand, Jobs):
+    if isinstance(demand, JobDemand):
         gbps = demand.gbps.toarray()
         within = gbps[:, inside].sum(axis=1)
         among = np.maximum(0, np.maximum(demand.half - within, demand.half - (gbps.sum(axis=1) - within)))
@@ -49,37 +49,37 @@ def across(demand, inside):
     return max(demand.need - min(out, back + demand.takes[~inside].sum()), 0.0)
 
 
-@given(tasks())
-def test_the_demand_of_jobs_is_that_of_their_adapters(given_task):
-    task, hung = given_task
-    speed, nodes = task.kinds[0].speed, task.needs.job.nodes
+@given(problems())
+def test_the_demand_of_jobs_is_that_of_their_adapters(given_problem):
+    problem, placement = given_problem
+    speed, nodes = problem.options[0].speed, problem.needs.job.nodes
     leaf_of = {}  # of each adapter, by the number of its server
-    for rail, counts in hung:
+    for rail, counts in placement:
         for number, leaf in enumerate(np.repeat(np.arange(len(counts)), counts).tolist()):
             leaf_of[rail.name, rail.device, rail.first + number] = leaf, slower(rail.speed, speed).gbps
-    jobs = [range(start, start + nodes) for start in range(0, task.groups[0].count - nodes + 1, nodes)]
-    rows = np.zeros((len(jobs), len(hung[0][1])))
+    jobs = [range(start, start + nodes) for start in range(0, problem.groups[0].count - nodes + 1, nodes)]
+    rows = np.zeros((len(jobs), len(placement[0][1])))
     for (group, _, number), (leaf, gbps) in leaf_of.items():
         for row, job in enumerate(jobs):
             rows[row, leaf] += gbps if group == "gpu" and number in job else 0
     expected = rows[rows.sum(axis=1) > 0] if nodes > 1 else rows[:0]
-    found = task.demands(hung, speed)
-    if not task.needs.job.alone and len(found) > 1:
+    found = problem.demands(placement, speed)
+    if not problem.needs.job.alone and len(found) > 1:
         assert np.array_equal(found[0].gbps.toarray()[: len(expected)], expected)
-    for demand in (each for each in found if isinstance(each, Jobs)):
+    for demand in (each for each in found if isinstance(each, JobDemand)):
         assert np.allclose(demand.half, demand.gbps.sum(axis=1) / 2, atol=100)  # of one adapter
         assert (demand.need <= demand.half).all()
 
 
-@given(tasks(), st.booleans())
-def test_no_cut_is_missed_and_none_is_made_up(given_task, split):
-    """What the law asks of links is what some cut asks, and of all cuts the worst asks no less."""
-    task, hung = given_task
-    leaves = len(hung[0][1])
-    of = np.arange(leaves) // 2 if split else np.arange(leaves)
+@given(problems(), st.booleans())
+def test_no_cut_is_missed_and_none_is_made_up(given_problem, in_pairs):
+    """The factor is that of some cut, and no cut requires a larger one."""
+    problem, placement = given_problem
+    leaves = len(placement[0][1])
+    of = np.arange(leaves) // 2 if in_pairs else np.arange(leaves)
     n = int(of.max()) + 1
-    for demand in task.demands(hung, task.kinds[0].speed):
-        parts = demand.gathered(of)
+    for demand in problem.demands(placement, problem.options[0].speed):
+        parts = demand.aggregate(of)
         cuts = [
             (k, across(parts, np.isin(np.arange(n), chosen)))
             for k in range(1, n + 1)
@@ -91,20 +91,20 @@ def test_no_cut_is_missed_and_none_is_made_up(given_task, split):
 
         out, mesh = asked(lambda k: min(k, n - k)), asked(lambda k: k * (n - k))
         if cuts[-1][1] > 0:  # adapters give or take less than is needed, whatever the cut
-            assert least([demand], 1.0, of) == np.inf
+            assert required_factor([demand], 1.0, of) == np.inf
             continue
         for kind, worst in (("out", out), ("mesh", mesh)):
-            found = least([demand], 1.0, of, cut=kind)
+            found = required_factor([demand], 1.0, of, cut=kind)
             assert min((abs(found - each) for each in [0.0, *worst]), default=0) < 1e-6
             assert found <= max(worst, default=0.0) + 1e-6
-        assert least([demand], 1.0, of, cut="mean") <= max(mesh, default=0.0) + 1e-6
+        assert required_factor([demand], 1.0, of, cut="mean") <= max(mesh, default=0.0) + 1e-6
 
 
-@given(tasks())
-def test_containers_are_ordered_once_each(given_task):
-    task, hung = given_task
-    for demand in task.demands(hung, task.kinds[0].speed):
-        assert sorted(demand.order) == list(range(demand.containers))
+@given(problems())
+def test_containers_are_ordered_once_each(given_problem):
+    problem, placement = given_problem
+    for demand in problem.demands(placement, problem.options[0].speed):
+        assert sorted(demand.worst_order) == list(range(demand.containers))
 
 
 def test_the_budget_of_a_search_ends_it(monkeypatch):
@@ -118,8 +118,8 @@ def test_eight_thousand_jobs_cost_no_more_than_one():
     """Rows of jobs are sparse: 8,192 jobs on 1,300 leaves are 85 MB otherwise, for each of thousands of designs."""
     nodes = {"gpu": {"model": "pcie-a100", "count": 49_152}}
     needs = {"name": "a", "nodes": nodes, "job": {"nodes": 6}, "switches": ["QM8700"]}
-    task = Task(costmodel.Needs.model_validate(needs), CATALOG)
-    hung = hang(each_adapter(task.groups), np.full(1300, 40))
-    demand = task.demands(hung, task.kinds[0].speed)[0]
+    problem = Problem(costmodel.Needs.model_validate(needs), CATALOG)
+    placement = place(each_adapter(problem.groups), np.full(1300, 40))
+    demand = problem.demands(placement, problem.options[0].speed)[0]
     assert demand.gbps.shape[0] >= 8192 and demand.gbps.nnz < 10_000
-    assert least([demand], 200.0) > 0
+    assert required_factor([demand], 200.0) > 0

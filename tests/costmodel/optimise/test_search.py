@@ -7,10 +7,10 @@ import networkx as nx
 import pytest
 
 from costmodel.bills import bill
-from costmodel.optimise.families import FAMILIES, openings
-from costmodel.optimise.needs import Needs, quoted, read_needs, validate_needs
-from costmodel.optimise.problem import Task
-from costmodel.optimise.search import Design, judge, optimise
+from costmodel.optimise.design import Design, evaluate
+from costmodel.optimise.needs import Needs, read_needs, validate_needs, with_quotes
+from costmodel.optimise.problem import Problem
+from costmodel.optimise.search import FAMILIES, optimise, roots
 from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
@@ -60,22 +60,22 @@ def test_the_price_in_closed_form_is_that_of_the_bill_and_no_design_that_follows
     family: str, seed: int
 ) -> None:
     asked, catalog = random_needs(seed)
-    task = Task(asked.model_copy(update={"families": (family,)}), catalog)
-    rows, designs = list(islice(openings(task), 60)), []
+    problem = Problem(asked.model_copy(update={"families": (family,)}), catalog)
+    rows, designs = list(islice(roots(problem), 60)), []
     while rows and len(designs) < 6 and len(rows) < 2_000:
-        node = rows.pop(0)
-        following = list(islice(node.grow(), 50))
-        assert all(more.price >= node.price - 1e-9 for more in following)
+        branch = rows.pop(0)
+        following = list(islice(branch.expand(), 50))
+        assert all(more.price >= branch.price - 1e-9 for more in following)
         rows += following
-        if node.shape is not None:
-            designs.append(node)
-    for node in designs:
-        assert node.shape is not None
+        if branch.shape is not None:
+            designs.append(branch)
+    for branch in designs:
+        assert branch.shape is not None
         try:
-            design = judge(node.name, node.shape(), task)
+            design = evaluate(branch.name, branch.shape(), problem)
         except DesignError as error:
-            pytest.fail(f"{node.name}: {error}")
-        assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+            pytest.fail(f"{branch.name}: {error}")
+        assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches), branch.name
 
 
 @pytest.mark.slow
@@ -89,18 +89,18 @@ def test_rails_of_two_and_three_levels_cost_what_the_bill_says(count: int, radix
         families=["rail"],
         currency="USD",
     )
-    task = Task(asked, small_catalog(0.1, S=(radix, 3.0)))
-    rows, levels = list(openings(task)), {2: 0, 3: 0}
+    problem = Problem(asked, small_catalog(0.1, S=(radix, 3.0)))
+    rows, levels = list(roots(problem)), {2: 0, 3: 0}
     while rows and min(levels.values()) < 4:
-        rows.sort(key=lambda node: node.price)
-        node = rows.pop(0)
-        rows += islice(node.grow(), 4_000)
-        shape = node.shape() if node.shape else None
+        rows.sort(key=lambda branch: branch.price)
+        branch = rows.pop(0)
+        rows += islice(branch.expand(), 4_000)
+        shape = branch.shape() if branch.shape else None
         if not isinstance(shape, Rail) or shape.tree.levels is None or levels[shape.tree.levels] >= 4:
             continue
         levels[shape.tree.levels] += 1
-        design = judge(node.name, shape, task)
-        assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+        design = evaluate(branch.name, shape, problem)
+        assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches), branch.name
     assert levels[2 if count == 9 else 3]
 
 
@@ -115,30 +115,30 @@ def test_zones_of_split_ports_joined_by_switches_cost_what_the_bill_says() -> No
         currency="USD",
         quotes={"4xNDR": 900},
     )
-    task = Task(asked, CATALOG)
-    assert any(kind.split for kind in task.kinds)
-    rows, seen = list(openings(task)), 0
+    problem = Problem(asked, CATALOG)
+    assert any(option.split for option in problem.options)
+    rows, seen = list(roots(problem)), 0
     while rows and seen < 3:
-        rows.sort(key=lambda node: node.price)
-        node = rows.pop(0)
-        rows += islice(node.grow(), 2_000)
-        shape = node.shape() if node.shape else None
+        rows.sort(key=lambda branch: branch.price)
+        branch = rows.pop(0)
+        rows += islice(branch.expand(), 2_000)
+        shape = branch.shape() if branch.shape else None
         if isinstance(shape, Zones) and shape.joints and shape.tree.split:
             seen += 1
-            design = judge(node.name, shape, task)
-            assert (design.price, design.switches) == (pytest.approx(node.price), node.switches), node.name
+            design = evaluate(branch.name, shape, problem)
+            assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches), branch.name
     assert seen
 
 
 def cheapest_tree(asked: Needs, catalog: Catalog, radix: int) -> Design | None:
     """Return the cheapest of all trees of two levels that does, by trying every one."""
     best: Design | None = None
-    task = Task(asked, catalog)
+    problem = Problem(asked, catalog)
     for leaves, spines, links in product(range(1, radix + 1), range(1, radix), range(1, radix)):
         if spines * links >= radix or leaves * links > radix or (best and 3 * (leaves + spines) >= best.price):
             continue
         try:
-            design = judge("", FatTree(switch="S", leaves=leaves, spines=spines, parallel=links), task)
+            design = evaluate("", FatTree(switch="S", leaves=leaves, spines=spines, parallel=links), problem)
         except DesignError:
             continue
         if design.verdict is Verdict.HOLDS:
@@ -177,7 +177,7 @@ def test_a_gap_and_a_limit_of_time_end_the_search_with_a_bound() -> None:
     late = optimise(asked, CATALOG, limit_s=0.0)
     assert late.winner is not None
     assert not late.proven
-    assert late.ended == "0 s are over"
+    assert late.ended == "the time limit of 0 s is reached"
     assert optimise(asked.model_copy(update={"families": ("torus",)}), CATALOG, limit_s=0.0).winner is None
     rich = needs(40, nodes={"gpu": {"model": "dgx-a100", "count": 40}})
     early = optimise(rich, CATALOG, limit_s=0.0)  # planes are what people name for servers of eight adapters
@@ -211,7 +211,7 @@ def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> 
     assert found.winner is not None
     assert found.unpriced == ("4xHDR",)
     assert not found.proven
-    assert "in what is known of prices" in found.certificate
+    assert "the cheapest by known prices" in found.certificate
     assert optimise(needs(switches=["CS8500"]), CATALOG).unpriced == ("CS8500",)
 
 
@@ -225,22 +225,23 @@ def test_needs_in_dollars_with_quotes_become_a_bill(tmp_path: Path) -> None:
     found = optimise(asked)
     assert found.winner is not None
     assert found.proven
-    parts = bill(Cluster(found.winner.spec, quoted(asked, CATALOG)))
+    parts = bill(Cluster(found.winner.spec, with_quotes(asked, CATALOG)))
     assert parts.price("USD").network.middle == found.winner.price
     assert found.winner.price == 15_000 * found.winner.switches + 250 * parts.count("cable")
 
 
-def test_what_routes_a_design_decides_too() -> None:
+def test_a_judge_decides_too() -> None:
     seen: list[str] = []
 
-    def routed(cluster: Cluster) -> list[Check]:
+    def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
+        assert needs.tables == 0.5
         seen.append(cluster.name)
         return [Check("tables", Verdict.HOLDS if len(seen) == 3 else Verdict.EXCEEDED, "in words")]
 
     asked = needs(60, tables=0.5)
     with pytest.raises(HeddleError, match="tables"):
         optimise(asked, CATALOG)
-    found = optimise(asked, CATALOG, routed=routed)
+    found = optimise(asked, CATALOG, judge=judge_tables)
     assert found.winner is not None
     assert [design.reasons for design in found.tried].count(("in words",)) == 2
     assert found.winner.checks[-1].text == "in words"
@@ -269,17 +270,17 @@ def test_the_cheaper_of_two_switches_wins_and_both_may_be_mixed() -> None:
 
 def test_of_twins_that_nobody_needs_both_of_one_is_searched() -> None:
     catalog = small_catalog(A=(8, 3.0), B=(8, 2.0), C=(8, 2.0), D=(16, 9.0))
-    assert Task(needs(16, switches=["A", "C", "B", "D", "C"]), catalog).models == ["C", "D"]
+    assert Problem(needs(16, switches=["A", "C", "B", "D", "C"]), catalog).models == ["C", "D"]
     more = replace(catalog.switches["A"], power_typical_w=0.5)  # dearer, but it draws less
     catalog = replace(catalog, switches=MappingProxyType({**catalog.switches, "A": more}))
-    assert Task(needs(16, switches=["A", "B"]), catalog).models == ["A", "B"]
+    assert Problem(needs(16, switches=["A", "B"]), catalog).models == ["A", "B"]
 
 
 def test_a_room_without_a_place_for_a_part_is_told_at_once() -> None:
     low = {"rack_units": 4}
     nodes = {"gpu": {"model": "dgx-a100", "count": 9}}
     none = optimise(needs(9, nodes=nodes, floor=low), CATALOG)
-    assert none.refused == ("no network does: gpu (dgx-a100) is 6 rack units high, and a rack has 4",)
+    assert none.refused == ("no network can meet this: gpu (dgx-a100) is 6 rack units high, and a rack has 4",)
     assert (none.verdict, none.looked_at) == (Verdict.EXCEEDED, 0)
     nodes = {"gpu": {"model": "hgx-b200", "count": 9}}
     dark = optimise(needs(9, nodes=nodes, switches=["QM9700"], floor={"rack_power": "60 kW"}), CATALOG)

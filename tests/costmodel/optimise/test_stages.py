@@ -48,8 +48,8 @@ def test_cables_are_moved_where_that_has_a_price_and_no_more_than_a_stage_lacks(
     assert [stage.moved for stage in moved.stages] == [5, 0]
     assert moved.stages[0].job_bisection.share == pytest.approx(0.5)
     assert moved.price == pytest.approx(15 + 5 * 0.01)
-    for dearer in ({}, {"moving": 10.0}):
-        kept = optimise(needs(100, **dearer, **asked), CATALOG)
+    for more in ({}, {"moving": 10.0}):
+        kept = optimise(needs(100, **more, **asked), CATALOG)
         assert kept.winner is not None
         assert kept.proven
         assert kept.winner.price == 18
@@ -75,8 +75,6 @@ def test_the_room_decides_too() -> None:
     short, weak = found(reach="3 m"), found(floor={**room, "rack_power": "2 kW"})
     assert "3 m are allowed" in short.tried[0].reasons[0]
     assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)
-    assert (
-        short.ended == "40 designs do but for the room"
-    )  # no bound knows of rooms, so it says that it left it at that
+    assert short.ended == "40 designs meet all other needs but do not fit the floor"  # no bound considers the floor
     assert "gpu (pcie-a100) draws" in weak.refused[0] and "a rack may draw 2,000 W" in weak.refused[0]
     assert (weak.winner, weak.verdict, weak.looked_at) == (None, Verdict.EXCEEDED, 0)

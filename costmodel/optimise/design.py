@@ -1,0 +1,188 @@
+"""A design: a network that is compiled, priced by the bill, and compared with the needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from costmodel.bills import make_bill
+from costmodel.optimise.bisection import Bisection
+from costmodel.optimise.capacity import measure_capacity
+from costmodel.optimise.needs import Needs
+from costmodel.optimise.problem import Problem
+from costmodel.optimise.stages import Stage, split_in_stages
+from costmodel.owning import check_budget, price_per_watt
+from costmodel.parts import NETWORK
+from costmodel.power import Power
+from topo.amounts import Check, Sum, Verdict, sums_to_dict
+from topo.cluster import Cluster
+from topo.cluster_spec import ClusterSpec
+from topo.errors import plural
+from topo.fabric import Role
+from topo.shapes.base import ShapeModel
+from topo.table import Brief, plain
+
+FLOOR_CHECKS = ("rack power", "reach")
+"""Checks that concern the floor."""
+
+
+@dataclass(frozen=True)
+class Design(Brief):
+    """A design of a search: its spec, its price, its capacity, and which needs it meets.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.Needs.model_validate({
+    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
+    ...     "job": {"nodes": 60}, "switches": ["QM8700"],
+    ... })
+    >>> winner = costmodel.optimise(needs).winner
+    >>> print(winner.name, winner.verdict, winner.job_bisection, sep=", ")
+    HyperX 3, 10 links each, of QM8700, holds, 100.0%
+    """
+
+    name: str
+    spec: ClusterSpec
+    switches: int
+    cables: int
+    cost: Sum
+    """Price of switches, cables and optics, in the currency of the needs."""
+    energy: Sum
+    """Price of the energy of the network over the years of `Needs.owning`; empty without."""
+    power_w: Sum
+    """Typical power of the network."""
+    job_bisection: Bisection
+    """Bisection of the worst job."""
+    bisection: Bisection
+    """Bisection of all compute nodes as one job."""
+    serving_gbps: dict[Role, float]
+    """Maximum flow to all compute nodes from each role for which a bandwidth is required, in Gb/s."""
+    checks: tuple[Check, ...]
+    """Each need, and whether the design meets it."""
+    stages: tuple[Stage, ...] = ()
+    """The stages of the needs, and the whole; empty where the needs have none, or where the design misses others."""
+    moving: Sum = field(default_factory=Sum)
+    """Price of moving cables between stages."""
+    in_room: Sum | None = None
+    """Price of switches, cables and optics on the floor of the needs, each cable at the price for its length."""
+
+    def _brief(self) -> str:
+        return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
+
+    @property
+    def total(self) -> Sum:
+        """Cost, energy and moving: the figure that the search minimises."""
+        return self.cost + self.energy + self.moving
+
+    @property
+    def price(self) -> float:
+        """Middle of the range of `total`; unknown prices count 0."""
+        return 0.0 if self.total.known is None else self.total.known.middle
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the design meets all needs; cannot tell where a figure that a need limits is unknown."""
+        return Verdict.all_of(check.verdict for check in self.checks)
+
+    @property
+    def refused_by_floor(self) -> bool:
+        """Whether the design meets all needs except those that concern the floor."""
+        return self.verdict is Verdict.EXCEEDED and all(
+            check.verdict is Verdict.HOLDS or check.what in FLOOR_CHECKS for check in self.checks
+        )
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The needs that the design misses, else those that are undecided; empty where it meets all."""
+        missed = tuple(check.text for check in self.checks if check.verdict is Verdict.EXCEEDED)
+        unknown = (check.text for check in self.checks if check.verdict is Verdict.CANNOT_TELL)
+        return missed or tuple(f"cannot tell: {text}" for text in unknown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, with the spec."""
+        sums = {name: getattr(self, name) for name in ("cost", "energy", "moving", "power_w")}
+        on_floor = {} if self.in_room is None else {"in_room": self.in_room}
+        return {
+            "name": self.name,
+            "spec": self.spec.model_dump(mode="json", exclude_unset=True),
+            "switches": self.switches,
+            "cables": self.cables,
+            "job_bisection": self.job_bisection.share,
+            "bisection": self.bisection.share,
+            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
+            "worst_job": self.job_bisection.worst,
+            "exact": self.job_bisection.exact and self.bisection.exact,
+            **sums_to_dict({"price": self.total} | sums | on_floor),
+            "checks": plain(self.checks),
+            "stages": plain(self.stages),
+            "verdict": str(self.verdict),
+            "reasons": list(self.reasons),
+        }
+
+
+def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
+    """Compile, price and measure one design, with the ports that growth needs.
+
+    The floor, and then the stages, take long; they are evaluated only for designs that meet all other needs.
+
+    Raises
+    ------
+    DesignError
+        When the design cannot be built.
+    """
+    needs = problem.needs
+    cluster = Cluster(problem.spec.model_copy(update={"network": shape}), problem.catalog)
+    bill = make_bill(cluster.fabrics, problem.catalog)
+    capacity = measure_capacity(cluster.fabrics, problem)
+    design = Design(
+        name=name,
+        spec=problem.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
+        switches=sum(fabric.n_switches for fabric in cluster.fabrics),
+        cables=bill.count("cable"),
+        cost=bill.of(*NETWORK).price(needs.currency).network,
+        energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
+        power_w=bill.power.network_w,
+        job_bisection=capacity.job_bisection,
+        bisection=capacity.bisection,
+        serving_gbps=capacity.serving_gbps,
+        checks=capacity.checks,
+    )
+    design = replace(design, checks=(*design.checks, *_check_limits(design, bill.power, needs)))
+    if design.verdict is not Verdict.EXCEEDED:
+        design = replace(design, checks=(*design.checks, *_check_floor(cluster, needs)))
+    if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
+        laid = make_bill(cluster.fabrics, problem.catalog, cluster.layout, cluster.cablings)
+        design = replace(design, in_room=laid.of(*NETWORK).price(needs.currency).network)
+    if needs.stages and design.verdict is not Verdict.EXCEEDED:
+        stages = split_in_stages(cluster.fabrics, problem, capacity)
+        moved = sum(stage.moved for stage in stages)
+        checks = (Check(f"at {stage.share:.0%}", *stage.verdict) for stage in stages[:-1])
+        moving = Sum.of([((needs.moving or 0.0) * moved, "")]) if moved else Sum()
+        design = replace(design, stages=stages, moving=moving, checks=(*design.checks, *checks))
+    return design
+
+
+def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
+    """Compare a design with the power of racks and the reach of cables on the floor."""
+    if cluster.layout is None:
+        return
+    power = cluster.layout.check_power()
+    if power is not None:
+        yield replace(power, what=FLOOR_CHECKS[0], text=f"{power.what}: {power.text}")
+    longest = max(
+        (float(each.route_m[each.cable >= 0].max(initial=0.0)) for each in cluster.cablings or ()), default=0.0
+    )
+    if needs.reach is not None:
+        verdict = Verdict.HOLDS if longest <= needs.reach else Verdict.EXCEEDED
+        yield Check(FLOOR_CHECKS[1], verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
+
+
+def _check_limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
+    """Compare a design with the limits on price, power and switches."""
+    if needs.network_price is not None:
+        text = f"{design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
+        yield Check("network price", design.cost.against(needs.network_price), text)
+    for check in check_budget(needs.budget, power, design.switches):
+        yield replace(check, text=f"{check.what}: {check.text}")
