@@ -1,0 +1,1 @@
+"""The search for tables: one problem, one score, one move."""

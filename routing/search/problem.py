@@ -1,0 +1,246 @@
+"""What tables are made for: samples of traffic, from all pairs to the jobs that schedulers place.
+
+Flows are in units of a host's link. A *dense* sample sends from every switch to every destination, as a product of two
+weights; the others list their flows. Samples of one *class* share its weight.
+
+| class | samples |
+|---|---|
+| pairs | every host to every other; the same by the rate of the hosts' links, where these differ |
+| roles | every host to those of one role; those of one role to each other |
+| shifts | rank i to rank i + s, over all hosts along the tree and over those of each role |
+| jobs | an all-to-all among every 2nd to 12th host, evenly spread ones, windows, the k-th of each leaf |
+| management | everything to switches and aggregation nodes, so that paths which no host takes are even, too |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.order.channel_order import hops_from
+from routing.order.destinations import Destinations
+from routing.order.legal import ChannelOrder, empty_paths
+from routing.search.ideal import ideal_loads
+from routing.search.move import Samples
+from topo.fabric import Fabric, Kind, frozen
+
+CLASSES = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
+"""Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run."""
+
+MOST_SHIFTS = 250
+"""Shifts that are looked at, spread evenly, or all if there are fewer. The load of each on each channel is kept, in
+4 bytes, and so is what each switch sends of it."""
+
+
+class Sample(NamedTuple):
+    """Flows that meet."""
+
+    name: str
+    sender: NDArray[np.int32]
+    """(n,) switch that each begins at."""
+    dest: NDArray[np.int64]
+    """(n,) number of the destination."""
+    flow: NDArray[np.float32]
+    """(n,) how much."""
+    weight: float
+
+
+class Dense(NamedTuple):
+    """A flow from every switch to every destination: the product of two weights."""
+
+    name: str
+    source: NDArray[np.float64]
+    """(S,) by switch."""
+    dest: NDArray[np.float64]
+    """(D,) by destination."""
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The destinations of a fabric, its channels, and the samples of traffic that tables are made for."""
+
+    samples: Samples
+    names: tuple[str, ...]
+    """(K,) class of each sample."""
+    weights: NDArray[np.float64]
+    """(K,) weight of each sample; all together are 1."""
+    flows: NDArray[np.float64]
+    """(K,) all flows of each sample between switches, or of a dense one between hosts."""
+    hops: NDArray[np.int16]
+    """(S, S) links between switches."""
+
+    @property
+    def dense(self) -> int:
+        """Number of dense samples; they come first."""
+        return len(self.samples.source)
+
+
+class Hosts(NamedTuple):
+    """End ports of adapters that have a LID, in the order of the tree."""
+
+    switch: NDArray[np.int32]
+    """(H,) where each hangs."""
+    dest: NDArray[np.int64]
+    """(H,) number of the destination that it is."""
+    role: NDArray[np.int64]
+    """(H,) what it is for."""
+    rate: NDArray[np.float64]
+    """(H,) rate of its link, by the fastest."""
+
+
+def pose(
+    fabric: Fabric,
+    lids: NDArray[np.uint16],
+    order: ChannelOrder,
+    dests: Destinations,
+    ranks: NDArray[np.int32],
+    classes: dict[str, float] | None = None,
+) -> Problem:
+    """Return the problem of a fabric.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lids : (E,) uint16
+        LIDs of its end ports.
+    order : ChannelOrder
+    dests : Destinations
+    ranks : (n,) int32
+        End ports of adapters in the order of the tree.
+    classes : dict, optional
+        Weights of the classes of traffic, as `CLASSES`.
+    """
+    classes = classes or CLASSES
+    turn = np.argsort(dests.index)
+    switch, lid = dests.switch[turn], dests.lid[turn]
+    by_lid = np.full(int(lids.max(initial=0)) + 1, -1)
+    by_lid[lid] = np.arange(len(lid))
+    ranks = ranks[fabric.kind[fabric.end_node[ranks]] == Kind.HCA]
+    rate = fabric.rate_gbps[fabric.port_of(ranks)]
+    hosts = Hosts(
+        fabric.end_switch[ranks],
+        by_lid[lids[ranks]],
+        fabric.role[fabric.end_node[ranks]].astype(np.int64),
+        rate / max(rate.max(initial=0.0), 1.0),
+    )
+    n = fabric.n_switches
+    dense = [one for one in _dense(hosts, n, len(lid), classes) if one.weight > 0]
+    listed = [one for one in (*_shifts(hosts, classes), *_jobs(hosts, classes)) if one.weight > 0]
+    slow = order.rate_gbps.max(initial=1.0) / order.rate_gbps
+    even = ideal_loads(order, empty_paths(order), *_all_pairs(hosts, n, len(lid)), frozen(switch.astype(np.int32)))
+    even = even * slow / max(len(hosts.dest) - 1, 1)
+    price = np.stack([slow**2 / np.maximum(even, 0.25), slow**2 / np.maximum(even, 1.0)])
+    sender, dest, flow, sample = _together(listed, switch, len(dense))
+    weights = np.array([one.weight for one in (*dense, *listed)])
+    samples = Samples(
+        switch=frozen(switch.astype(np.int32)),
+        lid=frozen(lid.astype(np.int32)),
+        source=frozen(np.array([one.source for one in dense]).reshape(-1, n)),
+        weight=frozen(np.array([one.dest for one in dense]).reshape(-1, len(lid))),
+        indptr=frozen(np.searchsorted(dest, np.arange(len(lid) + 1)).astype(np.int64)),
+        sender=frozen(sender),
+        sample=frozen(sample),
+        flow=frozen(flow),
+        price=frozen(price),
+        slow=frozen(slow),
+    )
+    hops = np.stack([hops_from(root, order.indptr, order.receiver) for root in range(n)]).astype(np.int16)
+    names = tuple(one.name for one in (*dense, *listed))
+    flows = np.bincount(sample, flow, len(names))
+    flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
+    return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(hops))
+
+
+def _all_pairs(hosts: Hosts, n: int, dests: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (S,) hosts at each switch, and (D,) 1 for each destination that is one."""
+    receives = np.zeros(dests)
+    receives[hosts.dest] = 1.0
+    return np.bincount(hosts.switch, minlength=n).astype(float), receives
+
+
+def _dense(hosts: Hosts, n: int, dests: int, classes: dict[str, float]) -> Iterator[Dense]:
+    """Yield all pairs, those by rate, to and within each role, and what manages the fabric."""
+    sends, receives = _all_pairs(hosts, n, dests)
+    uneven = hosts.rate.min(initial=1.0) < 1.0
+    yield Dense("pairs", sends, receives, classes["pairs"] * (0.75 if uneven else 1.0))
+    if uneven:
+        fast = np.zeros(dests)
+        fast[hosts.dest] = hosts.rate
+        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n), fast, classes["pairs"] * 0.25)
+    roles = np.unique(hosts.role)
+    for role in roles if len(roles) > 1 else ():
+        mine = hosts.role == role
+        to = np.zeros(dests)
+        to[hosts.dest[mine]] = 1.0
+        share = classes["roles"] / len(roles) / 2
+        yield Dense("roles", sends, to, share)
+        if mine.sum() > 1:
+            yield Dense("roles", np.bincount(hosts.switch[mine], minlength=n).astype(float), to, share)
+    yield Dense("management", sends + 1.0, 1.0 - receives, classes["management"] / 2)
+    yield Dense("management", np.ones(n), np.ones(dests), classes["management"] / 2)
+
+
+def _shifts(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
+    """Yield shifts over all ranks, and over those of each role."""
+    roles = np.unique(hosts.role)
+    groups = [(np.arange(len(hosts.dest)), 2 / 3 if len(roles) > 1 else 1.0)]
+    if len(roles) > 1:
+        groups += [(np.flatnonzero(hosts.role == role), (hosts.role == role).mean() / 3) for role in roles]
+    for ranks, share in groups:
+        count = len(ranks)
+        most = round(MOST_SHIFTS * share)
+        few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
+        for shift in few:
+            to = np.roll(ranks, -shift)
+            weight = classes["shifts"] * share / len(few)
+            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(count, np.float32), weight)
+
+
+def _jobs(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
+    """Yield an all-to-all of each job that a scheduler might place on the hosts of the most common role."""
+    if not len(hosts.role):
+        return
+    most = np.flatnonzero(hosts.role == np.bincount(hosts.role).argmax())
+    rng = np.random.default_rng(0)
+    jobs = [most[int(rng.integers(every)) :: every] for every in range(2, 13)]
+    by_leaf = np.argsort(hosts.switch[most], kind="stable")
+    leaf = hosts.switch[most][by_leaf]
+    place = np.empty(len(most), np.int64)
+    place[by_leaf] = np.arange(len(most)) - np.searchsorted(leaf, leaf)
+    tall = int(place.max()) + 1
+    jobs += [most[place == k] for k in rng.choice(tall, min(tall, 4), replace=False)]
+    for _ in range(6):
+        size = int(rng.integers(max(4, len(most) // 20), max(len(most), 5)))
+        jobs.append(most[np.unique(np.linspace(0, len(most) - 1, size).astype(int))])
+        size = int(rng.integers(max(4, len(most) // 20), len(most) // 2 + 5))
+        first = int(rng.integers(max(len(most) - size, 0) + 1))
+        jobs.append(most[first : first + size])
+    jobs = [job for job in jobs if len(job) > 3]
+    for job in jobs:
+        senders, count = np.unique(hosts.switch[job], return_counts=True)
+        yield Sample(
+            "jobs",
+            np.tile(senders, len(job)).astype(np.int32),
+            np.repeat(hosts.dest[job], len(senders)),
+            np.tile(count, len(job)).astype(np.float32),
+            classes["jobs"] / len(jobs),
+        )
+
+
+def _together(
+    listed: list[Sample], switch: NDArray[np.int32], dense: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
+    """Return sender, destination, flow and sample of all flows between switches, by destination."""
+    sizes = [len(one.dest) for one in listed]
+    sender = np.concatenate([one.sender for one in listed] or [np.zeros(0)]).astype(np.int32)
+    dest = np.concatenate([one.dest for one in listed] or [np.zeros(0)]).astype(np.int64)
+    flow = np.concatenate([one.flow for one in listed] or [np.zeros(0)]).astype(np.float32)
+    sample = np.repeat(np.arange(dense, dense + len(listed)), sizes).astype(np.int32)
+    crossing = np.flatnonzero(sender != switch[dest])
+    by_dest = crossing[np.argsort(dest[crossing], kind="stable")]
+    return sender[by_dest], dest[by_dest], flow[by_dest], sample[by_dest]

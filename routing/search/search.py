@@ -1,0 +1,178 @@
+"""The search: from tables that are complete and free of loops to better ones of the same kind, by the score J.
+
+    J = sum over samples k of  w_k * ((1 - m) * log(F_k + Q_k) / 2 + m * log(P_k) / p),    m = 1/2
+
+Q_k sums the squares of loads, without what flows to one destination alone, so it is 0 where no flows meet; F_k is the
+number of flows. P_k sums high powers of loads, which is the fullest channel, smoothly (`routing.search.move`). No move
+makes the fullest channel of all pairs any fuller.
+ Logarithms make one per cent of one sample worth as much as one per
+cent of any other, so nothing has to be scaled. J falls with every sweep; the search ends when a sweep gains less than
+`ENOUGH`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.order.channel_order import with_ranks
+from routing.order.legal import ChannelOrder
+from routing.order.turns import Turns
+from routing.search.move import (
+    DOUBLINGS,
+    Bounds,
+    State,
+    Terms,
+    allow_used,
+    move_flows,
+    new_state,
+    reopen,
+    sum_loads,
+    sum_terms,
+)
+from routing.search.problem import Problem
+from topo.fabric import frozen
+
+HIGH = 0.5
+"""Share m of the fullest channel in the score; the rest is what flows meet on all of them."""
+
+LEAST = 1e-9
+"""Stands for what is nothing but for rounding."""
+
+ENOUGH, SWEEPS = 1e-3, 8
+"""A sweep that gains less (a thousandth of the loads) is the last one; and there are no more than that many."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
+
+
+class Found(NamedTuple):
+    """Tables, and what they are worth."""
+
+    next_hop: NDArray[np.uint8]
+    """(T, S) index of the channel that each switch takes among its own, by LID."""
+    order: ChannelOrder
+    """The channels with ranks that all their paths climb."""
+    terms: NDArray[np.float64]
+    """(K,) the part of each sample in the score, without its weight."""
+    score: float
+    missing: int
+    """Pairs of a switch and a destination without a path, the destination's own switch not among them."""
+    fullest: float
+    """All pairs over the fullest channel, by its rate."""
+    worst_shift: float
+    """Flows on the fullest channel of the worst shift, likewise."""
+
+
+class Sums(NamedTuple):
+    """What the loads of tables come to in each sample."""
+
+    square: NDArray[np.float64]
+    """(K,) F + Q."""
+    high: NDArray[np.float64]
+    """(K,) P."""
+    missing: int
+
+
+class Search:
+    """A problem with the room in which it is solved."""
+
+    def __init__(self, problem: Problem, order: ChannelOrder) -> None:
+        self.problem, self.order = problem, order
+        self.names = np.array(problem.names)
+        self.power = np.exp2(np.where(np.arange(len(problem.names)) < problem.dense, *DOUBLINGS))
+        widest = int(np.diff(order.indptr).max(initial=0))
+        self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
+        self.shape = (len(order.sender), widest)
+        count = len(problem.samples.lid)
+        self.turn = np.argsort(np.arange(count) * GOLDEN % 1, kind="stable")
+
+    def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Found:
+        """Return what tables are worth."""
+        turns = self._turns(order)
+        return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop))
+
+    def taken_turns(
+        self, next_hop: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Return the channels before and after each turn that tables take, and to how many destinations."""
+        used = np.zeros(self.shape, np.int32)
+        self._sum(self._turns(self.order), used, next_hop)
+        first, index = np.nonzero(used)
+        return first, self.order.indptr[self.order.receiver[first]] + index, used[first, index]
+
+    def improve(
+        self,
+        order: ChannelOrder,
+        next_hop: NDArray[np.uint8],
+        *,
+        detour: int = 0,
+        kept: NDArray[np.bool_] | None = None,
+    ) -> Found:
+        """Return the tables that a search from some ends with.
+
+        Parameters
+        ----------
+        order : ChannelOrder
+            Ranks that all paths climb.
+        next_hop : (T, S) uint8
+        detour : int
+            Links that a path may have beyond the shortest.
+        kept : (S, S) bool, optional
+            Whether the entry of a switch for what hangs on another stays.
+        """
+        samples, turns, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
+        used = np.zeros((0, 0) if order.slack else self.shape, np.int32)
+        sums = self._sum(turns, used, next_hop)
+        allow_used(turns, used)
+        bounds = Bounds(self.problem.hops, detour, used, np.zeros((0, 0), bool) if kept is None else kept)
+        best = self._judged(order, next_hop.copy(), sums)
+        for _ in range(SWEEPS):
+            moves, _ = move_flows(samples, turns, bounds, self._lowered(sums), self.state, next_hop, self.turn)
+            sums = self._sum(turns, used, next_hop)
+            ranks = order if order.slack else with_ranks(order, frozen(turns.rank.copy()))
+            found = self._judged(ranks, next_hop.copy(), sums)
+            gain = best.score - found.score
+            best = found if gain > 0 else best
+            if gain < ENOUGH or not moves:
+                break
+            reopen(turns)
+        return best
+
+    def _turns(self, order: ChannelOrder) -> Turns:
+        """Return the channels with ranks that differ, and no turns."""
+        rank = np.argsort(np.argsort(order.rank, kind="stable"), kind="stable").astype(np.int32)
+        state = np.zeros((0, 0) if order.slack else self.shape, np.uint8)
+        return Turns(order, rank, state, np.zeros(len(rank), bool), np.empty(len(rank) + 1, np.int32))
+
+    def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
+        """Sum loads anew, and count the turns that are taken."""
+        count = len(self.problem.weights)
+        met, square, high = np.empty(count), np.empty(count), np.empty(count)
+        missing = sum_loads(self.problem.samples, turns, used, self.state, next_hop, met)
+        sum_terms(self.problem.samples, self.state, met, square, high)
+        square = np.maximum(square, 0.0) + self.problem.flows
+        return Sums(np.maximum(square, LEAST), np.maximum(high, LEAST), missing)
+
+    def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums) -> Found:
+        """Return tables whose loads are summed, with what they are worth."""
+        terms = (1 - HIGH) * np.log(sums.square) / 2 + HIGH * np.log(sums.high) / self.power
+        fullest = self._fullest()
+        pairs, shifts = (fullest[np.flatnonzero(self.names == name)] for name in ("pairs", "shifts"))
+        score = float(self.problem.weights @ terms)
+        return Found(
+            next_hop, order, terms, score, sums.missing, float(pairs.max(initial=0)), float(shifts.max(initial=0))
+        )
+
+    def _lowered(self, sums: Sums) -> Terms:
+        """Return the coefficients by which a sweep lowers the score."""
+        weights, dense = self.problem.weights, self.problem.dense
+        barred = self.names[:dense] == "pairs"
+        most = np.where(barred, self._fullest()[:dense] * (1 + LEAST), np.inf)
+        return Terms(weights * (1 - HIGH) / (2 * sums.square), weights * HIGH / (self.power * sums.high), most)
+
+    def _fullest(self) -> NDArray[np.float64]:
+        """Return (K,) the load of the fullest channel in each sample, by its rate."""
+        return np.array((self.state.load * self.problem.samples.slow[:, None]).max(axis=0, initial=0.0))

@@ -1,0 +1,137 @@
+"""Laws of the one move: loads stay as they are from scratch, a sweep lowers what it should, nothing loops."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.random_fabrics import draw
+from helpers.strategies import examples, fabrics, nightly
+from routing.engines.jobs import _begins
+from routing.engines.start import Start, start_of
+from routing.order.channel_order import port_numbers
+from routing.order.destinations import empty_tables, finish_tables
+from routing.order.turns import ALLOWED
+from routing.proof import prove
+from routing.routed import Routed
+from routing.search.move import Bounds, allow_used, move_flows, sum_loads, sum_terms
+from routing.search.problem import pose
+from routing.search.search import Search
+from topo.fabric import Fabric
+
+SEEDS = [2, 3, 5, 11, *map(nightly, range(20, 60))]
+
+
+def begun(fabric: Fabric) -> tuple[Start, Search]:
+    lids, lft = empty_tables(fabric, None)
+    start = start_of(fabric, lids, lft.shape[::-1])
+    return start, Search(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
+
+
+def plain_loads(search: Search, start: Start, next_hop: np.ndarray) -> np.ndarray:
+    """Loads by following each flow alone, link by link."""
+    samples, order = search.problem.samples, start.order
+    load = np.zeros((len(order.sender), len(search.problem.weights)))
+
+    def follow(sender: int, dest: int, sample: int, flow: float) -> None:
+        here, home, lid = sender, samples.switch[dest], samples.lid[dest]
+        while here != home:
+            channel = order.indptr[here] + next_hop[lid, here]
+            load[channel, sample] += flow
+            here = order.receiver[channel]
+
+    for dest in range(len(samples.lid)):
+        for u in range(len(samples.source)):
+            for sender in np.flatnonzero(samples.source[u]):
+                follow(sender, dest, u, samples.source[u, sender] * samples.weight[u, dest])
+        for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
+            follow(samples.sender[i], dest, samples.sample[i], samples.flow[i])
+    return load
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sweep(seed: int) -> None:
+    start, search = begun(draw(seed))
+    begin = next(_begins(start))
+    samples, state = search.problem.samples, search.state
+    next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
+    used, met = np.zeros(search.shape, np.int32), np.empty(len(search.problem.weights))
+    search_sums = search._sum(turns, used, next_hop)
+    assert search_sums.missing == 0
+    assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
+    allow_used(turns, used)
+    terms = search._lowered(search_sums)
+    bounds = Bounds(search.problem.hops, 2, used, np.zeros((0, 0), bool))
+    fullest = state.load[:, 0].max()
+    square, high = np.empty_like(met), np.empty_like(met)
+    sum_terms(samples, state, _met(search, turns, next_hop), square, high)
+    before = float(terms.square @ square + terms.high @ high)
+    moves, gained = move_flows(samples, turns, bounds, terms, state, next_hop, search.turn)
+    assert moves > 0
+    kept, counted = state.load.copy(), used.copy()
+    again = search._sum(turns, used, next_hop)
+    assert again.missing == 0
+    assert np.allclose(kept, state.load, rtol=1e-4, atol=1e-4), "kept as they are from scratch"
+    assert np.array_equal(counted, used), "turns are counted as they are taken"
+    assert (turns.state == ALLOWED)[used > 0].all()
+    assert not (turns.state == ALLOWED)[used == 0].any(), "what no path takes is given up"
+    sum_terms(samples, state, _met(search, turns, next_hop), square, high)
+    after = float(terms.square @ square + terms.high @ high)
+    assert after <= before + 1e-9 * abs(before)
+    assert before - after == pytest.approx(gained, rel=1e-3, abs=1e-9 * abs(before)), "moves gain what they say"
+    assert state.load[:, 0].max() <= fullest * (1 + 1e-6), "the fullest link of all pairs is no fuller"
+
+
+def _met(search: Search, turns: object, next_hop: np.ndarray) -> np.ndarray:
+    met = np.empty(len(search.problem.weights))
+    sum_loads(search.problem.samples, turns, np.zeros((0, 0), np.int32), search.state, next_hop, met)
+    return met
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("detour", [0, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_paths_are_bounded_by_the_shortest_or_by_what_they_were(seed: int, detour: int) -> None:
+    fabric = draw(seed)
+    start, search = begun(fabric)
+    begin = next(_begins(start))
+    lids, _ = empty_tables(fabric, None)
+    graph = nx.Graph(list(zip(start.order.sender.tolist(), start.order.receiver.tolist(), strict=True)))
+    shortest = dict(nx.all_pairs_shortest_path_length(graph))
+    found = search.improve(begin.order, begin.next_hop, detour=detour)
+    for lid, home in zip(start.dests.lid.tolist(), start.dests.switch.tolist(), strict=True):
+        for here in range(fabric.n_switches):
+            longest = max(shortest[here][home] + detour, hops(start, begin.next_hop, lid, here, home))
+            assert hops(start, found.next_hop, lid, here, home) <= longest
+    tables = finish_tables(start.dests, port_numbers(start.order, found.next_hop), lids, "test")
+    assert prove(Routed(fabric, tables), "all").holds
+
+
+def hops(start: Start, next_hop: np.ndarray, lid: int, here: int, home: int) -> int:
+    count = 0
+    while here != home:
+        here = start.order.receiver[start.order.indptr[here] + next_hop[lid, here]]
+        count += 1
+    return count
+
+
+@pytest.mark.slow
+@examples(20)
+@given(fabrics(max_switches=9, max_adapters=12, connected=True), st.sampled_from([0, 1, 2]))
+def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int) -> None:
+    start, search = begun(fabric)
+    lids, _ = empty_tables(fabric, None)
+    if not len(start.order.sender):
+        return
+    for begin in _begins(start):
+        found = search.improve(begin.order, begin.next_hop, detour=detour)
+        before, after = (
+            prove(Routed(fabric, finish_tables(start.dests, port_numbers(start.order, each), lids, "test")), "all")
+            for each in (begin.next_hop, found.next_hop)
+        )
+        assert after.missing <= before.missing
+        assert after.credit_loops == 0
+        assert found.score <= search.weigh(begin.order, begin.next_hop).score + 1e-9
+        assert search.weigh(found.order, found.next_hop).score == pytest.approx(found.score, abs=1e-9)
