@@ -314,7 +314,7 @@ def move_flows(
     tuple of int and float
         Moves that were made, and by how much they lower what `Terms` weighs.
     """
-    moves, gained, tick = 0, 0.0, np.int64(state.stamp.max())
+    moves, gained, tick = 0, 0.0, int(state.stamp.max())
     for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         _begin(samples, turns, bounds, state, dest, count)

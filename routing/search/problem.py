@@ -136,7 +136,7 @@ def pose(
     even = even * slow / max(len(hosts.dest) - 1, 1)
     price = np.stack([slow**2 / np.maximum(even, 0.25), slow**2 / np.maximum(even, 1.0)])
     sender, dest, flow, sample = _together(listed, switch, len(dense))
-    weights = np.array([one.weight for one in (*dense, *listed)])
+    weights = np.array([one.weight for one in dense] + [one.weight for one in listed])
     samples = Samples(
         switch=frozen(switch.astype(np.int32)),
         lid=frozen(lid.astype(np.int32)),
@@ -150,7 +150,7 @@ def pose(
         slow=frozen(slow),
     )
     hops = np.stack([hops_from(root, order.indptr, order.receiver) for root in range(n)]).astype(np.int16)
-    names = tuple(one.name for one in (*dense, *listed))
+    names = (*(one.name for one in dense), *(one.name for one in listed))
     flows = np.bincount(sample, flow, len(names))
     flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
     return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(hops))
@@ -171,7 +171,7 @@ def _dense(hosts: Hosts, n: int, dests: int, classes: dict[str, float]) -> Itera
     if uneven:
         fast = np.zeros(dests)
         fast[hosts.dest] = hosts.rate
-        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n), fast, classes["pairs"] * 0.25)
+        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n).astype(float), fast, classes["pairs"] * 0.25)
     roles = np.unique(hosts.role)
     for role in roles if len(roles) > 1 else ():
         mine = hosts.role == role
@@ -237,9 +237,10 @@ def _together(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
     """Return sender, destination, flow and sample of all flows between switches, by destination."""
     sizes = [len(one.dest) for one in listed]
-    sender = np.concatenate([one.sender for one in listed] or [np.zeros(0)]).astype(np.int32)
-    dest = np.concatenate([one.dest for one in listed] or [np.zeros(0)]).astype(np.int64)
-    flow = np.concatenate([one.flow for one in listed] or [np.zeros(0)]).astype(np.float32)
+    none = Sample("", np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.float32), 0.0)
+    sender = np.concatenate([one.sender for one in (none, *listed)])
+    dest = np.concatenate([one.dest for one in (none, *listed)])
+    flow = np.concatenate([one.flow for one in (none, *listed)])
     sample = np.repeat(np.arange(dense, dense + len(listed)), sizes).astype(np.int32)
     crossing = np.flatnonzero(sender != switch[dest])
     by_dest = crossing[np.argsort(dest[crossing], kind="stable")]
