@@ -216,8 +216,8 @@ class Record:
         Examples
         --------
         >>> import topo
-        >>> topo.Check("power", topo.Verdict.HOLDS, "9 kW of 10 kW").to_dict()
-        {'what': 'power', 'verdict': 'holds', 'text': '9 kW of 10 kW'}
+        >>> topo.preset("lab-20").counts.to_dict()["switches"]
+        4
         """
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # subclasses are dataclasses
         return {name: plain(getattr(self, name)) for name in (*names, *self._derived)}
