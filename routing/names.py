@@ -30,18 +30,17 @@ def end_label(fabric: Fabric, end: int) -> str:
     >>> routing.end_label(fabric, 0), routing.end_label(fabric, int(fabric.ends()[0]))
     ('leaf0:0', 'gpu00 mlx5_0:1')
     """
-    if check_index(end, fabric.n_end_ports, "end port", fabric) < fabric.n_switches:
+    if _check_index(end, fabric.n_end_ports, "end port", fabric) < fabric.n_switches:
         return f"{fabric.label(end)}:0"
     return fabric.port_label(fabric.first_adapter_port + end - fabric.n_switches)
 
 
-def find_end(fabric: Fabric | Routed, end: int | str) -> int:
+def find_end(routed: Routed, end: int | str) -> int:
     """Return the index of an end port.
 
     Parameters
     ----------
-    fabric : Fabric or Routed
-        LIDs are known of a routed fabric only.
+    routed : Routed
     end : int or str
         Its index; or a name: ``gpu0001 mlx5_0:1``, or that of an adapter, a server or a switch that has one end port; a
         LID as text (``193``, ``0xc1``); the GUID of a port or node (``0x`` and 16 digits). Of several end ports of one
@@ -59,10 +58,12 @@ def find_end(fabric: Fabric | Routed, end: int | str) -> int:
     >>> routing.end_label(routed.fabric, routing.find_end(routed, "gpu07"))
     'gpu07 mlx5_0:1'
     """
-    if isinstance(end, str):
-        return EndNames.of(fabric).find(end)
-    fabric = fabric.fabric if isinstance(fabric, Routed) else Fabric.given(fabric)
-    return check_index(end, fabric.n_end_ports, "end port", fabric)
+    fabric = Routed.given(routed).fabric
+    return (
+        EndNames.of(routed).find(end)
+        if isinstance(end, str)
+        else _check_index(end, fabric.n_end_ports, "end port", fabric)
+    )
 
 
 def find_ends(
@@ -141,7 +142,7 @@ class EndNames:
         return _only(text, "end port", np.array(found), labels)
 
 
-def check_index(index: int, count: int, what: str, fabric: Fabric) -> int:
+def _check_index(index: int, count: int, what: str, fabric: Fabric) -> int:
     """Return an index that exists, from 0 to ``count`` - 1; raise HeddleError for any other."""
     if isinstance(index, int) and 0 <= index < count:  # messages name many ports
         return index
@@ -173,7 +174,7 @@ def find_switch(fabric: Fabric, switch: int | str) -> int:
     1
     """
     if not isinstance(switch, str):
-        return check_index(switch, fabric.n_switches, "switch", fabric)
+        return _check_index(switch, fabric.n_switches, "switch", fabric)
     found = _nodes(fabric, switch)
     found = found[fabric.kind[found] == Kind.SWITCH]
     if not len(found):
@@ -204,7 +205,7 @@ def find_link(fabric: Fabric, link: int | str) -> int:
     'leaf0:21 -> spine0:1'
     """
     if not isinstance(link, str):
-        port = check_index(link, fabric.n_ports, "port", fabric)
+        port = _check_index(link, fabric.n_ports, "port", fabric)
         if fabric.peer[port] < 0:
             raise _no_cable(fabric, port)
         return port

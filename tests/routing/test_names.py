@@ -124,7 +124,7 @@ ENDS: dict[str, Callable[[int], object]] = {
     "trace from": lambda end: routing.trace(LAB, end, HOSTS[0]),
     "trace to": lambda end: routing.trace(LAB, HOSTS[0], end),
     "find_end": lambda end: find_end(LAB, end),
-    "find_end of a fabric": lambda end: find_end(LAB.fabric, end),
+    "find_ends of a fabric": lambda end: find_ends(LAB.fabric, [HOSTS[0], end]),
     "end_label": lambda end: end_label(LAB.fabric, end),
     "prove": lambda end: routing.prove(LAB, [*HOSTS, end]),
     "prove an array": lambda end: routing.prove(LAB, np.array([*HOSTS, end])),
