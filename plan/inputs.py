@@ -121,7 +121,7 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
     HeddleError
         When it is one, or does not say what its servers are.
     """
-    from plan.render.documents import servers_sha256
+    from plan.documents import servers_sha256
 
     path = folder / PLAN_FILE
     try:

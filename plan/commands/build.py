@@ -32,9 +32,9 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
 
         cluster = read_cluster(spec)
         from plan.export.registry import plan_files
-        from plan.pipeline import PASSES, Plan, Wishes, run
+        from plan.pipeline import BUILD, Options, Plan, run
 
-        plan = run(Plan(cluster.name, cluster, source=str(spec), wishes=Wishes(seed=seed)), PASSES, step)
+        plan = run(Plan(cluster.name, cluster, source=str(spec), options=Options(seed=seed)), BUILD, step)
         document = plan.to_dict()
         step("writing")
         write_folder(output, plan_files(plan, document))

@@ -159,10 +159,10 @@ def optimise(
     The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
     """
     import costmodel
-    from plan.export.spec import format_spec
     from plan.files import write_file
     from plan.finalists import finalists_dict, finalists_table, judge_finalists
     from plan.render.pictures import as_kind
+    from plan.render.spec import format_spec
     from plan.render.tables import show_table
 
     charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []

@@ -74,7 +74,7 @@ def repair(
     with progress(quiet=as_json) as step:
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.inputs import read_fabric_argument, read_routed_argument
-        from plan.pipeline import ROUTE, Plan, Refusal, route_subnets, run
+        from plan.pipeline import STUDY, Plan, Refusal, run
 
         whole = read_routed_argument(fabric, given, step)
         import numpy as np
@@ -107,7 +107,7 @@ def repair(
             for port in np.intersect1d(moved, done.ports_cut_off)
         ]  # fmt: skip
         plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,), refusals=tuple(replugged))
-        plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
+        plan = run(plan, STUDY, step)
         step("measuring")
         worth = compare_tables(
             {"as loaded": replace(holding, fabric=left)} | {name: state.after for name, state in states.items()}, plan

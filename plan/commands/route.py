@@ -93,7 +93,7 @@ def route(
         from plan.export.registry import OF_ROUTE, plan_files
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
-        from plan.pipeline import ROUTE, Plan, Wishes, run
+        from plan.pipeline import ROUTE, Options, Plan, run
         from routing import ENGINES
 
         engine = wanted.engine
@@ -105,8 +105,8 @@ def route(
                 f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
             )
         traffic = None if wanted.traffic is None else read_traffic(wanted.traffic, fabric, seed)
-        wishes = Wishes(engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0, traffic)
-        given = Plan(known.name, None, (known,), str(fabric), digest(fabric), wishes)
+        options = Options(engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0, traffic)
+        given = Plan(known.name, None, (known,), str(fabric), digest(fabric), options)
         plan = run(given, ROUTE, step)
         document = plan.to_dict()
         step("writing")
@@ -115,7 +115,7 @@ def route(
         contenders = []
         if compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
-            contenders = compare_with_opensm(*ours, endpoints=wishes.endpoints, seed=seed, step=step)
+            contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=seed, step=step)
     print_notes(known.notes)
     if as_json:
         judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}

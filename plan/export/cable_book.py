@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from plan.export.cable_schedule import HEADER
+from plan.export.base import Export
+from plan.export.cable_schedule import HEADER, rows_of
+from plan.pipeline import COMPILE, PLACE, Plan
 from plan.render.html import render_page
 from topo import Cabling, Catalog, Fabric, Layout, draw_each_rack, draw_floor
 
@@ -110,3 +112,15 @@ def _racks(fabrics: Sequence[Fabric], layout: Layout) -> Iterable[Rack]:
     for rack, watts in enumerate(layout.power_by_rack()):
         place = f"row {layout.row[rack] + 1}, place {layout.column[rack] + 1}"
         yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", fronts[rack].svg)
+
+
+def _book(plan: Plan, subnet: int) -> str:
+    assert plan.cluster is not None
+    catalog = plan.cluster.catalog
+    return format_cable_book(plan.name, rows_of(plan), catalog, plan.fabrics, plan.layout, plan.cablings or ())
+
+
+EXPORTS = (
+    Export("cable-book", "every cable to print: racks with their elevations, bundles, labels", (*COMPILE, *PLACE),
+           {"cable-book.html": _book}),
+)  # fmt: skip

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from plan.export.base import Export
+from plan.pipeline import COMPILE, PLACE, Plan
 from topo import Cabling, Catalog, Fabric, Layout, Panel, Role, backplane, format_csv, panels
 
 HEADER = (
@@ -109,3 +111,15 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
         rack_name=name,
         unit=unit,
     )
+
+
+def rows_of(plan: Plan) -> Iterator[tuple[str | int, ...]]:
+    """Return the rows of the schedule of a plan."""
+    assert plan.cluster is not None
+    return cable_rows(plan.fabrics, plan.cluster.catalog, plan.layout, plan.cablings)
+
+
+EXPORTS = (
+    Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
+           {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))}),
+)  # fmt: skip

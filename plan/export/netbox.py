@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from plan.export.base import Export
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
 from plan.export.text import yaml_text
+from plan.pipeline import COMPILE, PLACE, Plan
 from topo import (
     SPEEDS,
     Cabling,
@@ -232,3 +234,14 @@ def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _files(plan: Plan, subnet: int) -> dict[str, str]:
+    assert plan.cluster is not None
+    return netbox_files(plan.fabrics, plan.cluster.catalog, plan.name, plan.layout, plan.cablings)
+
+
+EXPORTS = (
+    Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+           {"exports/netbox/": _files}),
+)  # fmt: skip

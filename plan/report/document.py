@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import costmodel
 import simulate
-from plan.export.spec import format_spec
 from plan.pipeline import Plan
+from plan.render.spec import format_spec
 from plan.render.views import facts
 from topo import (
     Column,

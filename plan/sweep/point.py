@@ -144,10 +144,10 @@ def figures_of(task: Task) -> dict[str, Any]:
         routed = ground.damages.left(failed)
         plan = replace(ground.plan, fabrics=tuple(one.fabric for one in routed), routed=routed)
     else:
-        plan = pipeline.route_subnets(plan_of(task), lambda text: None)
-    plan = replace(plan, wishes=replace(plan.wishes, seed=seed))
+        plan = pipeline.route_subnets(plan_of(task))
+    plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run(plan, [pipeline.prove_tables, pipeline.measure_quality])
+        plan = pipeline.run(plan, pipeline.JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
@@ -180,7 +180,7 @@ class Ground:
         from topo import Reach
 
         self.rules = FailureSpec.model_validate_json(task.failures)
-        self.plan = route_subnets(plan_of(task), lambda text: None)
+        self.plan = route_subnets(plan_of(task))
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
         self.damages = Damages(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
