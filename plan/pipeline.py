@@ -21,6 +21,7 @@ from topo import (
     Cabling,
     Check,
     Cluster,
+    Column,
     Counts,
     Fabric,
     HeddleError,
@@ -29,6 +30,8 @@ from topo import (
     PortUse,
     Reach,
     RoutingError,
+    Shown,
+    Table,
     Verdict,
     count,
     count_ports,
@@ -78,8 +81,17 @@ class Refusal:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
+class Plan(Shown):
+    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> plan.check(topo.preset("lab-20"))
+    <Plan lab-20: 4 switches, 20 hosts; holds>
+    """
+
+    _made_by = "`plan.build` or `plan.check`"
 
     name: str
     cluster: Cluster | None = None
@@ -122,6 +134,24 @@ class Plan:
     def budget(self) -> tuple[Check, ...]:
         """The limits of the spec, each with its verdict."""
         return self.quote.checks if self.quote else ()
+
+    def _brief(self) -> str:
+        words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "refused", Verdict.CANNOT_TELL: "cannot be judged"}
+        parts = plural(sum(fabric.n_switches for fabric in self.fabrics), "switch", "switches")
+        hosts = plural(len({host for fabric in self.fabrics for host in fabric.hosts}), "host")
+        return f"{self.name}: {parts}, {hosts}; {words[self.verdict]}"
+
+    @property
+    def table(self) -> Table:
+        """The verdict, why it is refused, and every budget."""
+        rows = [("verdict", str(self.verdict)), *((refusal.kind, refusal.text) for refusal in self.refusals)]
+        rows += [(check.what, check.text) for check in self.budget]
+        names, texts = zip(*rows, strict=True)
+        return Table(self.name, (Column("of", names), Column("value", texts)))
+
+    def _shown(self) -> tuple[Table, ...]:
+        known = (self.counts, *self.routed, *self.proofs, *self.qualities, self.quote and self.quote.cost)
+        return (self.table, *(part.table for part in known if part))
 
     def lost(self, proof: Proof) -> int:
         """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""

@@ -57,7 +57,7 @@ class Routed(Shown):
 
     def _brief(self) -> str:
         return (
-            f"{self.fabric.name}: {self.tables.engine}, {plural(len(self.fabric.hosts), 'host')} on "
+            f"{self.fabric.name}: {self.tables.engine or 'tables as given'}, {plural(len(self.fabric.hosts), 'host')} on "
             f"{plural(self.fabric.n_switches, 'switch', 'switches')}"
         )
 

@@ -12,12 +12,13 @@ from types import ModuleType
 import pytest
 
 import costmodel
+import plan
 import routing
 import routing.opensm
 import simulate
 import topo
 
-FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel)}
+FACES = {face.__name__: face for face in (topo, routing, routing.opensm, simulate, costmodel, plan)}
 SLOW = {"trade_off", "bound", "compare", "draw_ports"}
 NAMES = [
     pytest.param(face, name, marks=[pytest.mark.slow] if name in SLOW else [])
@@ -71,8 +72,8 @@ def test_the_example_of_the_readme_runs(repository: Path) -> None:
 def test_faces_cost_nothing_until_they_are_used() -> None:
     """Nothing heavy comes with an import, or with a look at what there is."""
     code = (
-        "import sys, topo, routing, routing.opensm, simulate, costmodel\n"
-        "names = [dir(face) for face in (topo, routing, routing.opensm, simulate, costmodel)]\n"
+        "import sys, topo, routing, routing.opensm, simulate, costmodel, plan\n"
+        "names = [dir(face) for face in (topo, routing, routing.opensm, simulate, costmodel, plan)]\n"
         "heavy = 'numba pydantic scipy numpy networkx simpy pandas pulp ruamel matplotlib'.split()\n"
         "print(sorted(set(heavy) & set(sys.modules)), min(map(len, names)) > 5)"
     )

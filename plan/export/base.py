@@ -15,7 +15,7 @@ from topo import HeddleError
 
 Files = dict[str, Content]
 """By path relative to the output folder."""
-Maker = Callable[[Plan, int], Content | dict[str, str] | dict[str, bytes]]
+Maker = Callable[[Plan, int], Content | Mapping[str, Content]]
 """Makes a file, or the files of a folder by name, of a plan and the number of a subnet."""
 
 
@@ -41,7 +41,7 @@ class Export:
         for subnet, folder in enumerate(folders if self.each_subnet else [""]):
             for path, maker in self.files.items():
                 content = maker(plan, subnet)
-                several = content.items() if isinstance(content, dict) else [("", content)]
+                several = content.items() if isinstance(content, Mapping) else [("", content)]
                 made |= {f"{folder}{path}{name}": one for name, one in several}
         return made
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plan.sweep.spec import FAILED, Point, with_values
+from plan.sweeps.spec import FAILED, Point, with_values
 from simulate import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
