@@ -20,7 +20,7 @@ def _ibnetdiscover(plan: Plan, subnet: int) -> str:
     return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)
 
 
-EXPORTS = (
+FORMATS = (
     Export("fabric", "the fabric with all that is known of it, to be read back", (*COMPILE, route_subnets, *PLACE),
            {"fabric.json": _fabric}, each_subnet=True),
     Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs", (*COMPILE, route_subnets),

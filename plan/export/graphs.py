@@ -51,7 +51,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-EXPORTS = (
+FORMATS = (
     Export("graphml", "a graph for Gephi, yEd and igraph, with the load of each link",
            (*COMPILE, route_subnets, prove_tables),
            {"exports/fabric.graphml": lambda plan, subnet: format_graphml(

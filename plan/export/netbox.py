@@ -241,7 +241,7 @@ def _files(plan: Plan, subnet: int) -> dict[str, str]:
     return netbox_files(plan.fabrics, plan.cluster.catalog, plan.name, plan.layout, plan.cablings)
 
 
-EXPORTS = (
+FORMATS = (
     Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
            {"exports/netbox/": _files}),
 )  # fmt: skip

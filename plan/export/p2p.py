@@ -123,7 +123,7 @@ def _sheet(plan: Plan, subnet: int) -> bytes:
     return format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout)
 
 
-EXPORTS = (
+FORMATS = (
     Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
            {"exports/p2p.xlsx": _sheet,
             "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)}),

@@ -14,9 +14,9 @@ from plan.pipeline import Plan
 
 
 def find_exports() -> dict[str, Export]:
-    """Return the `EXPORTS` of every module beside this one, by name."""
+    """Return the `FORMATS` of every module beside this one, by name."""
     modules = [import_module(f"{plan.export.__name__}.{found.name}") for found in iter_modules(plan.export.__path__)]
-    return {one.name: one for one in sorted((one for module in modules for one in getattr(module, "EXPORTS", ())),
+    return {one.name: one for one in sorted((one for module in modules for one in getattr(module, "FORMATS", ())),
                                             key=lambda one: one.name)}  # fmt: skip
 
 

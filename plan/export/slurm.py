@@ -97,7 +97,7 @@ def group_zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
     return [(f"zone{zone}", names) for zone, names in sorted(members.items())]
 
 
-EXPORTS = (
+FORMATS = (
     Export("slurm", "Slurm: which nodes are near each other", COMPILE,
            {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
             "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)}),

@@ -77,7 +77,7 @@ def ibnl_files(fabric: Fabric) -> dict[str, str]:
     return files
 
 
-EXPORTS = (
+FORMATS = (
     Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
            {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])}, each_subnet=True),
     Export("ibdm", "the cabling for the open-source ibdm", COMPILE,

@@ -68,7 +68,7 @@ def label_value(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:MOST].strip("-_.")
 
 
-EXPORTS = (
+FORMATS = (
     Export("topograph", "topograph and Kubernetes: a model of the tree, labels of nodes", COMPILE,
            {"exports/topograph.yaml": lambda plan, subnet: format_topograph_model(plan.fabrics),
             "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics)}),

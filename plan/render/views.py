@@ -67,7 +67,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
-        yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
+        yield f"engine{name}", f"{routed.tables.maker}: {routed.why}"
         verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
         yield (
             f"proof{name}",

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, fabrics, tree
+from routing.engines.base import route
+from routing.routed import Routed
 from routing.tables import MAX_UNICAST_LID, NO_PATH, RoutingTables, assign_lids, differing_entries
+from simulate.traffic.network import Network
 from topo.fabric import Fabric
 
 
@@ -62,3 +65,15 @@ def test_entries_that_differ_are_found_under_any_lids(case: Case, seed: int) -> 
     owners = np.flatnonzero(renumbered.lid == lid).tolist()
     changed = RoutingTables(renumbered.lid, lft)
     assert differing_entries(fabric, tables, changed).tolist() == [[switch, end] for end in owners]
+
+
+@pytest.mark.parametrize("engine", ["", "file"])
+def test_tables_without_an_engine_have_a_name_in_messages(engine: str) -> None:
+    fabric = tree(2).fabric
+    routed = route(fabric, "minhop")
+    unnamed = Routed(fabric, replace(routed.tables, engine=engine))
+    assert repr(routed).startswith(f"<Routed {fabric.name}: minhop, ")
+    assert repr(unnamed).startswith(f"<Routed {fabric.name}: an unknown engine, ")
+    assert dict(unnamed.table.rows())["engine"] == "an unknown engine"
+    assert "an unknown engine" in repr(Network.of(unnamed))
+    assert "an unknown engine" in repr(unnamed.tables)
