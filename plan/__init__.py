@@ -6,12 +6,14 @@ Verbs
     ``optimise``  the cheapest design for given needs, with what its tables give
     ``diff``  a real fabric beside its plan, cable by cable
     ``grow``  the way from a plan to a larger one
+    ``repair``  new tables after failures, and the order in which to write them
     ``sweep``  a plan for every combination of parameters
 
 Results
     ``Plan``  everything that follows from a spec or a fabric
     ``Optimum``  what `optimise` returns
     ``Changes``  what `diff` and `grow` return
+    ``Repaired``  what `repair` returns
     ``Points``  what `sweep` returns
 """
 
