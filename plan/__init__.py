@@ -2,6 +2,7 @@
 
 Verbs
     ``build``  from a spec to a plan: compiled, routed, proven, measured, priced, and written if asked
+    ``route``  tables for any fabric, proven and measured, and written for OpenSM if asked
     ``check``  the same without tables
     ``optimise``  the cheapest design for given needs, with what its tables give
     ``diff``  a real fabric beside its plan, cable by cable
@@ -11,6 +12,7 @@ Verbs
 
 Results
     ``Plan``  everything that follows from a spec or a fabric
+    ``Options``  what is asked of a plan besides its spec or fabric
     ``Optimum``  what `optimise` returns
     ``Changes``  what `diff` and `grow` return
     ``Repaired``  what `repair` returns

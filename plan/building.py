@@ -1,12 +1,13 @@
-"""``plan.build`` and ``plan.check``: from a spec to a plan, in one call."""
+"""``plan.build``, ``plan.check`` and ``plan.route``: from a spec or a fabric to a plan, in one call."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import digest, read_cluster
+from plan.inputs import RoleFiles, digest, give_roles, read_cluster, read_fabric_argument, read_traffic
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run, silent
 from topo import Cluster, Fabric
 
@@ -82,10 +83,72 @@ def check(spec: str | Path | Cluster, *, step: Progress = silent) -> Plan:
     return run(_plan_of(spec), CHECK, step)
 
 
-def adopt(fabrics: tuple[Fabric, ...], name: str, source: str | Path, folder: Path, step: Progress) -> Plan:
-    """Route fabrics that have GUIDs and LIDs already, and write what OpenSM loads."""
-    plan = run(Plan(name, None, fabrics, str(source), digest(Path(source)) if source else None), ROUTE, step)
-    _write(plan, folder, step, routed=True)
+def route(
+    fabric: str | Path | Fabric | Sequence[Fabric],
+    output: str | Path | None = None,
+    *,
+    name: str = "",
+    source: str | Path = "",
+    subnet: str | None = None,
+    hosts: RoleFiles | None = None,
+    traffic: str | None = None,
+    options: Options | None = None,
+    step: Progress = silent,
+) -> Plan:
+    """Route any fabric, prove and measure the tables, and write the files for OpenSM if asked.
+
+    Parameters
+    ----------
+    fabric : str, Path, Fabric or sequence of Fabric
+        A real fabric from ibnetdiscover or OpenSM, a folder of a plan, a spec, or fabrics.
+    output : str or Path, optional
+        Folder to write.
+    name : str
+        Of the plan; that of the fabric when left out.
+    source : str or Path
+        File that fabrics were made from, which the plan names with its digest.
+    subnet : str, optional
+        Which subnet of a spec or folder that has several.
+    hosts : RoleFiles, optional
+        Files that say what hosts are for.
+    traffic : str, optional
+        CSV file of a demand, or a workload by file or preset, for which paths are moved.
+    options : Options, optional
+        Engine, lanes, LMC, end ports, seed, and how many links fail in a study.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, an engine does not take the fabric, or paths need more lanes than there may be.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> routed = plan.route(topo.preset("lab-20").fabric, options=plan.Options(engine="minhop", lanes=1))
+    >>> routed.routed[0].tables.engine, routed.proofs[0].holds, routed.qualities[0].max_load
+    ('minhop', True, 360)
+
+    See Also
+    --------
+    routing.route : the tables alone
+    """
+    if output is not None:
+        check_replaceable(Path(output))
+    step("reading the fabric")
+    if isinstance(fabric, str | Path):
+        source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)
+    fabrics = (fabric,) if isinstance(fabric, Fabric) else tuple(fabric)
+    if hosts is not None:
+        fabrics = tuple(give_roles(one, hosts.roles, hosts.cn_guids, hosts.io_guids) for one in fabrics)
+    options = options or Options()
+    if traffic is not None:
+        options = replace(options, traffic=read_traffic(traffic, Path(source), options.seed))
+    sha256 = digest(Path(source)) if source else None
+    plan = run(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
+    if output is not None:
+        _write(plan, output, step, routed=True)
     return plan
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import costmodel
 from costmodel import Bill
-from plan.building import adopt as adopt_fabrics
+from plan import building
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument
 from plan.pipeline import Progress, silent
@@ -68,8 +68,6 @@ class Changes(Shown):
     """What a person reads first."""
     remarks: tuple[str, ...]
     """Sentences to read after the tables."""
-    files: Mapping[str, str]
-    """Files of an output folder, by name."""
     document: Mapping[str, Any]
     differences: Differences | None = None
     """Of a plan and a fabric."""
@@ -160,25 +158,24 @@ def diff(
     walk = None if isinstance(planned, Fabric) else walk_of(Path(planned), wanted)
     found = find_differences(wanted, there, walk)
     table = found.table
-    drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True) if output else None
-    files = {"differences.csv": table.to_csv(), "differences.html": format_crew_page(found)}
     changes = Changes(
         listed=table,
         found=bool(found.found),
         tables=(_short(found),) if found.found else (),
         remarks=(table.title, *(["fewer than half of the cables are as planned: is this the plan of this fabric?"]
                                 if found.agreeing < HALF * found.cables else [])),
-        files=files | ({"differences.svg": drawing.svg} if drawing else {}),
         document=found.to_dict(),
         differences=found,
         notes=(*wanted.notes, *there.notes),
     )  # fmt: skip
     if output is not None:
         step("writing")
-        write_folder(Path(output), changes.files)
+        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True)
+        files = {"differences.csv": table.to_csv(), "differences.html": format_crew_page(found)}
+        write_folder(Path(output), files | {"differences.svg": drawing.svg})
     if adopt is not None:
-        adopted = found.match.adopted
-        adopt_fabrics((adopted,), adopted.name, "" if isinstance(planned, Fabric) else planned, Path(adopt), step)
+        source = "" if isinstance(planned, Fabric) else planned
+        building.route(found.match.adopted, adopt, source=source, step=step)
     return changes
 
 
@@ -246,7 +243,6 @@ def grow(
         tables = route(growth.old, growth.old.engine)
         routed.append((tables, route(growth.with_lids(tables.tables.lid), growth.grown.engine)))
     room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
-    several = len(growths) > 1
     cost = bought.price(currency)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
@@ -264,8 +260,6 @@ def grow(
             *(f"{name}: only one of the plans has this subnet" for name in single),
             f"the network that is bought costs {cost.network} {cost.unit}",
         ),
-        files={f"works{f'-{growth.grown.name}' if several else ''}.csv": growth.table.to_csv() for growth in growths}
-        | {"bought.csv": bought.table.to_csv()},
         document={
             "subnets": [growth.to_dict() for growth in growths],
             "added": single,
@@ -282,11 +276,14 @@ def grow(
         routed=tuple(routed),
     )
     if output is not None:
-        write_folder(Path(output), changes.files)
+        step("writing")
+        works = {f"works{f'-{growth.grown.name}' if len(growths) > 1 else ''}.csv": growth.table.to_csv()
+                 for growth in growths}  # fmt: skip
+        write_folder(Path(output), works | {"bought.csv": bought.table.to_csv()})
     if adopt is not None:
         source = "" if isinstance(target, Cluster) else target
         name = Path(source).stem or after.name
-        adopt_fabrics(tuple(pair[1].fabric for pair in routed), name, source, Path(adopt), step)
+        building.route([pair[1].fabric for pair in routed], adopt, name=name, source=source, step=step)
     return changes
 
 

@@ -61,7 +61,7 @@ Exit status:
   0   done and proven
   1   the plan is refused: the proof or a budget fails, with what to change
   2   bad input or usage
-  3   nobody can tell whether a budget holds, since a figure is unknown: which
+  3   an unknown figure decides whether a budget holds; the message names it
   70  a bug in Heddle, with a traceback
   128 + the number of a signal that ended it: 130, 143
 """

@@ -53,7 +53,14 @@ def silent(message: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asks for besides the spec or the fabric."""
+    """What is asked of a plan besides its spec or fabric.
+
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Options(engine="fat-tree").seed
+    0
+    """
 
     engine: str | None = None
     """Routing engine; the one of the spec when left out."""

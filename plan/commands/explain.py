@@ -62,7 +62,7 @@ def explain(
         from plan.render.tables import show_table
 
         if not found.culprits:
-            click.echo("nobody is accused" + ("" if found.others or doubts else ": all is as it should be"))
+            click.echo("no suspect" if found.others or doubts else "no fault found")
         for table in (found.table, found.next_table):
             if len(table):
                 show_table(table)

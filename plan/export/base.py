@@ -55,12 +55,12 @@ class Export:
         HeddleError
             When the input cannot be read, or the format needs a spec.
         """
-        told = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
-        if path.is_dir() and not any(told or ()) and (files := of_one_plan(self._written)(path)):
+        given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
+        if path.is_dir() and not any(given or ()) and (files := of_one_plan(self._written)(path)):
             return files
         plan = read_plan(path)
-        if told and any(told):
-            plan = replace(plan, fabrics=tuple(give_roles(one, *told) for one in plan.fabrics))
+        if given and any(given):
+            plan = replace(plan, fabrics=tuple(give_roles(one, *given) for one in plan.fabrics))
         if plan.cluster is None and not set(self.passes) <= {*COMPILE, route_subnets, prove_tables}:
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]

@@ -52,7 +52,7 @@ PLACES = {"rack power": ("floor", "rack_power")}
 
 
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
-    """Print the limits that do not hold, and those of which nobody can tell, at their places in the spec."""
+    """Print the limits that do not hold or cannot be judged, at their places in the spec."""
     words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
         if check.verdict in words:

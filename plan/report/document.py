@@ -152,7 +152,7 @@ class PlanPage:
     verdict: str
     """``holds``, ``exceeded`` or ``cannot tell``."""
     faults: list[str]
-    """Why it does not hold, or why nobody can tell."""
+    """Why it does not hold, or cannot be judged."""
     facts: list[tuple[str, str]]
     tables: dict[str, list[TableText]]
     """By section."""

@@ -225,7 +225,7 @@ def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: Failu
     Raises
     ------
     HeddleError
-        When nobody can tell which there are.
+        When the parts of this kind are unknown.
     """
     from topo import list_parts
 
