@@ -128,7 +128,7 @@ def route(
     >>> import plan, topo
     >>> routed = plan.route(topo.preset("lab-20").fabric, options=plan.Options(engine="minhop", lanes=1))
     >>> routed.routed[0].tables.engine, routed.proofs[0].holds, routed.qualities[0].max_load
-    ('minhop', True, 360)
+    ('minhop', True, 11)
 
     See Also
     --------
