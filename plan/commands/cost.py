@@ -130,13 +130,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
 )
 @as_json
 def optimise(
-    needs: Path,
-    output: Path | None,
-    gap: float,
-    limit_s: float,
-    trade_offs: bool,
-    finalists: int,
-    as_json: bool,
+    needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, finalists: int, as_json: bool
 ) -> None:
     """Find the cheapest network for NEEDS, and prove it.
 

@@ -78,14 +78,7 @@ def format_cable_book(
         racks=list(racks.values()),
         floor="" if layout is None else draw_floor(fabrics, layout, cablings, title=name, bare=True).svg,
         bundles=[
-            (
-                bundle,
-                of_it[0]["a_rack"],
-                of_it[0]["b_rack"],
-                _parts(of_it),
-                _cables(of_it),
-            )
-            for bundle, of_it in bundles
+            (bundle, of_it[0]["a_rack"], of_it[0]["b_rack"], _parts(of_it), _cables(of_it)) for bundle, of_it in bundles
         ],
         parts=[(part, length, count, catalog.describe(part)) for part, length, count in _parts(rows)],
         cables=len(_cables(rows)),

@@ -48,20 +48,14 @@ class End(NamedTuple):
 
 
 def format_cable_schedule(
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    layout: Layout | None = None,
-    cablings: Sequence[Cabling] | None = None,
+    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> str:
     """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
     return format_csv(HEADER, cable_rows(fabrics, catalog, layout, cablings))
 
 
 def cable_rows(
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    layout: Layout | None = None,
-    cablings: Sequence[Cabling] | None = None,
+    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> Iterator[tuple[str | int, ...]]:
     """Yield the lines of the schedule, whose cells are those of `HEADER`."""
     lines: list[tuple[End, End, tuple[int, int], list[str], str]] = []
