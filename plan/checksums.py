@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from topo import HeddleError
 
 MARK = "SHA256SUMS"
-WORKSHOP = ".heddle-workshop-"
+STAGING = ".heddle-staging-"
 """What the names of hidden folders begin with in which something is made before it is put in its place."""
 
 Given = ParamSpec("Given")
@@ -99,7 +99,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def close(descriptor: int) -> None:
-    """Close what nothing was written to; an error of its file system is nothing that anybody needs to hear of."""
+    """Close a descriptor; errors are ignored: nothing was written."""
     with suppress(OSError):
         os.close(descriptor)
 

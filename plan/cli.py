@@ -23,7 +23,7 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from plan.commands.options import Number
+from plan.commands.options import COMPLETE, Number
 from plan.limits import impose
 from plan.render.errors import print_error
 from plan.render.terminal import printable, spelled
@@ -61,12 +61,10 @@ Exit status:
   0   done and proven
   1   the plan is refused: the proof or a budget fails, with what to change
   2   bad input or usage
-  3   nobody can tell whether a budget holds, since a figure is unknown: which
+  3   an unknown figure decides whether a budget holds; the message names it
   70  a bug in Heddle, with a traceback
   128 + the number of a signal that ended it: 130, 143
 """
-COMPLETE = "_PLAN_COMPLETE"
-"""Variable by which the script of `plan completion` asks for words, as click names it."""
 EXTRAS = {"cairosvg": "pictures", "highspy": "optimise", "openpyxl": "workbooks", "pulp": "optimise"}
 """Which extra of ours installs a package that not every command needs."""
 BUG = 70

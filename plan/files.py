@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from plan.staging import Content, chunks, make_file, open_workshop, put_file, there
+from plan.staging import Content, chunks, make_file, open_staging, put_file, there
 from topo import Finding, HeddleError, SpecError
 
 
@@ -26,7 +26,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
     Raises
     ------
     HeddleError
-        When cannot be written, or what is there must stay.
+        When the path cannot be written, or the file there must not be replaced.
     """
     if magic and path.exists() and not _begins_with(path, magic):
         found = f"something that is no {kind}"
@@ -109,9 +109,9 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
             whole = b"".join(chunks(content))
             target.write_bytes(whole)
             return
-        with open_workshop(target.parent) as workshop:
-            make_file(workshop / "file", content)
-            put_file(workshop / "file", target, new=new)
+        with open_staging(target.parent) as staging:
+            make_file(staging / "file", content)
+            put_file(staging / "file", target, new=new)
     except FileExistsError:
         raise SpecError([Finding(str(path), "a file that exists", "a new name", "Choose one with -o.")]) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path

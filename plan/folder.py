@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from plan.checksums import MARK, WORKSHOP, find_strangers, folders_in, locked, of_one_plan
-from plan.staging import Content, make_file, open_workshop, put_contents, put_folder, there, tidy
+from plan.checksums import MARK, STAGING, find_strangers, folders_in, locked, of_one_plan
+from plan.staging import Content, make_file, open_staging, put_contents, put_folder, there, tidy
 from topo import HeddleError
 
 
@@ -66,7 +66,7 @@ def _obstacle(folder: Path) -> str:
         return "found something that is not a folder"
     if not in_place and Path.cwd().is_relative_to(folder.resolve()):
         return "found the folder that you are in, which would be replaced under your feet"
-    making = WORKSHOP if in_place else None  # another command may be at work in it
+    making = STAGING if in_place else None  # another command may be at work in it
     for place in folders_in(folder, but=making):
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
             return f"no permission to replace what is in {place}"
@@ -119,11 +119,11 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()
         in_place = _stays(folder)
-        with open_workshop(folder if in_place else folder.parent) as workshop:
-            made = workshop / "in" if in_place else workshop / "new" / folder.name
+        with open_staging(folder if in_place else folder.parent) as staging:
+            made = staging / "in" if in_place else staging / "new" / folder.name
             sums = "".join(f"{make_file(made / name, files[name])}  {name}\n" for name in sorted(files))
-            make_file(workshop / MARK, sums)
-            (workshop / MARK).rename(made / MARK)  # a list that is there is whole
+            make_file(staging / MARK, sums)
+            (staging / MARK).rename(made / MARK)  # a list that is there is whole
             (put_contents if in_place else put_folder)(made, folder)
     except OSError as error:
         raise HeddleError(

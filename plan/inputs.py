@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -98,12 +98,40 @@ def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool 
     return read_fabric(path, merged=merged)
 
 
-def read_cluster(path: Path) -> Cluster:
-    """Read a spec, whose engine must be one that there is."""
+def read_cluster(spec: str | Path | Cluster) -> Cluster:
+    """Return the cluster of a spec, whose engine must be one that there is.
+
+    Parameters
+    ----------
+    spec : str, Path or Cluster
+        A YAML file; a string without a suffix is the name of a preset.
+
+    Raises
+    ------
+    SpecError
+        When the spec cannot be read, or anything in it is wrong.
+    """
     import topo
     from routing import ENGINES
 
-    return topo.read(path, tuple(ENGINES))
+    if isinstance(spec, str) and not Path(spec).suffix:
+        return topo.preset(spec)
+    if not isinstance(spec, topo.Cluster):
+        return topo.read(spec, tuple(ENGINES))
+    engine, known = spec.spec.routing.engine, ("auto", *ENGINES)
+    if engine not in known:
+        expected = f"one of {', '.join(known)}"
+        raise SpecError([Finding(f"{spec.name}: routing.engine", f'"{engine}"', expected, did_you_mean(engine, known))])
+    return spec
+
+
+def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
+    """Refuse a currency in which nothing has a price."""
+    known = sorted({name for cluster in clusters for prices in cluster.catalog.prices.values() for name in prices})
+    if currency is not None and currency not in known:
+        raise HeddleError(
+            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
+        )
 
 
 def catalog_of(path: Path) -> Catalog:
@@ -121,7 +149,7 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
     HeddleError
         When it is one, or does not say what its servers are.
     """
-    from plan.render.documents import servers_sha256
+    from plan.documents import servers_sha256
 
     path = folder / PLAN_FILE
     try:

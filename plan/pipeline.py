@@ -1,8 +1,8 @@
-"""What makes a plan: a list of passes, each of which takes a plan and returns it with more in it.
+"""A plan, and the passes that make it: each takes a plan and returns it with more in it.
 
-`PASSES` lead from a spec to everything that follows from it, `DESIGN` to what a buyer wants to know, `CHECK` to all
-that needs no tables, and `ROUTE` from any fabric to tables and what they are worth. All give the same `Plan`, and the
-same keys of ``plan.json``.
+A pass names the fields of `Plan` that it needs and those that it adds; `docs/dev/passes.md` has them in order. The
+groups at the end of this module lead from a spec or a fabric to what a command shows. All give the same `Plan`, and
+the same keys of ``plan.json``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Quote
-from plan.render.documents import catalog_sha256, servers_sha256, subnet_document
+from plan.documents import catalog_sha256, servers_sha256, subnet_document
 from topo import (
     Cabling,
     Check,
     Cluster,
+    Column,
     Counts,
     Fabric,
     Finding,
@@ -30,6 +31,8 @@ from topo import (
     PortUse,
     Reach,
     RoutingError,
+    Shown,
+    Table,
     Verdict,
     count,
     count_ports,
@@ -43,13 +46,24 @@ if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes 
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy, Multipath
 
-Step = Callable[[str], None]
-"""Progress callback, called as ``step(message)``."""
+Progress = Callable[[str], None]
+"""Called with a message when something begins that takes time."""
+
+
+def silent(message: str) -> None:
+    """Say nothing of the progress."""
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the user asks for besides the spec or the fabric."""
+class Options:
+    """What is asked of a plan besides its spec or fabric.
+
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Options(engine="fat-tree").seed
+    0
+    """
 
     engine: str | None = None
     """Routing engine; the one of the spec when left out."""
@@ -68,8 +82,17 @@ class Wishes:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
+class Plan(Shown):
+    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> plan.check(topo.preset("lab-20"))
+    <Plan lab-20: 4 switches, 20 hosts; holds>
+    """
+
+    _made_by = "`plan.build` or `plan.check`"
 
     name: str
     cluster: Cluster | None = None
@@ -80,7 +103,7 @@ class Plan:
     """What was read, as messages name it."""
     fabric_sha256: str | None = None
     """Digest of the file of a fabric without a spec; None where it cannot be read twice."""
-    wishes: Wishes = field(default_factory=Wishes)
+    options: Options = field(default_factory=Options)
     routed: tuple[Routed, ...] = ()
     """Subnet by subnet, as the next four."""
     proofs: tuple[Proof, ...] = ()
@@ -113,6 +136,24 @@ class Plan:
     def budget(self) -> tuple[Check, ...]:
         """The limits of the spec, each with its verdict."""
         return self.quote.checks if self.quote else ()
+
+    def _brief(self) -> str:
+        words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "refused", Verdict.CANNOT_TELL: "cannot be judged"}
+        parts = plural(sum(fabric.n_switches for fabric in self.fabrics), "switch", "switches")
+        hosts = plural(len({host for fabric in self.fabrics for host in fabric.hosts}), "host")
+        return f"{self.name}: {parts}, {hosts}; {words[self.verdict]}"
+
+    @property
+    def table(self) -> Table:
+        """The verdict, why it is refused, and every budget."""
+        rows = [("verdict", str(self.verdict)), *((refusal.where, refusal.found) for refusal in self.refusals)]
+        rows += [(check.what, check.text) for check in self.budget]
+        names, texts = zip(*rows, strict=True)
+        return Table(self.name, (Column("of", names), Column("value", texts)))
+
+    def _shown(self) -> tuple[Table, ...]:
+        known = (self.counts, *self.routed, *self.proofs, *self.qualities, self.quote and self.quote.cost)
+        return (self.table, *(part.table for part in known if part))
 
     def lost(self, proof: Proof) -> int:
         """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""
@@ -150,7 +191,7 @@ class Plan:
             ],
             "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
-            "endpoints": self.wishes.endpoints,
+            "endpoints": self.options.endpoints,
             "advice": self.advice,
             "failures": self.failures and self.failures.to_dict(),
             "owning": owning and owning.to_dict(),
@@ -161,7 +202,7 @@ class Plan:
                 if cluster is None
                 else servers_sha256(cluster.catalog, (name for fabric in self.fabrics for name in fabric.models)),
                 "fabric_sha256": self.fabric_sha256,
-                "seed": self.wishes.seed,
+                "seed": self.options.seed,
             },
             "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy", "scipy")},
         }
@@ -189,10 +230,39 @@ class Plan:
         return f" {fabric.name}" if len(self.fabrics) > 1 else ""
 
 
-Pass = Callable[[Plan, Step], Plan]
+@dataclass(frozen=True)
+class Pass:
+    """A function from a plan to a plan with more in it."""
+
+    make: Callable[[Plan, Progress], Plan]
+    needs: tuple[str, ...]
+    """Fields of the plan that it reads and that an earlier pass, or the input, must have filled."""
+    adds: tuple[str, ...]
+    """Fields of the plan that it fills; the first tells whether it has run."""
+    refines: tuple[str, ...] = ()
+    """Fields that it returns with more in them."""
+
+    def __call__(self, plan: Plan, step: Progress = silent) -> Plan:
+        """Run it."""
+        return self.make(plan, step)
+
+    @property
+    def name(self) -> str:
+        """Name of its function."""
+        return self.make.__name__
+
+    @property
+    def purpose(self) -> str:
+        """What it does, in one line."""
+        return (self.make.__doc__ or "").partition("\n")[0]
 
 
-def run(plan: Plan, passes: Sequence[Pass], step: Step = lambda text: None) -> Plan:
+def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Plan, Progress], Plan]], Pass]:
+    """Make a `Pass` of a function; ``needs`` and ``refines`` are names of fields with blanks between."""
+    return lambda make: Pass(make, tuple(needs.split()), adds, tuple(refines.split()))
+
+
+def run(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
     """Let each pass add what it finds.
 
     Parameters
@@ -200,7 +270,7 @@ def run(plan: Plan, passes: Sequence[Pass], step: Step = lambda text: None) -> P
     plan : Plan
         With a cluster, or with fabrics.
     passes : sequence of callable
-        Such as `PASSES`.
+        Such as `BUILD`.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -214,41 +284,44 @@ def run(plan: Plan, passes: Sequence[Pass], step: Step = lambda text: None) -> P
     return plan
 
 
-def compile_fabrics(plan: Plan, step: Step) -> Plan:
+@adding("fabrics", needs="cluster")
+def compile_fabrics(plan: Plan, step: Progress) -> Plan:
     """Compile the spec: one fabric a subnet."""
     step("compiling")
     assert plan.cluster is not None
     return replace(plan, fabrics=plan.cluster.fabrics)
 
 
-def route_subnets(plan: Plan, step: Step) -> Plan:
+@adding("routed", needs="fabrics")
+def route_subnets(plan: Plan, step: Progress) -> Plan:
     """Make the forwarding tables of each subnet."""
-    wishes, found = plan.wishes, []
+    options, found = plan.options, []
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
-        engine = fabric.engine if wishes.engine is None else wishes.engine
-        routed = routing.route(fabric, engine, lanes=wishes.lanes, lmc=wishes.lmc)
-        if wishes.engine is None and routed.why == "as asked":
+        engine = fabric.engine if options.engine is None else options.engine
+        routed = routing.route(fabric, engine, lanes=options.lanes, lmc=options.lmc)
+        if options.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
-        if wishes.traffic is not None:
+        if options.traffic is not None:
             step(f"moving paths for the traffic{plan.of(fabric)}")
-            routed = routing.fit_traffic(routed, wishes.traffic(routed))
-        elif wishes.endpoints != "hca":
+            routed = routing.fit_traffic(routed, options.traffic(routed))
+        elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
-                routed = routing.fit_traffic(routed, wishes.endpoints)
+                routed = routing.fit_traffic(routed, options.endpoints)
         found.append(routed)
     return replace(plan, routed=tuple(found))
 
 
-def prove_tables(plan: Plan, step: Step) -> Plan:
+@adding("proofs", needs="routed", refines="refusals")
+def prove_tables(plan: Plan, step: Progress) -> Plan:
     """Prove that the tables are complete and free of credit loops; what is not is a reason to refuse the plan."""
     proofs: list[Proof] = []
     refusals: list[Finding] = []
     for routed in plan.routed:
         step(f"proving{plan.of(routed.fabric)}")
-        proof = routing.prove(routed, plan.wishes.endpoints)
+        proof = routing.prove(routed, plan.options.endpoints)
         if not proof.pairs and plan.cluster is None:
-            ends = f"{plural(len(proof.ends), 'end port')} ({plan.wishes.endpoints})"
+            ends = f"{plural(len(proof.ends), 'end port')} ({plan.options.endpoints})"
             raise HeddleError(f"{plan.source}: found {ends}; expected at least two")
         proofs.append(proof)
         if plan.lost(proof):
@@ -260,19 +333,21 @@ def prove_tables(plan: Plan, step: Step) -> Plan:
     return replace(plan, proofs=tuple(proofs), refusals=(*plan.refusals, *refusals))
 
 
-def measure_quality(plan: Plan, step: Step) -> Plan:
+@adding("qualities", "bounds", "multipaths", needs="routed proofs")
+def measure_quality(plan: Plan, step: Progress) -> Plan:
     """Measure how evenly the tables spread traffic, and bound how evenly any could."""
-    wishes, found, bounds, paths = plan.wishes, [], [], []
+    options, found, bounds, paths = plan.options, [], [], []
     for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
-        quality = routing.measure(routed, wishes.endpoints, seed=wishes.seed, proof=proof)
+        quality = routing.measure(routed, options.endpoints, seed=options.seed, proof=proof)
         found.append(quality)
         bounds.append(routing.studies.bound(routed.fabric, proof.ends, reached=quality.max_load))
         paths.append(routing.studies.measure_lids(routed) if routed.tables.lmc else None)
     return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
 
 
-def place_racks(plan: Plan, step: Step) -> Plan:
+@adding("layout", needs="cluster")
+def place_racks(plan: Plan, step: Progress) -> Plan:
     """Find a place in the room for every device."""
     assert plan.cluster is not None
     if plan.cluster.spec.floor is not None:
@@ -280,7 +355,8 @@ def place_racks(plan: Plan, step: Step) -> Plan:
     return replace(plan, layout=plan.cluster.layout)
 
 
-def choose_cables(plan: Plan, step: Step) -> Plan:
+@adding("cablings", needs="cluster", refines="fabrics routed")
+def choose_cables(plan: Plan, step: Progress) -> Plan:
     """Choose a cable for every link, by the length of its route through the room; fabrics then know the lengths."""
     assert plan.cluster is not None
     fabrics = plan.cluster.cabled
@@ -288,14 +364,16 @@ def choose_cables(plan: Plan, step: Step) -> Plan:
     return replace(plan, cablings=plan.cluster.cablings, fabrics=fabrics, routed=routed)
 
 
-def judge_reach(plan: Plan, step: Step) -> Plan:
+@adding(needs="fabrics", refines="refusals")
+def judge_reach(plan: Plan, step: Progress) -> Plan:
     """Judge the subnets as one plan: servers that must reach one another and do not are a reason to refuse it."""
     step("judging who reaches whom")
     islands = (Finding("island", fault) for fault in Reach(plan.fabrics).faults())
     return replace(plan, refusals=(*plan.refusals, *islands))
 
 
-def fail_parts(plan: Plan, step: Step) -> Plan:
+@adding("losses", "ports", needs="cluster fabrics layout")
+def fail_parts(plan: Plan, step: Progress) -> Plan:
     """Let every switch, link and rack fail alone, and count the ports in use."""
     step("failing each part")
     assert plan.cluster is not None
@@ -303,7 +381,8 @@ def fail_parts(plan: Plan, step: Step) -> Plan:
     return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
 
 
-def count_parts(plan: Plan, step: Step) -> Plan:
+@adding("counts", "bill", needs="fabrics")
+def count_parts(plan: Plan, step: Progress) -> Plan:
     """Count what there is, and of a spec what to buy."""
     step("counting")
     if plan.cluster is None:
@@ -311,7 +390,8 @@ def count_parts(plan: Plan, step: Step) -> Plan:
     return replace(plan, counts=plan.cluster.counts, bill=costmodel.bill(plan.cluster))
 
 
-def price_parts(plan: Plan, step: Step) -> Plan:
+@adding("quote", needs="cluster bill")
+def price_parts(plan: Plan, step: Progress) -> Plan:
     """Price what is bought, count what it draws, and hold both against the budget."""
     step("pricing")
     assert plan.cluster is not None
@@ -321,7 +401,8 @@ def price_parts(plan: Plan, step: Step) -> Plan:
     return replace(plan, quote=quote)
 
 
-def advise_lanes(plan: Plan, step: Step) -> Plan:
+@adding("advice", needs="routed proofs")
+def advise_lanes(plan: Plan, step: Progress) -> Plan:
     """Say how many lanes would free the tables of their credit loops, or that no number does."""
     looping = [pair for pair in zip(plan.routed, plan.proofs, strict=True) if pair[1].credit_loops]
     if not looping:
@@ -340,33 +421,33 @@ def advise_lanes(plan: Plan, step: Step) -> Plan:
     )
 
 
-def fail_links(plan: Plan, step: Step) -> Plan:
+@adding("failures", needs="fabrics")
+def fail_links(plan: Plan, step: Progress) -> Plan:
     """Let links fail at random, and route what is left of the first subnet, if the user asks for it."""
-    wishes = plan.wishes
-    if not wishes.failures:
+    options = plan.options
+    if not options.failures:
         return plan
     step("failing links")
 
     fabric = plan.fabrics[0]
-    engine = fabric.engine if wishes.engine is None else wishes.engine
+    engine = fabric.engine if options.engine is None else options.engine
     study = routing.studies.study_failures(
-        fabric, wishes.failures, engine=engine, lanes=wishes.lanes, endpoints=wishes.endpoints, seed=wishes.seed
+        fabric, options.failures, engine=engine, lanes=options.lanes, endpoints=options.endpoints, seed=options.seed
     )
     return replace(plan, failures=study)
 
 
-DESIGN: tuple[Pass, ...] = (compile_fabrics, place_racks, choose_cables, count_parts, price_parts)
-CHECK: tuple[Pass, ...] = (compile_fabrics, judge_reach, *DESIGN[1:], fail_parts)
-PASSES: tuple[Pass, ...] = (
-    compile_fabrics,
-    judge_reach,
-    route_subnets,
-    prove_tables,
-    measure_quality,
-    place_racks,
-    choose_cables,
-    count_parts,
-    price_parts,
-    fail_parts,
-)
-ROUTE: tuple[Pass, ...] = (route_subnets, prove_tables, measure_quality, count_parts, advise_lanes, fail_links)
+COMPILE = (compile_fabrics,)
+PLACE = (place_racks, choose_cables)
+PRICE = (count_parts, price_parts)
+JUDGE = (prove_tables, measure_quality)
+DESIGN = (*COMPILE, *PLACE, *PRICE)
+"""What a buyer wants to know of a spec: parts and prices."""
+CHECK = (*COMPILE, judge_reach, *PLACE, *PRICE, fail_parts)
+"""All that follows from a spec without tables."""
+BUILD = (*COMPILE, judge_reach, route_subnets, *JUDGE, *PLACE, *PRICE, fail_parts)
+"""All that follows from a spec."""
+STUDY = (*JUDGE, count_parts, advise_lanes, fail_links)
+"""What the tables of any fabric are worth."""
+ROUTE = (route_subnets, *STUDY)
+"""Tables for any fabric, and what they are worth."""

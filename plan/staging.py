@@ -1,12 +1,13 @@
 """Makes what is written out of sight, and puts it in its place in one step; what `plan.files` and `plan.folder` share.
 
-A workshop is a hidden folder on the file system of what is made in it, locked as long as its command lives. A command
-that a signal ends removes its own. What a kill -9 or a power loss leaves is put right by the next command that writes
-there. What has been taken out of its place is removed only if it is what Heddle put there; else it is kept beside it.
+A staging directory is hidden, on the file system of what is made in it, and locked as long as its command lives. A
+command that a signal ends removes its own. What a kill -9 or a power loss leaves is put right by the next command that
+writes there. What has been taken out of its place is removed only if it is what Heddle put there; else it is kept
+beside it.
 
 In ``new/NAME`` is what will be NAME, and after the two have changed places the older NAME. Where a file system cannot
 let them do so, the older one is in ``old/NAME`` for a moment. A folder that cannot be renamed, such as a mount point,
-has its workshop inside: what will be in it in ``in``, and what was in it in ``out``.
+has its staging directory inside: what will be in it in ``in``, and what was in it in ``out``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from plan.checksums import MARK, WORKSHOP, close, find_strangers, locked, read_sums
+from plan.checksums import MARK, STAGING, close, find_strangers, locked, read_sums
 from plan.signals import UNDIVIDED, tidied
 from topo import HeddleError
 
@@ -56,12 +57,12 @@ def there(path: Path) -> bool:
 
 
 @contextmanager
-def open_workshop(parent: Path) -> Iterator[Path]:
-    """Give a workshop in a folder as long as the block lasts; those of killed commands are cleared away first."""
+def open_staging(parent: Path) -> Iterator[Path]:
+    """Give a staging directory as long as the block lasts; those of killed commands are cleared away first."""
     tidy(parent)
     with ExitStack() as stack:
         with UNDIVIDED:
-            place, lock = _found_workshop(parent)
+            place, lock = _new_staging(parent)
             stack.callback(close, lock)
             stack.enter_context(tidied(lambda: _clear(place)))
         try:
@@ -71,10 +72,10 @@ def open_workshop(parent: Path) -> Iterator[Path]:
                 _clear(place)
 
 
-def _found_workshop(parent: Path) -> tuple[Path, int]:
-    """Return a new workshop, and the descriptor that holds its lock."""
+def _new_staging(parent: Path) -> tuple[Path, int]:
+    """Return a new staging directory, and the descriptor that holds its lock."""
     while True:
-        place = Path(tempfile.mkdtemp(prefix=WORKSHOP, dir=parent))
+        place = Path(tempfile.mkdtemp(prefix=STAGING, dir=parent))
         try:
             lock = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # somebody has tidied it away before it was locked
@@ -98,8 +99,8 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def tidy(parent: Path) -> None:
-    """Clear away what our commands left that were killed: a workshop of ours that nobody holds a lock on."""
-    for place in parent.glob(f"{WORKSHOP}*"):
+    """Clear away what killed commands left: staging directories of ours that are not locked."""
+    for place in parent.glob(f"{STAGING}*"):
         with suppress(OSError):  # gone, not ours to open, or no folder; or somebody is at work there
             lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -111,7 +112,7 @@ def tidy(parent: Path) -> None:
 
 
 def _clear(place: Path) -> None:
-    """Remove a workshop; what cannot be put right before is left for the next command."""
+    """Remove a staging directory; what cannot be put right before is left for the next command."""
     with suppress(OSError, HeddleError):
         put_right(place)
         shutil.rmtree(place)
@@ -120,7 +121,7 @@ def _clear(place: Path) -> None:
 def make_file(path: Path, content: Content) -> str:
     """Write a file to the device, and return its SHA-256 in hexadecimal."""
     digest = hashlib.sha256()
-    with UNDIVIDED:  # while the command ends nothing new comes into a workshop
+    with UNDIVIDED:  # while the command ends nothing new comes into a staging directory
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("xb")
     with file:
@@ -186,7 +187,7 @@ def put_contents(made: Path, folder: Path) -> None:
 
 
 def put_right(place: Path) -> None:
-    """Finish or undo what a command has begun in a workshop, so that the workshop can be removed."""
+    """Finish or undo what a command has begun in a staging directory, so that it can be removed."""
     out, made = place / "out", place / "in"
     if there(made / MARK) and there(out):  # it was ended before the new list was in its place
         for name in {Path(name).parts[0] for name in read_sums(made)}:
@@ -205,7 +206,7 @@ def put_right(place: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder reach the device, where its file system can be told to."""
+    """Write the names in a folder to the device, if its file system can."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -231,8 +232,8 @@ def _sync_tree(folder: Path) -> None:
 
 
 def _mark_first(folder: Path) -> list[Path]:
-    """Return what lies in a folder, its list of files first; no workshops."""
-    found = (path for path in folder.iterdir() if not path.name.startswith(WORKSHOP))
+    """Return what lies in a folder, its list of files first; no staging directories."""
+    found = (path for path in folder.iterdir() if not path.name.startswith(STAGING))
     return sorted(found, key=lambda path: (path.name != MARK, path.name))
 
 

@@ -329,7 +329,7 @@ def prove_order(routed: Routed, hence: str, instead: str) -> Proof:
         proof = prove(routed, "adapters")
     if proof.credit_loops or len(proof.virtual_lanes) > 1:
         raise RoutingError(
-            f"the tables of {routed.tables.engine} are not free of credit loops on one lane, so that {hence}; "
+            f"the tables of {routed.tables.maker} are not free of credit loops on one lane, so that {hence}; "
             f"use another engine, such as `balanced`, {instead}"
         )
     return proof

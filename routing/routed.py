@@ -57,7 +57,7 @@ class Routed(Shown):
 
     def _brief(self) -> str:
         return (
-            f"{self.fabric.name}: {self.tables.engine}, {plural(len(self.fabric.hosts), 'host')} on "
+            f"{self.fabric.name}: {self.tables.maker}, {plural(len(self.fabric.hosts), 'host')} on "
             f"{plural(self.fabric.n_switches, 'switch', 'switches')}"
         )
 
@@ -73,7 +73,7 @@ class Routed(Shown):
     @property
     def table(self) -> Table:
         """Which engine made the tables, why, and for what."""
-        figures: dict[str, str | int] = {"name": self.fabric.name, "engine": self.tables.engine}
+        figures: dict[str, str | int] = {"name": self.fabric.name, "engine": self.tables.maker}
         figures |= {"engine reason": self.why, "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
         return Table("routed fabric", (Column("of", list(figures)), Column("value", list(figures.values()))))
 

@@ -48,6 +48,11 @@ class RoutingTables(Brief):
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
+    @property
+    def maker(self) -> str:
+        """The engine that made the tables, as messages name it; an unknown one for tables that were read or given."""
+        return self.engine if self.engine not in ("", "file") else "an unknown engine"
+
     def only(self, number: int) -> RoutingTables:
         """Return the tables as those see them who use one LID of each port, by number from the lowest."""
         lid = self.lid.copy()
@@ -69,7 +74,7 @@ class RoutingTables(Brief):
 
     def _brief(self) -> str:
         return (
-            f"{self.engine or 'unnamed'}: {plural(int(np.count_nonzero(self.lid)), 'LID')} on "
+            f"{self.maker}: {plural(int(np.count_nonzero(self.lid)), 'LID')} on "
             f"{plural(len(self.lft), 'switch', 'switches')}"
         )
 

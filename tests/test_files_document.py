@@ -15,7 +15,7 @@ import topo
 from plan.cli import run
 from plan.export.p2p import HEADER
 from plan.simulation import LINKS, simulation_files
-from plan.sweep.summary import intervals, sensitivities, table_of_points
+from plan.sweeps.summary import intervals, sensitivities, table_of_points
 
 PAGE = "docs/reference/files.md"
 

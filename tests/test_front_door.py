@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import costmodel
+import plan
 import routing
 import routing.lanes
 import routing.opensm
@@ -26,7 +27,7 @@ ROOMS = (
     *(routing.lanes, routing.opensm, routing.quality, routing.repairs, routing.studies),
     *(simulate.traffic, simulate.workload, simulate.engines, simulate.cluster, simulate.diagnosis),
 )
-FACES = {face.__name__: face for face in (topo, routing, simulate, costmodel, *ROOMS)}
+FACES = {face.__name__: face for face in (topo, routing, simulate, costmodel, plan, *ROOMS)}
 MOST = {"routing": 25, "simulate": 30}
 """Names of a face at most; the rest is in faces of rooms."""
 SLOW = {"trade_off", "bound", "compare", "draw_ports"}

@@ -72,6 +72,7 @@ Fabrics
 Results: one line on a terminal, ``table`` for the figures, all tables in a notebook
     ``Table``  what the figures of every result are in: `Table.rows`, `Table.to_csv`, `Table.to_pandas`
     ``Column``  one column of a table
+    ``Shown``  base of results: one line on a terminal, tables in a notebook
     ``Range``  an amount between two bounds
     ``Sum``  a sum with gaps: the range of what is known, and the items that it lacks
     ``Verdict``  holds, exceeded, cannot tell

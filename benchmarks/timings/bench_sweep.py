@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from plan.commands.sweep import tasks_of
-from plan.sweep.point import Task
-from plan.sweep.run import POINTS, Ran, run_sweep
-from plan.sweep.spec import read_sweep
+from plan.sweeps.point import Task
+from plan.sweeps.result import tasks_of
+from plan.sweeps.run import POINTS, Ran, run_sweep
+from plan.sweeps.spec import read_sweep
 from topo import config_root
 
 WORKERS = 2

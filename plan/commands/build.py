@@ -23,28 +23,17 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
 
     Exit status 1: the plan is refused; 3: an unknown figure decides whether a budget holds.
     """
-    from plan.folder import check_replaceable, write_folder
-
-    check_replaceable(output)
     with progress(quiet=as_json) as step:
-        step("reading")
-        from plan.inputs import read_cluster
+        from plan import building
 
-        cluster = read_cluster(spec)
-        from plan.export.registry import plan_files
-        from plan.pipeline import PASSES, Plan, Wishes, run
-
-        plan = run(Plan(cluster.name, cluster, source=str(spec), wishes=Wishes(seed=seed)), PASSES, step)
-        document = plan.to_dict()
-        step("writing")
-        write_folder(output, plan_files(plan, document))
+        built = building.build(spec, output, seed=seed, step=step)
     if as_json:
-        print_json(document)
+        print_json(built.to_dict())
     else:
         from plan.render.views import show_plan
 
-        show_plan(plan)
-        where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
-        tables = f", files for OpenSM in {where}" if plan.subnets else ""
+        show_plan(built)
+        where = "opensm/" if len(built.subnets) == 1 else "opensm/ in the folder of each subnet"
+        tables = f", files for OpenSM in {where}" if built.subnets else ""
         click.echo(f"written to {output}: every figure in plan.json{tables}")
-    raise click.exceptions.Exit(STATUS[plan.verdict])
+    raise click.exceptions.Exit(STATUS[built.verdict])

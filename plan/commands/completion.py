@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from plan.commands.options import as_json, print_json
+from plan.commands.options import COMPLETE, as_json, print_json
 
 
 @click.command()
@@ -18,11 +18,9 @@ def completion(shell: str, as_json: bool) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from plan.cli import COMPLETE, plan
-
     found = get_completion_class(shell)
     assert found is not None
-    maker = found(plan, {}, "plan", COMPLETE)
+    maker = found(click.get_current_context().find_root().command, {}, "plan", COMPLETE)
     script = maker.source_template % maker.source_vars()  # `source` runs Bash to ask for its version
     if as_json:
         print_json({"shell": shell, "script": script})

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,26 +9,16 @@ import click
 
 from plan.commands.options import FILE, STATUS, Number, as_json, print_json, spec_argument, specs_argument
 from plan.render.progress import progress
-from topo import Check, Finding, HeddleError, SpecError, Verdict, plural
+from topo import HeddleError, Verdict, plural
 
 if TYPE_CHECKING:
-    from costmodel import Needs, Search
-    from topo import Cluster
+    from costmodel import Search
 
 
 currency_option = click.option(
     "--currency",
     help="USD, EUR, ..., or units, relative ones of a paper: the default where all switches have a price in them.",
 )
-
-
-def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
-    """Refuse a currency in which nothing has a price."""
-    known = sorted({name for cluster in clusters for prices in cluster.catalog.prices.values() for name in prices})
-    if currency is not None and currency not in known:
-        raise HeddleError(
-            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
-        )
 
 
 @click.command()
@@ -45,10 +30,10 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
 
     SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
-    import topo
     from costmodel import quote
+    from plan.inputs import check_currency, read_cluster
 
-    cluster = topo.read(spec)
+    cluster = read_cluster(spec)
     check_currency(currency, [cluster])
     quoted = quote(cluster, currency)
     priced, owning = quoted.cost, quoted.owning
@@ -87,7 +72,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     computed again; such a spec may stand alone.
     """
     import costmodel
-    from plan.inputs import read_cluster
+    from plan.inputs import check_currency, read_cluster
     from plan.render.tables import show_table
 
     clusters = [read_cluster(spec) for spec in specs]
@@ -137,104 +122,34 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
 )
 @as_json
 def optimise(
-    needs: Path,
-    output: Path | None,
-    gap: float,
-    limit_s: float,
-    trade_offs: bool,
-    finalists: int,
-    as_json: bool,
+    needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, finalists: int, as_json: bool
 ) -> None:
     """Find the cheapest network for NEEDS, and prove it.
 
     The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
     """
-    import costmodel
-    from plan.export.spec import format_spec
-    from plan.files import write_file
-    from plan.finalists import finalists_dict, finalists_table, judge_finalists
-    from plan.render.pictures import as_kind
-    from plan.render.tables import show_table
-
-    charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
-    asked = costmodel.read_needs(needs)
-    tables = output.with_name(f"{output.stem}-catalog") if output is not None and asked.quotes else None
-    for file in (output, tables, *charts):
-        if file is not None and file.exists():
-            raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
     with progress(quiet=as_json) as step:
+        from plan import optimum
 
-        def search(asked: Needs, finalists: int = 1) -> Search:
-            return costmodel.optimise(
-                asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
-            )
-
-        found = search(asked, max(finalists, 1))
-        best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
-        step("routing the finalists")
-        played = judge_finalists(best, asked)
-        beside = costmodel.trade_off(found, search) if trade_offs else None
-    winner = found.winner
+        found = optimum.optimise(
+            needs, output, gap=gap, limit_s=limit_s, trade_offs=trade_offs, finalists=finalists, step=step
+        )
     if as_json:
-        more = {"trade_offs": beside.to_dict()} if beside else {}
-        print_json(found.to_dict() | more | ({"finalists": finalists_dict(played)} if played else {}))
+        print_json(found.to_dict())
     else:
-        show(found)
-        more_tables = [finalists_table(played)] if played else []
-        for table in (*more_tables, *((beside.table, beside.curve_table) if beside else ())):
+        from plan.render.tables import show_table
+
+        show(found.search)
+        for table in found.more_tables:
             show_table(table)
-    if winner is not None and output is not None:
-        catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
-        catalog = tables.name if tables is not None else catalog
-        spec = winner.spec.model_copy(update={"catalog": catalog} if catalog else {})
-        write_file(output, format_spec(spec, f"For {needs.name}: {winner.name}, {found.certificate}"), new=True)
-        if tables is not None:
-            tables.mkdir()
-            for name, text in own_tables(asked, needs).items():
-                write_file(tables / name, text, new=True)
-        click.echo(f"written to {output}: plan build {output} -o OUT builds it", err=as_json)
-    if beside is not None and charts:
-        for file in charts:
-            write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
-        click.echo(f"price over bandwidth is drawn in {' and '.join(map(str, charts))}", err=as_json)
-    if found.verdict is not Verdict.HOLDS or found.unpriced:
-        raise click.exceptions.Exit(STATUS[found.verdict if winner is None else Verdict.CANNOT_TELL])
-
-
-def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
-    """Route a design, and compare its proof and its effective bisection with `Needs.tables`; no checks without it."""
-    if needs.tables is None:
-        return []
-    import routing
-
-    checks = []
-    for fabric in cluster.subnets:
-        tables = routing.route(fabric, "auto")
-        proof = routing.prove(tables)
-        share = routing.measure(tables, proof=proof).ebb
-        text = f"the tables of `{tables.tables.engine}` give {share:.1%} to random halves, {needs.tables:.1%} is needed"
-        checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
-        checks.append(Check("tables", Verdict.HOLDS if share >= needs.tables else Verdict.EXCEEDED, text))
-    return checks
-
-
-def own_tables(needs: Needs, file: Path) -> dict[str, str]:
-    """Return the tables of a catalog with the prices that the needs of a file quote, beside those of before."""
-    own = [] if needs.catalog is None else [Path(needs.catalog)]
-    files = [file for path in own for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
-    found = {file.name: file.read_text(encoding="utf-8") for file in files}
-    table = io.StringIO()
-    columns = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
-    rows = csv.DictWriter(table, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    rows.writeheader()
-    for row in csv.DictReader(io.StringIO(found.get("prices.csv", ""))):
-        if row["model"] not in needs.quotes:
-            rows.writerow(row)
-    day = needs.quoted or str(datetime.fromtimestamp(file.stat().st_mtime, UTC).date())
-    cited = {"source": f"quoted in the needs of {needs.name}", "date": day, "confidence": "own"}
-    for name, price in needs.quotes.items():
-        rows.writerow({"model": name, "currency": needs.currency, "low": price, "high": price, **cited})
-    return found | {"prices.csv": table.getvalue()}
+    spec = [file for file in found.written if file == output]
+    charts = [str(file) for file in found.written if file != output]
+    for file in spec:
+        click.echo(f"written to {file}: plan build {file} -o OUT builds it", err=as_json)
+    if charts:
+        click.echo(f"price over bandwidth is drawn in {' and '.join(charts)}", err=as_json)
+    if found.verdict is not Verdict.HOLDS:
+        raise click.exceptions.Exit(STATUS[found.verdict])
 
 
 def show(found: Search) -> None:

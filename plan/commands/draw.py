@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg by default.")
 @click.option(
-    "--tables",
-    type=FILE,
-    help="Forwarding tables, or the folder of a `plan build`: colours links by their load.",
+    "--tables", type=FILE, help="Forwarding tables, or the folder of a `plan build`: colours links by their load."
 )
 @click.option(
     "--simulation",

@@ -33,7 +33,7 @@ def export(
     from plan.export.registry import EXPORTS
 
     if only_list:
-        listed = {entry.name: {"files": entry.files, "purpose": entry.purpose} for entry in EXPORTS.values()}
+        listed = {entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose} for entry in EXPORTS.values()}
         if as_json:
             print_json({"formats": listed})
         else:

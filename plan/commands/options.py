@@ -16,6 +16,9 @@ import click
 from plan.inputs import RoleFiles, RoutingFiles, check_name
 from topo import Finding, SpecError, Verdict
 
+COMPLETE = "_PLAN_COMPLETE"
+"""Variable by which the script of `plan completion` asks for words, as click names it."""
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
 

@@ -26,11 +26,7 @@ ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
 @fabric_argument
 @click.option("--nodes", required=True, help="Nodes of the job: a hostlist such as gpu[001-032], or a file of names.")
 @click.option(
-    "--for",
-    "algorithms",
-    multiple=True,
-    type=click.Choice(ALGORITHMS),
-    help="Algorithm; all of them by default.",
+    "--for", "algorithms", multiple=True, type=click.Choice(ALGORITHMS), help="Algorithm; all of them by default."
 )
 @click.option("--adapters", help="Devices to use, such as 'mlx5_[0-7]'; by default those of compute nodes.")
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="Processes of a node, for --output.")

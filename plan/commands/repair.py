@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,7 @@ from plan.render.progress import progress
 from topo import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from plan.inputs import RoutingFiles
-    from plan.pipeline import Plan
-    from routing import Routed
-    from topo import Table
 
 
 FULLER = 1.02
@@ -67,117 +61,40 @@ def repair(
     Exit status 1: a pair is missing that cables connect, a host has another cable than FABRIC says, or a credit loop is
     found; OUT is written nevertheless.
     """
-    from plan.folder import check_replaceable, write_folder
-
-    if output is not None:
-        check_replaceable(output, fabric)  # with which later repairs begin
     with progress(quiet=as_json) as step:
-        from plan.export.registry import OF_ROUTE, plan_files
-        from plan.inputs import read_fabric_argument, read_routed_argument
-        from plan.pipeline import ROUTE, Plan, route_subnets, run
+        from plan import repairing
 
-        whole = read_routed_argument(fabric, given, step)
-        import numpy as np
-
-        import routing
-        from routing.opensm import read_lfts
-        from topo import Finding, find_missing
-
-        step("repairing")
-        ports = [routing.find_ports(whole.fabric, down)]
-        notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
-        if now is not None:
-            gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(now))
-            ports.append(gone)
-            notes += beyond
-        done = routing.repairs.repair(whole, np.concatenate(ports), spare=spare)
-        states = {"repaired": done}
-        if full:
-            step("routing anew")
-            states["routed anew"] = routing.repairs.route_anew(done)
-        chosen = list(states.values())[-1]
-        left = chosen.after.fabric
-        before = done.before
-        holding = before if loaded is None else replace(before, tables=read_lfts(loaded, whole.fabric).tables)
-        step("ordering the updates")
-        updates = routing.repairs.order_updates(holding, chosen.after, chosen.rank)
-        replugged = [
-            Finding("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
-                    "gets no path. Plug it back, or route the fabric anew as it is now")
-            for port in np.intersect1d(moved, done.ports_cut_off)
-        ]  # fmt: skip
-        plan = Plan(left.name, None, (left,), str(fabric), routed=(chosen.after,), refusals=tuple(replugged))
-        plan = run(plan, [make for make in ROUTE if make is not route_subnets], step)
-        step("measuring")
-        worth = compare_tables(
-            {"as loaded": replace(holding, fabric=left)} | {name: state.after for name, state in states.items()}, plan
+        found = repairing.repair(
+            fabric, output, down=down, now=now, loaded=loaded, spare=spare, full=full, given=given, step=step
         )
-        well, now_full = routing.prove(whole).max_load, plan.proofs[-1].max_load
-        told = chosen.to_dict() | updates.to_dict() | {"fullest_link_when_well": well, "worth": worth.to_dict()}
-        document = plan.to_dict() | {"repair": told}
-        if output is not None:
-            step("writing")
-            files = plan_files(plan, document, OF_ROUTE)
-            write_folder(output, files | {"updates.csv": updates.write_table.to_csv()})
-    print_notes(notes)
+    print_notes(found.notes)
     if as_json:
-        print_json(document)
+        print_json(found.to_dict())
     else:
         from plan.render.tables import print_text, show_table
 
-        show_table(chosen.table)
-        show_table(worth)
-        if any(worth.columns[1].values):
+        show_table(found.repair.table)
+        show_table(found.worth)
+        if any(found.worth.columns[1].values):
             click.echo("missing: pairs that cables connect; the bisection counts their flows as 0")
-        if apart := plan.proofs[-1].disconnected:
-            click.echo(f"no cables connect {apart:,} of {plural(plan.proofs[-1].pairs, 'pair')} any longer")
-        if updates.stages:
-            show_table(updates.table)
+        proof = found.plan.proofs[-1]
+        if apart := proof.disconnected:
+            click.echo(f"no cables connect {apart:,} of {plural(proof.pairs, 'pair')} any longer")
+        if found.updates.stages:
+            show_table(found.updates.table)
         else:
             click.echo("nothing to write: no entry changes")
-        if chosen.how != "routed anew" and now_full > FULLER * well:
-            more = "--spare 1 takes load off it, " if spare is None and len(done.down) == 2 else ""
-            click.echo(f"the fullest link carries {now_full / well:.2f} times what it did when all was well; {more}"
-                       "--full says what routing anew would gain")  # fmt: skip
-        if len(updates.drained):
-            lids = ", ".join(map(str, updates.drained[:8].tolist())) + (" ..." if len(updates.drained) > 8 else "")
-            click.echo(f"no order serves both tables: send nothing to {len(updates.drained):,} LIDs meanwhile ({lids})")
+        if found.repair.how != "routed anew" and proof.max_load > FULLER * found.max_load_before:
+            more = "--spare 1 takes load off it, " if spare is None and len(found.repair.down) == 2 else ""
+            click.echo(f"the fullest link carries {proof.max_load / found.max_load_before:.2f} times what it did when "
+                       f"all was well; {more}--full says what routing anew would gain")  # fmt: skip
+        if drained := found.updates.drained.tolist():
+            lids = ", ".join(map(str, drained[:8])) + (" ..." if len(drained) > 8 else "")
+            click.echo(f"no order serves both tables: send nothing to {len(drained):,} LIDs meanwhile ({lids})")
         if output is not None:
             click.echo(f"written to {output}: the order of updates in updates.csv, files for OpenSM in opensm/")
-    if plan.refusals:
+    if found.plan.refusals:
         if not as_json:
-            for refusal in plan.refusals:
+            for refusal in found.plan.refusals:
                 print_text(str(refusal), wrap=False)
         raise click.exceptions.Exit(1)
-
-
-def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
-    """Return what tables are worth side by side, each named; what changes is counted from the first.
-
-    Parameters
-    ----------
-    states : mapping of str to Routed
-    plan : Plan
-        That of the last, whose tables are proven and measured there.
-    """
-    import numpy as np
-
-    import routing
-    from topo import Column, Table
-
-    *others, _ = states.values()
-    proofs = [*(routing.prove(one) for one in others), *plan.proofs]
-    qualities = [routing.measure(one, proof=proof) for one, proof in zip(others, proofs, strict=False)]
-    qualities += plan.qualities
-    first = others[0].tables.lft
-    return Table(
-        "what is left",
-        (
-            Column("tables", list(states)),
-            Column("missing", [proof.missing - proof.disconnected for proof in proofs]),
-            Column("credit loops", [proof.credit_loops for proof in proofs]),
-            Column("entries that change", [int(np.count_nonzero(one.tables.lft != first)) for one in states.values()]),
-            Column("fullest link", [proof.max_load for proof in proofs]),
-            Column("bisection", [quality.ebb for quality in qualities], digits=".3f"),
-        ),
-    )

@@ -20,7 +20,7 @@ from plan.commands.options import (
 )
 from plan.inputs import RoleFiles, TableOptions
 from plan.render.progress import progress
-from topo import HeddleError, did_you_mean, plural
+from topo import plural
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -82,40 +82,24 @@ def route(
     Exit status 1: a pair is missing that cables connect, a credit loop is found, or a rehearsal differs from the plan;
     OUT is written nevertheless. It is also 1, and nothing is written, if paths need more lanes than --lanes.
     """
-    from plan.folder import check_replaceable, write_folder
-
-    check_replaceable(output)
     with progress(quiet=as_json) as step:
-        step("reading the fabric")
-        from plan.inputs import digest, give_roles, read_fabric_argument, read_traffic
-
-        known = give_roles(read_fabric_argument(fabric, subnet), hosts.roles, hosts.cn_guids, hosts.io_guids)
-        from plan.export.registry import OF_ROUTE, plan_files
+        from plan import building
         from plan.opensm_lab.comparison import check_tools, compare_with_opensm
         from plan.opensm_lab.rehearsal import rehearse as rehearse_subnet
-        from plan.pipeline import ROUTE, Plan, Wishes, run
-        from routing import ENGINES
+        from plan.pipeline import Options
 
-        engine = wanted.engine
         if compare or rehearse:
             check_tools()
-        if (known.engine if engine is None else engine) not in ("auto", *ENGINES):
-            hint = did_you_mean(engine or "", ENGINES)
-            raise HeddleError(
-                f"--engine: found {engine!r}; expected auto or one of {', '.join(ENGINES)}. {hint}".strip()
-            )
-        traffic = None if wanted.traffic is None else read_traffic(wanted.traffic, fabric, seed)
-        wishes = Wishes(engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0, traffic)
-        given = Plan(known.name, None, (known,), str(fabric), digest(fabric), wishes)
-        plan = run(given, ROUTE, step)
-        document = plan.to_dict()
-        step("writing")
-        write_folder(output, plan_files(plan, document, OF_ROUTE))
+        options = Options(wanted.engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0)
+        plan = building.route(
+            fabric, output, subnet=subnet, hosts=hosts, traffic=wanted.traffic, options=options, step=step
+        )
+        document, known = plan.to_dict(), plan.fabrics[0]
         rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
         contenders = []
         if compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
-            contenders = compare_with_opensm(*ours, endpoints=wishes.endpoints, seed=seed, step=step)
+            contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=seed, step=step)
     print_notes(known.notes)
     if as_json:
         judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}

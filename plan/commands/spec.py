@@ -62,21 +62,20 @@ def check(spec: Path, as_json: bool) -> int:
     Exit status 1: the plan exceeds its own budget, or servers that must reach each other do not; 3: an unknown figure
     decides whether a budget holds.
     """
-    from plan.inputs import read_cluster
-    from plan.pipeline import CHECK, Plan, run
+    from plan import building
     from plan.render.views import show_plan
     from topo import Verdict, count
 
-    cluster = read_cluster(spec)
-    plan = run(Plan(cluster.name, cluster, source=str(spec)), CHECK)
+    checked = building.check(spec)
     if as_json:
-        subnets = [{"name": fabric.name, **count([fabric], cluster.catalog).to_dict()} for fabric in cluster.fabrics]
-        print_json({"ok": plan.verdict.holds, "name": cluster.name, **plan.summary(), "subnets": subnets})
-        return STATUS[plan.verdict]
+        catalog = checked.cluster.catalog if checked.cluster else None
+        subnets = [{"name": fabric.name, **count([fabric], catalog).to_dict()} for fabric in checked.fabrics]
+        print_json({"ok": checked.verdict.holds, "name": checked.name, **checked.summary(), "subnets": subnets})
+        return STATUS[checked.verdict]
     words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANNOT_TELL: "cannot be judged"}
-    click.echo(f"{spec}: {cluster.name} {words[plan.verdict]}")
-    show_plan(plan)
-    return STATUS[plan.verdict]
+    click.echo(f"{spec}: {checked.name} {words[checked.verdict]}")
+    show_plan(checked)
+    return STATUS[checked.verdict]
 
 
 KINDS = {
@@ -84,7 +83,7 @@ KINDS = {
     "workload": ("simulate.workload", "WorkloadSpec", "Heddle workload"),
     "queue": ("simulate.cluster", "QueueSpec", "Heddle queue"),
     "needs": ("costmodel", "Needs", "Heddle needs"),
-    "sweep": ("plan.sweep.spec", "SweepSpec", "Heddle sweep"),
+    "sweep": ("plan.sweeps.spec", "SweepSpec", "Heddle sweep"),
 }
 """Module and name of the model of each kind of YAML, and the title of its schema."""
 OUTPUT = "plan.json"

@@ -131,7 +131,7 @@ def verify(
             "nothing to prove. Is the file whole?"
         )
     if as_json:
-        from plan.render.documents import proof_document
+        from plan.documents import proof_document
 
         judged = proof_document(source, proof) | {"bounds": bounds.to_dict()}
         compared = {} if expect is None else {"differing": count, "differing_examples": odd}

@@ -20,6 +20,8 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.worksheet import Worksheet
 
 from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
+from plan.export.base import Export
+from plan.pipeline import DESIGN, Plan
 from plan.render.tables import Formula, add_sheet
 from topo import Catalog, Column, Layout, Sum, Table, format_csv
 
@@ -218,3 +220,19 @@ def _rows(column: int, last: int) -> str:
     """Return the cells of a column that hold lines."""
     first, end = (xl_rowcol_to_cell(row, column, col_abs=True) for row in (1, max(last, 1)))
     return f"{first}:{end}"
+
+
+def _bom_csv(plan: Plan, subnet: int) -> str:
+    assert plan.quote is not None
+    return format_bom_csv(plan.quote.cost)
+
+
+def _bom_xlsx(plan: Plan, subnet: int) -> bytes:
+    assert plan.quote is not None and plan.cluster is not None
+    return format_bom_xlsx(plan.name, plan.cluster.catalog, plan.quote.cost, plan.quote.power, plan.layout)
+
+
+FORMATS = (
+    Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv}),
+    Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN, {"bom.xlsx": _bom_xlsx}),
+)

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from plan.export.cable_schedule import HEADER
+from plan.export.base import Export
+from plan.export.cable_schedule import HEADER, rows_of
+from plan.pipeline import COMPILE, PLACE, Plan
 from plan.render.html import render_page
 from topo import Cabling, Catalog, Fabric, Layout, draw_each_rack, draw_floor
 
@@ -76,14 +78,7 @@ def format_cable_book(
         racks=list(racks.values()),
         floor="" if layout is None else draw_floor(fabrics, layout, cablings, title=name, bare=True).svg,
         bundles=[
-            (
-                bundle,
-                of_it[0]["a_rack"],
-                of_it[0]["b_rack"],
-                _parts(of_it),
-                _cables(of_it),
-            )
-            for bundle, of_it in bundles
+            (bundle, of_it[0]["a_rack"], of_it[0]["b_rack"], _parts(of_it), _cables(of_it)) for bundle, of_it in bundles
         ],
         parts=[(part, length, count, catalog.describe(part)) for part, length, count in _parts(rows)],
         cables=len(_cables(rows)),
@@ -110,3 +105,15 @@ def _racks(fabrics: Sequence[Fabric], layout: Layout) -> Iterable[Rack]:
     for rack, watts in enumerate(layout.power_by_rack()):
         place = f"row {layout.row[rack] + 1}, place {layout.column[rack] + 1}"
         yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", fronts[rack].svg)
+
+
+def _book(plan: Plan, subnet: int) -> str:
+    assert plan.cluster is not None
+    catalog = plan.cluster.catalog
+    return format_cable_book(plan.name, rows_of(plan), catalog, plan.fabrics, plan.layout, plan.cablings or ())
+
+
+FORMATS = (
+    Export("cable-book", "every cable to print: racks with their elevations, bundles, labels", (*COMPILE, *PLACE),
+           {"cable-book.html": _book}),
+)  # fmt: skip

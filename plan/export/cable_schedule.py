@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from plan.export.base import Export
+from plan.pipeline import COMPILE, PLACE, Plan
 from topo import Cabling, Catalog, Fabric, Layout, Panel, Role, backplane, format_csv, panels
 
 HEADER = (
@@ -46,20 +48,14 @@ class End(NamedTuple):
 
 
 def format_cable_schedule(
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    layout: Layout | None = None,
-    cablings: Sequence[Cabling] | None = None,
+    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> str:
     """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
     return format_csv(HEADER, cable_rows(fabrics, catalog, layout, cablings))
 
 
 def cable_rows(
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    layout: Layout | None = None,
-    cablings: Sequence[Cabling] | None = None,
+    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> Iterator[tuple[str | int, ...]]:
     """Yield the lines of the schedule, whose cells are those of `HEADER`."""
     lines: list[tuple[End, End, tuple[int, int], list[str], str]] = []
@@ -109,3 +105,15 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
         rack_name=name,
         unit=unit,
     )
+
+
+def rows_of(plan: Plan) -> Iterator[tuple[str | int, ...]]:
+    """Return the rows of the schedule of a plan."""
+    assert plan.cluster is not None
+    return cable_rows(plan.fabrics, plan.cluster.catalog, plan.layout, plan.cablings)
+
+
+FORMATS = (
+    Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
+           {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))}),
+)  # fmt: skip

@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from plan.export.base import Export
+from plan.pipeline import COMPILE, prove_tables, route_subnets
 from topo import Fabric
 
 FEW_HOSTS = 200
@@ -47,3 +49,13 @@ def format_dot(fabric: Fabric) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+FORMATS = (
+    Export("graphml", "a graph for Gephi, yEd and igraph, with the load of each link",
+           (*COMPILE, route_subnets, prove_tables),
+           {"exports/fabric.graphml": lambda plan, subnet: format_graphml(
+               plan.fabrics[subnet], plan.proofs[subnet].load)}, each_subnet=True),
+    Export("dot", "a graph for Graphviz", COMPILE,
+           {"exports/fabric.dot": lambda plan, subnet: format_dot(plan.fabrics[subnet])}, each_subnet=True),
+)  # fmt: skip

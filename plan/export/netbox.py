@@ -11,21 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from plan.export.base import Export
 from plan.export.systems import adapter_parts, host_devices, system_name, system_type
 from plan.export.text import yaml_text
-from topo import (
-    SPEEDS,
-    Cabling,
-    Catalog,
-    Fabric,
-    Kind,
-    Layout,
-    Panel,
-    Role,
-    backplane,
-    format_csv,
-    panels,
-)
+from plan.pipeline import COMPILE, PLACE, Plan
+from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role, backplane, format_csv, panels
 
 README = """\
 Import these files into NetBox (tested with 4.7) in this order: manufacturers/, device-types/, roles/, sites.csv,
@@ -194,11 +184,7 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
 
 
 def _cables(
-    fabrics: Sequence[Fabric],
-    catalog: Catalog,
-    fronts: Sequence[Panel],
-    site: str,
-    cablings: Sequence[Cabling] | None,
+    fabrics: Sequence[Fabric], catalog: Catalog, fronts: Sequence[Panel], site: str, cablings: Sequence[Cabling] | None
 ) -> str:
     head = ("side_a_site", "side_a_device", "side_a_type", "side_a_name",
             "side_b_site", "side_b_device", "side_b_type", "side_b_name",
@@ -232,3 +218,14 @@ def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _files(plan: Plan, subnet: int) -> dict[str, str]:
+    assert plan.cluster is not None
+    return netbox_files(plan.fabrics, plan.cluster.catalog, plan.name, plan.layout, plan.cablings)
+
+
+FORMATS = (
+    Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+           {"exports/netbox/": _files}),
+)  # fmt: skip

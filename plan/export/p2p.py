@@ -14,7 +14,9 @@ from datetime import datetime
 
 from xlsxwriter import Workbook
 
+from plan.export.base import Export
 from plan.export.systems import adapter_parts, system_name
+from plan.pipeline import COMPILE, PLACE, Plan
 from plan.render.tables import add_sheet
 from topo import (
     SPEEDS,
@@ -114,3 +116,15 @@ def _out_of_band(fabric: Fabric, port: int) -> bool:
 def _number(device: str) -> int:
     """Port number of an adapter: ``mlx5_0`` is 1."""
     return (device_number(device) or 0) + 1
+
+
+def _sheet(plan: Plan, subnet: int) -> bytes:
+    assert plan.cluster is not None
+    return format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout)
+
+
+FORMATS = (
+    Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
+           {"exports/p2p.xlsx": _sheet,
+            "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)}),
+)  # fmt: skip

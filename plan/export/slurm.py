@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plan.export.base import Export
 from plan.export.text import slurm_word, yaml_text
+from plan.pipeline import COMPILE
 from topo import Fabric, Role, compress
 
 ROOT = "fabric"
@@ -93,3 +95,10 @@ def group_zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
     if len(members) == 1:
         return [(ROOT, next(iter(members.values())))]
     return [(f"zone{zone}", names) for zone, names in sorted(members.items())]
+
+
+FORMATS = (
+    Export("slurm", "Slurm: which nodes are near each other", COMPILE,
+           {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
+            "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)}),
+)  # fmt: skip

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from plan.export.base import Export
 from plan.export.slurm import ROOT, find_leaves, group_zones
 from plan.export.text import yaml_text
+from plan.pipeline import COMPILE
 from topo import Fabric
 
 LABEL = "network.topology.nvidia.com"
@@ -64,3 +66,10 @@ def label_value(name: str) -> str:
     'core1-L02-U1'
     """
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:MOST].strip("-_.")
+
+
+FORMATS = (
+    Export("topograph", "topograph and Kubernetes: a model of the tree, labels of nodes", COMPILE,
+           {"exports/topograph.yaml": lambda plan, subnet: format_topograph_model(plan.fabrics),
+            "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics)}),
+)  # fmt: skip

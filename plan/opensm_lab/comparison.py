@@ -16,13 +16,7 @@ from routing.opensm import opensm_files
 from routing.quality import Quality
 from topo import ToolError
 
-PEERS = {
-    "minhop": (),
-    "updn": (),
-    "ftree": (),
-    "dfsssp": ("-Q",),
-    "nue": ("--nue_max_num_vls", "1"),
-}
+PEERS = {"minhop": (), "updn": (), "ftree": (), "dfsssp": ("-Q",), "nue": ("--nue_max_num_vls", "1")}
 """Engines of OpenSM, and the options that they need: dfsssp wants quality of service, nue shall use one lane."""
 
 LISTS = ("root_guids", "cn_guids", "io_guids")

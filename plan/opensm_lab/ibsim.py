@@ -35,12 +35,7 @@ from routing import RoutingTables
 from routing.opensm import IbdmchkReport, parse_report, read_lfts
 from topo import Fabric, Kind, ToolError, format_ibnetdiscover
 
-TOOLS = {
-    "opensm": "opensm",
-    "ibsim": "ibsim-utils",
-    "ibnetdiscover": "infiniband-diags",
-    "ibdmchk": "ibutils",
-}
+TOOLS = {"opensm": "opensm", "ibsim": "ibsim-utils", "ibnetdiscover": "infiniband-diags", "ibdmchk": "ibutils"}
 """Programs, and the Debian packages that hold them."""
 
 UMAD2SIM = "umad2sim/libumad2sim.so"
@@ -142,11 +137,7 @@ def simulated(fabric: Fabric, folder: Path, *, timeout_s: float = 120.0) -> Iter
     # Room for what ibsim counts of its own, the ports 0; the tables go up to the highest unicast LID.
     room = {"-N": fabric.n_nodes + 8, "-S": fabric.n_switches + 8, "-P": fabric.n_ports + fabric.n_nodes + 64}
     options = [text for option, value in {**room, "-L": 49152}.items() for text in (option, str(value))]
-    environment = {
-        **os.environ,
-        "PATH": SEARCH,
-        "IBSIM_SOCKNAME": f"heddle-{os.getpid()}-{next(SOCKET)}",
-    }
+    environment = {**os.environ, "PATH": SEARCH, "IBSIM_SOCKNAME": f"heddle-{os.getpid()}-{next(SOCKET)}"}
     log = folder / "ibsim.log"
     command = ["stdbuf", "-oL", "ibsim", "-s", *options, "fabric.ibnetdiscover"]
     with log.open("wb") as output, _started(command, folder, environment, output, subprocess.PIPE) as simulator:

@@ -52,7 +52,7 @@ PLACES = {"rack power": ("floor", "rack_power")}
 
 
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
-    """Print the limits that do not hold, and those of which nobody can tell, at their places in the spec."""
+    """Print the limits that do not hold or cannot be judged, at their places in the spec."""
     words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
         if check.verdict in words:
@@ -67,7 +67,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
-        yield f"engine{name}", f"{routed.tables.engine}: {routed.why}"
+        yield f"engine{name}", f"{routed.tables.maker}: {routed.why}"
         verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
         yield (
             f"proof{name}",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import costmodel
 import simulate
-from plan.export.spec import format_spec
 from plan.pipeline import Plan
+from plan.render.spec import format_spec
 from plan.render.views import facts
 from topo import (
     Column,
@@ -152,7 +152,7 @@ class PlanPage:
     verdict: str
     """``holds``, ``exceeded`` or ``cannot tell``."""
     faults: list[str]
-    """Why it does not hold, or why nobody can tell."""
+    """Why it does not hold, or cannot be judged."""
     facts: list[tuple[str, str]]
     tables: dict[str, list[TableText]]
     """By section."""

@@ -66,7 +66,7 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int, most_steps: i
     for needed in range(1, 1 + most):
         if not _free_lane(paths, search, needed - 1, most_steps):
             raise RoutingError(
-                f"the search for lanes was given up after {search.tally[2]:,} steps: the paths of {tables.engine} need "
+                f"the search for lanes was given up after {search.tally[2]:,} steps: the paths of {tables.maker} need "
                 f"more than {needed} lanes to be free of credit loops, or a longer search; `balanced` needs one"
             )
         if not search.tally[1]:
@@ -124,6 +124,6 @@ def fit_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
 
 def _too_few(tables: RoutingTables, needed: str, lanes: int) -> RoutingError:
     return RoutingError(
-        f"the paths of {tables.engine} need {needed} to be free of credit loops, "
+        f"the paths of {tables.maker} need {needed} to be free of credit loops, "
         f"and there are {lanes}; `balanced` needs one"
     )

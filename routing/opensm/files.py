@@ -116,7 +116,7 @@ def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str
     options |= qos_options(lanes) if lanes.lanes > 1 else {"qos": False}
     return format_opensm_conf(
         options,
-        f"Options of OpenSM for {fabric.name}, routed by {tables.engine or 'an unknown engine'}.\n"
+        f"Options of OpenSM for {fabric.name}, routed by {tables.maker}.\n"
         "Without no_fallback OpenSM would route by minhop, unasked, if it could not load the tables.\n"
         "Only the exact word TRUE is true.",
     )

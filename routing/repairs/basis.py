@@ -91,7 +91,7 @@ def prepare_repair(routed: Routed) -> RepairBasis:
     else:
         if prove(routed, "adapters").credit_loops:
             raise RoutingError(
-                f"the tables of {tables.engine} have credit loops on their lanes, so that they cannot be repaired; "
+                f"the tables of {tables.maker} have credit loops on their lanes, so that they cannot be repaired; "
                 "use another engine, such as `balanced`, and load its tables first"
             )
         depends, rank = np.zeros((0, 0), np.uint64), np.zeros(fabric.n_ports, np.int32)

@@ -194,7 +194,7 @@ class Network(Brief):
 
     def _brief(self) -> str:
         return (
-            f"{self.fabric.name}: {self.tables.engine}, {plural(len(self.capacity_bytes_s), 'resource')}, "
+            f"{self.fabric.name}: {self.tables.maker}, {plural(len(self.capacity_bytes_s), 'resource')}, "
             f"{plural(len(self.lane_weight), 'lane')}"
         )
 

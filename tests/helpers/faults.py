@@ -22,12 +22,12 @@ def traced(log: Path, *options: str) -> list[str]:
 
 
 def find_calls(log: Path) -> list[tuple[str, int]]:
-    """Return the calls of a trace, from the first that makes a workshop on, each with its number of all of its name."""
+    """Return the calls of a trace from the first staging directory on, each with its number among all of its name."""
     times: dict[str, int] = {}
     calls: list[tuple[str, int]] = []
     for line in log.read_text(encoding="utf-8").splitlines():
         if call := re.match(r"\d+ +(\w+)\(", line):
             times[call[1]] = times.get(call[1], 0) + 1
-            if calls or ("mkdir" in call[1] and ".heddle-workshop" in line):
+            if calls or ("mkdir" in call[1] and ".heddle-staging" in line):
                 calls.append((call[1], times[call[1]]))
     return calls

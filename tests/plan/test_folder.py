@@ -11,7 +11,7 @@ import pytest
 
 import plan.folder
 import plan.staging
-from plan.checksums import MARK, WORKSHOP
+from plan.checksums import MARK, STAGING
 from plan.folder import check_replaceable, write_folder
 from topo.errors import HeddleError
 
@@ -121,7 +121,7 @@ def test_no_place_for_a_folder_is_one_message(tmp_path, monkeypatch, name):
 
     assert len(str(error.value)) < 600
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["dangling", "loop"]
-    assert not list(tmp_path.glob(f"{WORKSHOP}*"))
+    assert not list(tmp_path.glob(f"{STAGING}*"))
 
 
 def test_a_long_name_is_a_name(tmp_path):
@@ -181,7 +181,7 @@ def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment, monkeypa
     write_folder(out, {"plan.json": "old", "a/b": "old"})
     done = subprocess.run([sys.executable, "-c", KILLED, str(out), moment], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert len(list(tmp_path.rglob(f"{WORKSHOP}*"))) == 1
+    assert len(list(tmp_path.rglob(f"{STAGING}*"))) == 1
 
     with pytest.raises(HeddleError):
         write_folder(tmp_path, {"plan.json": "elsewhere"})

@@ -116,7 +116,7 @@ def test_a_power_loss_finds_what_is_renamed_on_the_device(tmp_path: Path, how: s
             source, target = paths
             assert not {path for path in unsynced if path.is_relative_to(source)}, line
             unsynced |= {source.parent, target.parent}
-            renamed += ".heddle-workshop" not in str(target)
+            renamed += ".heddle-staging" not in str(target)
         elif name.startswith("unlink") and renamed:
             place = tmp_path / "out" if how == "mounted" else tmp_path
             assert place not in unsynced, line

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import fabrics, tree
+from routing.engines.base import route
+from routing.routed import Routed
 from routing.tables import MAX_UNICAST_LID, assign_lids
+from simulate.traffic.network import Network
 from topo.fabric import Fabric
 
 
@@ -43,3 +46,15 @@ def test_discovered_lids_stay_and_no_lid_is_given_twice(fabric: Fabric, data: st
 def test_who_has_no_lid_gets_the_next_free_one(known: list[int], lids: list[int]) -> None:
     fabric = replace(tree(2).fabric, discovered_lid=np.array(known, np.uint16))
     assert assign_lids(fabric).tolist() == lids
+
+
+@pytest.mark.parametrize("engine", ["", "file"])
+def test_tables_without_an_engine_have_a_name_in_messages(engine: str) -> None:
+    fabric = tree(2).fabric
+    routed = route(fabric, "minhop")
+    unnamed = Routed(fabric, replace(routed.tables, engine=engine))
+    assert repr(routed).startswith(f"<Routed {fabric.name}: minhop, ")
+    assert repr(unnamed).startswith(f"<Routed {fabric.name}: an unknown engine, ")
+    assert dict(unnamed.table.rows())["engine"] == "an unknown engine"
+    assert "an unknown engine" in repr(Network.of(unnamed))
+    assert "an unknown engine" in repr(unnamed.tables)

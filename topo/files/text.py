@@ -13,7 +13,7 @@ import select
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -38,9 +38,22 @@ KINDS = (
 )
 
 
+def _unreadable(path: object, found: str, expected: str, hint: str = "") -> FormatError:
+    return FormatError(f"cannot be read: found {found}; expected {expected}. {hint}".removesuffix(". "), str(path))
+
+
 @contextmanager
-def open_input(path: str | Path, *, pipes: bool = True) -> Iterator[BinaryIO]:
+def open_input(
+    path: str | Path, *, pipes: bool = True, refuse: Callable[[object, str, str, str], Exception] = _unreadable
+) -> Iterator[BinaryIO]:
     """Open a regular file, or a pipe that somebody writes, to be read once.
+
+    Parameters
+    ----------
+    pipes
+        Whether it may be a pipe.
+    refuse
+        Makes the error of a path, what was found, what was expected, and a hint.
 
     Raises
     ------
@@ -48,25 +61,26 @@ def open_input(path: str | Path, *, pipes: bool = True) -> Iterator[BinaryIO]:
         When it cannot be opened or read, or is something else; while it is read, when nobody writes to the pipe for
         longer than `PIPE_OPEN` or `PIPE_WAIT`.
     """
-    shown = str(path)
     try:
         # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise refuse(path, "no such file", "a readable file", "Check the spelling of the path.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", shown) from None
+        reason = getattr(error, "strerror", None) or error
+        raise refuse(path, f"a file that cannot be opened ({reason})", "a readable file", "") from None
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
         os.close(descriptor)
         kind = next((name for test, name in KINDS if test(mode)), "something else")
-        raise FormatError(
-            f"cannot be read: found {kind}; expected a regular file{' or a pipe' if pipes else ''}", shown
-        )
-    raw: io.RawIOBase = io.FileIO(descriptor) if stat.S_ISREG(mode) else _Pipe(descriptor, shown)
+        raise refuse(path, kind, f"a regular file{' or a pipe' if pipes else ''}", "")
+    raw: io.RawIOBase = io.FileIO(descriptor) if stat.S_ISREG(mode) else _Pipe(descriptor, str(path))
     with cast(BinaryIO, io.BufferedReader(raw)) as file:
         try:
             yield file
         except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror or error}", shown) from None
+            found = f"a file that cannot be read ({error.strerror or error})"
+            raise refuse(path, found, "a readable file", "") from None
 
 
 class _Pipe(io.RawIOBase):
@@ -239,27 +253,10 @@ def read_text(path: Path, budget: Budget) -> str:
     >>> topo.read_text(topo.config_root() / "lab-20.yaml", topo.budgets()["yaml-bytes"])[:3]
     '# A'
     """
-    try:
-        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise refusal(path, "no such file", "a readable file", "Check the spelling of the path.") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        reason = getattr(error, "strerror", None) or str(error)
-        raise refusal(path, f"a file that cannot be opened ({reason})", "a readable file") from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = next((name for test, name in KINDS if test(status.st_mode)), "something else")
-            raise refusal(path, kind, "a regular file")
-        if status.st_size > budget.limit:
-            raise refusal(path, f"a file of {status.st_size:,} bytes", str(budget))
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(budget.limit + 1)
-    except OSError as error:
-        raise refusal(path, f"a file that cannot be read ({error.strerror})", "a readable file") from None
-    finally:
-        os.close(descriptor)
+    with open_input(path, pipes=False, refuse=refusal) as file:
+        if (size := os.fstat(file.fileno()).st_size) > budget.limit:
+            raise refusal(path, f"a file of {size:,} bytes", str(budget))
+        data = file.read(budget.limit + 1)
     if len(data) > budget.limit:
         raise refusal(path, f"a file of more than {budget.limit:,} bytes", str(budget))
     try:

@@ -15,7 +15,7 @@ from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import nightly, seeds, slow_but
-from plan.export.spec import format_spec
+from plan.render.spec import format_spec
 from routing import prove, route
 from topo.amounts import Check, Verdict
 from topo.catalog.load import Catalog, config_root

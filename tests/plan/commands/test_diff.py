@@ -13,9 +13,8 @@ from click.testing import CliRunner
 import routing
 import topo
 from helpers.relabel import relabelled, with_guids
+from plan.changes import walk_of
 from plan.cli import plan
-from plan.commands.diff import walk_of
-from plan.growth import check_growth
 
 LAB = topo.preset("lab-20").fabric
 
@@ -137,7 +136,7 @@ def test_growth_between_two_specs(tmp_path: Path) -> None:
     assert run("verify", tmp_path / "out")[0] == 0
     assert run("diff", old, old)[0] == 0
     with pytest.raises(topo.HeddleError, match="--subnet"):
-        check_growth("x")
+        CliRunner().invoke(plan, ["diff", str(old), str(new), "--subnet", "x"], catch_exceptions=False)
     said = run("diff", old, new, "--currency", "USD")[1]
     assert "step by step" in said
     assert re.search(r"the network that is bought costs .*[1-9]\d,\d{3} USD", said)

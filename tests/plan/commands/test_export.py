@@ -8,11 +8,25 @@ from pathlib import Path
 
 import pytest
 
+import plan as planned
+import plan.export
 from plan.cli import run
+from plan.export import registry
 from plan.export.registry import EXPORTS, OF_ROUTE
 from topo.catalog.load import config_root
 
 LAB = config_root() / "lab-20.yaml"
+HOSTS = '''
+"""``hosts.txt``: every host, a line each."""
+
+from plan.export.base import Export
+from plan.pipeline import COMPILE
+
+FORMATS = (
+    Export("hosts", "every host by name", COMPILE,
+           {"exports/hosts.txt": lambda plan, subnet: "".join(f"{name}\\n" for name in plan.fabrics[0].hosts)}),
+)
+'''
 PLANES = """
 name: pair
 nodes: {gpu: {model: hgx-h800, count: 4}}
@@ -148,3 +162,21 @@ def test_a_folder_that_has_lost_a_file_is_bad_input(lost: str, specs, tmp_path: 
     (folder / lost).unlink()
     assert run(["export", str(folder), "opensm", "-o", str(tmp_path / "out")]) == 2
     assert f"{lost}: cannot be read" in capsys.readouterr().err
+
+
+def test_an_export_is_one_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A module beside the others is all that a new format takes: it is listed, exported alone, and built."""
+    (tmp_path / "hosts.py").write_text(HOSTS)
+    monkeypatch.setattr(plan.export, "__path__", [*plan.export.__path__, str(tmp_path)])
+    monkeypatch.setattr(registry, "EXPORTS", registry.find_exports())
+
+    assert run(["export", "--list"]) == 0
+    assert "hosts          every host by name" in capsys.readouterr().out
+    assert run(["export", str(LAB), "hosts"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "gpu00"
+    assert run(["export", str(LAB), "host"]) == 2
+    assert "Did you mean `hosts`?" in capsys.readouterr().err
+    built = planned.build(LAB)
+    assert registry.plan_files(built, {}, ["hosts"])["exports/hosts.txt"].count("\n") == 20

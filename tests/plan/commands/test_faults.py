@@ -78,9 +78,9 @@ def waiting(parent):
     answer("ready")
     for line in sys.stdin:
         if copied(line):
-            plan.files.open_workshop = plan.folder.open_workshop = plan.staging.open_workshop
+            plan.files.open_staging = plan.folder.open_staging = plan.staging.open_staging
             watch.__enter__()
-            return plan.staging.open_workshop(parent)
+            return plan.staging.open_staging(parent)
     os._exit(0)
 
 say()
@@ -91,7 +91,7 @@ for line in sys.stdin:
         break
     if copied(line):
         plan.cli.main(older)
-plan.files.open_workshop = plan.folder.open_workshop = waiting
+plan.files.open_staging = plan.folder.open_staging = waiting
 status = plan.cli.run(newer)
 sys.stdout.flush()
 with UNDIVIDED:

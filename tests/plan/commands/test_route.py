@@ -249,7 +249,7 @@ def test_tools_that_are_missing_are_told_before_any_work(tmp_path, capsys, monke
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("nothing", None, "No such file"),
+        ("nothing", None, "found no such file"),
         ("folder", "", "without plan.json"),
         ("empty", b"", "is not a fabric that can be read"),
         ("binary", bytes(range(256)) * 300, "is not a fabric that can be read|characters in a line"),

@@ -16,7 +16,7 @@ import topo
 from helpers.presets import PRESETS
 from plan.cli import run
 from plan.commands.spec import KINDS
-from plan.sweep.spec import SweepSpec
+from plan.sweeps.spec import SweepSpec
 from topo.catalog.load import config_root
 from topo.errors import HeddleError
 from topo.files.yaml import mapping_document

@@ -378,7 +378,7 @@ CASES = {
                           "t.goal": "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n"},
                          "t.goal:", "circle"),
     "nothing to do": ({"w.yaml": "jobs:\n- {name: a, kind: storage}\n"}, "w.yaml:2:3: ", "`batches` to read"),
-    "missing file": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: none.csv}\n"}, "none.csv", "No such file"),
+    "missing file": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: none.csv}\n"}, "none.csv", "found no such file"),
     "flow to a missing node": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: f.csv}\n",
                                 "f.csv": HEADER + "0,gpu00,gpu01,1\n0,gpu00,gpu77,1\n"}, "f.csv:3: ", "gpu77"),
     "flow of negative size": ({"w.yaml": "jobs:\n- {name: a, kind: flows, file: f.csv}\n",

@@ -12,7 +12,7 @@ import routing
 import simulate
 import topo
 from plan.inputs import find_preset
-from plan.pipeline import PASSES, ROUTE, Plan, run
+from plan.pipeline import BUILD, ROUTE, Plan, run
 from plan.report.document import Report, page_of, run_page, simulation_page
 from plan.report.page import format_report
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages = {}
     for name in ("fire-flyer-2", "lab-20"):
         cluster = topo.preset(name)
-        pages[name] = page_of(run(Plan(cluster.name, cluster), PASSES))
+        pages[name] = page_of(run(Plan(cluster.name, cluster), BUILD))
     fabric = topo.preset("lab-20").fabric
     names = tuple(f"{name} {HOSTILE}" for name in fabric.names)
     spoilt = replace(fabric, name=HOSTILE, names=names, hosts=tuple(f"{host}{HOSTILE}" for host in fabric.hosts))

@@ -19,7 +19,7 @@ import topo
 from plan.cli import run as run_command
 from plan.folder import write_folder
 from plan.inputs import find_preset
-from plan.pipeline import PASSES, ROUTE, Plan, count_parts, run
+from plan.pipeline import BUILD, ROUTE, Plan, count_parts, run
 from plan.report.document import Report, page_of, simulation_page
 from plan.report.page import format_report, read_report
 from topo import Cluster, Fabric, HeddleError, config_root
@@ -28,7 +28,7 @@ HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 
 
 
 def planned(cluster: Cluster) -> Plan:
-    return run(Plan(cluster.name, cluster), PASSES)
+    return run(Plan(cluster.name, cluster), BUILD)
 
 
 def routed(fabric: Fabric) -> Plan:

@@ -95,7 +95,7 @@ def test_reads_files_only(tmp_path: Path) -> None:
         ("pipe", "found a pipe; expected a regular file"),
         ("", "found a folder; expected a regular file"),
         ("sparse", "budget saved-run-bytes"),
-        ("no", "No such file"),
+        ("no", "found no such file; expected a readable file"),
     ):
         with pytest.raises(HeddleError, match=says):
             read_saved_run(tmp_path / name)

@@ -12,7 +12,7 @@ import routing
 import simulate
 import topo
 from helpers.presets import PRESETS
-from plan.sweep.summary import front, pictures, sensitivities
+from plan.sweeps.summary import front, pictures, sensitivities
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer("chromium")]
 playwright = pytest.importorskip("playwright.sync_api")

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-import plan.sweep.run as sweep_run
+import plan.sweeps.run as sweep_run
 from plan.cli import run
-from plan.commands.sweep import tasks_of
-from plan.sweep.run import POINTS, point_file, read_point, run_sweep
-from plan.sweep.spec import read_sweep
-from plan.sweep.summary import side_by_side
+from plan.sweeps.result import tasks_of
+from plan.sweeps.run import POINTS, point_file, read_point, run_sweep
+from plan.sweeps.spec import read_sweep
+from plan.sweeps.summary import side_by_side
 from topo import format_ibnetdiscover, preset
 from topo.catalog.load import config_root
 from topo.errors import ToolError
@@ -111,7 +111,7 @@ def test_inputs_and_code_name_a_point(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "lab.yaml").write_text(LAB.replace("count: 2}", "count: 1}"))
     (other,) = tasks_of(*read_sweep(tmp_path / "sweep.yaml"))
     sweep(tmp_path, "  nodes.gpu.count: [4]\n")
-    monkeypatch.setattr("plan.sweep.point._sources", lambda package: package.encode())
+    monkeypatch.setattr("plan.sweeps.point._sources", lambda package: package.encode())
     (code,) = tasks_of(*read_sweep(tmp_path / "sweep.yaml"))
     assert len({first.name, other.name, code.name}) == 3
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plan.files import write_file
-from plan.sweep.point import Task, compute
+from plan.sweeps.point import Task, compute
 from topo import HeddleError, ToolError
 
 POINTS = "points"

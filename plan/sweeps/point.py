@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plan.sweep.spec import FAILED, Point, with_values
+from plan.sweeps.spec import FAILED, Point, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
@@ -144,10 +144,10 @@ def figures_of(task: Task) -> dict[str, Any]:
         routed = ground.degradation.left(failed)
         plan = replace(ground.plan, fabrics=tuple(one.fabric for one in routed), routed=routed)
     else:
-        plan = pipeline.route_subnets(plan_of(task), lambda text: None)
-    plan = replace(plan, wishes=replace(plan.wishes, seed=seed))
+        plan = pipeline.route_subnets(plan_of(task))
+    plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run(plan, [pipeline.prove_tables, pipeline.measure_quality])
+        plan = pipeline.run(plan, pipeline.JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
@@ -180,7 +180,7 @@ class Ground:
         from topo import Reach
 
         self.rules = FailureSpec.model_validate_json(task.failures)
-        self.plan = route_subnets(plan_of(task), lambda text: None)
+        self.plan = route_subnets(plan_of(task))
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
         self.degradation = Degradation(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
@@ -225,7 +225,7 @@ def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: Failu
     Raises
     ------
     HeddleError
-        When nobody can tell which there are.
+        When the parts of this kind are unknown.
     """
     from topo import list_parts
 

@@ -1,0 +1,164 @@
+"""``plan.build``, ``plan.check`` and ``plan.route``: from a spec or a fabric to a plan, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from plan.folder import check_replaceable, write_folder
+from plan.inputs import RoleFiles, digest, give_roles, read_cluster, read_fabric_argument, read_traffic
+from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run, silent
+from topo import Cluster, Fabric
+
+
+def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0,
+          step: Progress = silent) -> Plan:  # fmt: skip
+    """Compile, route, prove, measure, price and, if asked, export a cluster.
+
+    Parameters
+    ----------
+    spec : str, Path or Cluster
+        A YAML file, or a cluster as `topo.preset`, `topo.read` and `topo.parse` return it.
+    output : str or Path, optional
+        Folder to write, completely or not at all; an older plan there is replaced.
+    seed : int
+        Seed of the random traffic that quality is measured with.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Returns
+    -------
+    Plan
+        Also if it is refused: `Plan.verdict` and `Plan.refusals` say so.
+
+    Raises
+    ------
+    HeddleError
+        When the spec cannot be read, built or routed, or the folder must not be replaced.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> built = plan.build(topo.preset("lab-20"))
+    >>> built.verdict.holds, built.proofs[0].holds, built.quote.cost.unit
+    (True, True, 'units')
+    """
+    if output is not None:
+        check_replaceable(Path(output))
+    step("reading")
+    plan = run(replace(_plan_of(spec), options=Options(seed=seed)), BUILD, step)
+    if output is not None:
+        _write(plan, output, step)
+    return plan
+
+
+def check(spec: str | Path | Cluster, *, step: Progress = silent) -> Plan:
+    """Find everything that follows from a spec without routing it.
+
+    Parameters
+    ----------
+    spec : str, Path or Cluster
+        As `build` takes it.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Returns
+    -------
+    Plan
+        Without tables, proofs and qualities.
+
+    Raises
+    ------
+    HeddleError
+        When the spec cannot be read or built.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> checked = plan.check(topo.preset("lab-20"))
+    >>> checked.counts.switches, checked.verdict.holds, checked.routed
+    (4, True, ())
+    """
+    return run(_plan_of(spec), CHECK, step)
+
+
+def route(
+    fabric: str | Path | Fabric | Sequence[Fabric],
+    output: str | Path | None = None,
+    *,
+    name: str = "",
+    source: str | Path = "",
+    subnet: str | None = None,
+    hosts: RoleFiles | None = None,
+    traffic: str | None = None,
+    options: Options | None = None,
+    step: Progress = silent,
+) -> Plan:
+    """Route any fabric, prove and measure the tables, and write the files for OpenSM if asked.
+
+    Parameters
+    ----------
+    fabric : str, Path, Fabric or sequence of Fabric
+        A real fabric from ibnetdiscover or OpenSM, a folder of a plan, a spec, or fabrics.
+    output : str or Path, optional
+        Folder to write.
+    name : str
+        Of the plan; that of the fabric when left out.
+    source : str or Path
+        File that fabrics were made from, which the plan names with its digest.
+    subnet : str, optional
+        Which subnet of a spec or folder that has several.
+    hosts : RoleFiles, optional
+        Files that say what hosts are for.
+    traffic : str, optional
+        CSV file of a demand, or a workload by file or preset, for which paths are moved.
+    options : Options, optional
+        Engine, lanes, LMC, end ports, seed, and how many links fail in a study.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, an engine does not take the fabric, or paths need more lanes than there may be.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> routed = plan.route(topo.preset("lab-20").fabric, options=plan.Options(engine="minhop", lanes=1))
+    >>> routed.routed[0].tables.engine, routed.proofs[0].holds, routed.qualities[0].max_load
+    ('minhop', True, 11)
+
+    See Also
+    --------
+    routing.route : the tables alone
+    """
+    if output is not None:
+        check_replaceable(Path(output))
+    step("reading the fabric")
+    if isinstance(fabric, str | Path):
+        source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)
+    fabrics = (fabric,) if isinstance(fabric, Fabric) else tuple(fabric)
+    if hosts is not None:
+        fabrics = tuple(give_roles(one, hosts.roles, hosts.cn_guids, hosts.io_guids) for one in fabrics)
+    options = options or Options()
+    if traffic is not None:
+        options = replace(options, traffic=read_traffic(traffic, Path(source), options.seed))
+    sha256 = digest(Path(source)) if source else None
+    plan = run(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
+    if output is not None:
+        _write(plan, output, step, routed=True)
+    return plan
+
+
+def _plan_of(spec: str | Path | Cluster) -> Plan:
+    cluster = read_cluster(spec)
+    return Plan(cluster.name, cluster, source=cluster.name if isinstance(spec, Cluster) else str(spec))
+
+
+def _write(plan: Plan, folder: str | Path, step: Progress, *, routed: bool = False) -> None:
+    from plan.export.registry import EXPORTS, OF_ROUTE, plan_files  # workbooks and pages, which a check does without
+
+    step("writing")
+    write_folder(Path(folder), plan_files(plan, plan.to_dict(), OF_ROUTE if routed else EXPORTS))

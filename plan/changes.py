@@ -1,0 +1,424 @@
+"""``plan.diff`` and ``plan.grow``: what leads from a plan to a fabric, or to a larger plan."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import costmodel
+from costmodel import Bill
+from plan import building
+from plan.folder import check_replaceable, write_folder
+from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument
+from plan.pipeline import Progress, silent
+from plan.render.crew import format_crew_page
+from routing import Routed, route
+from topo import (
+    Cluster,
+    Column,
+    Differences,
+    Fabric,
+    FormatError,
+    Growth,
+    HeddleError,
+    Shown,
+    Table,
+    budgets,
+    count_ports,
+    draw,
+    find_differences,
+    plain_text,
+    plan_growth,
+    plural,
+    read_text,
+)
+
+HALF = 0.5
+"""Share of the cables below which a plan is hardly the one of the fabric."""
+FIRST = 8
+"""Adapters that are named of many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Changes(Shown):
+    """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> changes = plan.diff(fabric, fabric.without(fabric.inner[:1]))
+    >>> changes.found, changes.differences.found[0].kind
+    (True, 'missing')
+    """
+
+    _made_by = "`plan.diff` or `plan.grow`"
+
+    listed: Table
+    found: bool
+    """Whether there is anything to change."""
+    tables: tuple[Table, ...]
+    """What a person reads first."""
+    remarks: tuple[str, ...]
+    """Sentences to read after the tables."""
+    document: Mapping[str, Any]
+    differences: Differences | None = None
+    """Of a plan and a fabric."""
+    growths: tuple[Growth, ...] = ()
+    """Of two plans, a subnet each."""
+    bought: Bill | None = None
+    """Parts that the larger plan has more of; None for a plan and a fabric, as `left_over`."""
+    left_over: Bill | None = None
+    routed: tuple[tuple[Routed, Routed], ...] = ()
+    """Of two plans, tables before and after, subnet by subnet."""
+    notes: tuple[str, ...] = field(default=())
+    """What was skipped in what was read."""
+
+    @property
+    def table(self) -> Table:
+        """Every change, one a row."""
+        return self.listed
+
+    def _brief(self) -> str:
+        return self.listed.title
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.tables
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return dict(self.document)
+
+
+def diff(
+    planned: str | Path | Fabric,
+    fabric: str | Path | Fabric,
+    output: str | Path | None = None,
+    *,
+    adopt: str | Path | None = None,
+    subnet: str | None = None,
+    step: Progress = silent,
+) -> Changes:
+    """Compare a real fabric with its plan, cable by cable.
+
+    Parameters
+    ----------
+    planned : str, Path or Fabric
+        A spec, a folder of `plan build`, a planned cable list, an earlier dump, or a fabric.
+    fabric : str, Path or Fabric
+        The real fabric, in any form that `topo.read_fabric` accepts.
+    output : str or Path, optional
+        Folder for the differences as CSV, as a page to print and as a drawing.
+    adopt : str or Path, optional
+        Folder for the plan, routed with the GUIDs and LIDs of the fabric.
+    subnet : str, optional
+        Which subnet of a plan that has several.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Returns
+    -------
+    Changes
+        Differences in the order of a walk from rack to rack if the plan has a floor plan, otherwise by name.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, or a folder must not be replaced.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> plan.diff(fabric, fabric.without(fabric.inner[:1]))
+    <Changes lab-20 beside its plan lab-20: 61 of 62 cables as planned; 1 missing>
+
+    See Also
+    --------
+    grow : the way from one plan to a larger one
+    topo.find_differences : the comparison alone
+    """
+    _check_folders(output, adopt, planned)
+    step("reading")
+    wanted = _fabric(planned, subnet)
+    there = _fabric(fabric)
+    if adopt is not None and not isinstance(fabric, Fabric):
+        chips = read_fabric_argument(Path(fabric)).n_switches
+        if there.n_switches < chips:
+            raise HeddleError(f"{fabric}: its switches are of several chips, each with tables of its own, which a plan "
+                              "of whole switches does not have; leave out --adopt")  # fmt: skip
+    step("comparing")
+    walk = None if isinstance(planned, Fabric) else walk_of(Path(planned), wanted)
+    found = find_differences(wanted, there, walk)
+    table = found.table
+    changes = Changes(
+        listed=table,
+        found=bool(found.found),
+        tables=(_short(found),) if found.found else (),
+        remarks=(table.title, *(["fewer than half of the cables are as planned: is this the plan of this fabric?"]
+                                if found.agreeing < HALF * found.cables else [])),
+        document=found.to_dict(),
+        differences=found,
+        notes=(*wanted.notes, *there.notes),
+    )  # fmt: skip
+    if output is not None:
+        step("writing")
+        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True)
+        files = {"differences.csv": table.to_csv(), "differences.html": format_crew_page(found)}
+        write_folder(Path(output), files | {"differences.svg": drawing.svg})
+    if adopt is not None:
+        source = "" if isinstance(planned, Fabric) else planned
+        building.route(found.match.adopted, adopt, source=source, step=step)
+    return changes
+
+
+def grow(
+    old: str | Path | Cluster,
+    target: str | Path | Cluster,
+    output: str | Path | None = None,
+    *,
+    adopt: str | Path | None = None,
+    currency: str | None = None,
+    step: Progress = silent,
+) -> Changes:
+    """Find the way from one plan to a larger one: what to buy, which cables to move in which order, and the tables.
+
+    Parameters
+    ----------
+    old, target : str, Path or Cluster
+        Two specs.
+    output : str or Path, optional
+        Folder for the cables to move, step by step, and for what to buy, as CSV.
+    adopt : str or Path, optional
+        Folder for the larger plan, routed with the GUIDs and LIDs of the old one.
+    currency : str, optional
+        Of the price of what is bought; see `costmodel.Bill.price`.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Returns
+    -------
+    Changes
+        All subnets grow together.
+
+    Raises
+    ------
+    HeddleError
+        When a spec cannot be read, the plans have nothing in common, or a plan cannot be built or routed.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> spec = topo.preset("lab-20").spec.model_dump(exclude_unset=True, mode="json")
+    >>> spec["nodes"]["gpu"]["count"] += 2
+    >>> larger = plan.grow(topo.preset("lab-20"), topo.parse(spec))
+    >>> larger
+    <Changes from lab-20 to lab-20: 62 cables stay, 0 unplugged, 2 plugged in 1 step>
+    >>> larger.growths[0].new
+    ['gpu08 mlx5_0', 'gpu17 mlx5_0']
+    """
+    _check_folders(output, adopt, old)
+    step("reading")
+    before, after = read_cluster(old), read_cluster(target)
+    check_currency(currency, [after])
+    step("matching")
+    pairs = list(zip(before.cabled, after.cabled, strict=False))
+    growths = tuple(
+        plan_growth(*pair, (places(before, subnet), places(after, subnet))) for subnet, pair in enumerate(pairs)
+    )
+    single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
+    step("counting")
+    bills = costmodel.bill(before), costmodel.bill(after)
+    bought, left_over = bills[1].beyond(bills[0]), bills[0].beyond(bills[1])
+    routed = []
+    for growth in growths[: min(len(before.subnets), len(after.subnets))]:
+        step(f"routing {growth.grown.name}")
+        tables = route(growth.old, growth.old.engine)
+        routed.append((tables, route(growth.with_lids(tables.tables.lid), growth.grown.engine)))
+    room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
+    cost = bought.price(currency)
+    changes = Changes(
+        listed=growths[0].table if len(growths) == 1 else _together(growths),
+        found=any(growth.works for growth in growths) or bool(single),
+        tables=(
+            *(_steps(growth) for growth in growths if growth.works),
+            _titled("bought", bought.table),
+            *([_titled("left over", left_over.table)] if left_over.lines else []),
+            *([moved] if len(moved) else []),
+            entries,
+            _titled("ports of the larger plan", room.table),
+        ),
+        remarks=(
+            *(line for growth in growths for line in _remarks(growth)),
+            *(f"{name}: only one of the plans has this subnet" for name in single),
+            f"the network that is bought costs {cost.network} {cost.unit}",
+        ),
+        document={
+            "subnets": [growth.to_dict() for growth in growths],
+            "added": single,
+            "bought": bought.to_dict(),
+            "price": cost.to_dict(),
+            "left_over": left_over.to_dict(),
+            "tables": entries.to_dict(),
+            "room": room.to_dict(),
+            "moved": moved.to_dict(),
+        },
+        growths=growths,
+        bought=bought,
+        left_over=left_over,
+        routed=tuple(routed),
+    )
+    if output is not None:
+        step("writing")
+        works = {f"works{f'-{growth.grown.name}' if len(growths) > 1 else ''}.csv": growth.table.to_csv()
+                 for growth in growths}  # fmt: skip
+        write_folder(Path(output), works | {"bought.csv": bought.table.to_csv()})
+    if adopt is not None:
+        source = "" if isinstance(target, Cluster) else target
+        name = Path(source).stem or after.name
+        building.route([pair[1].fabric for pair in routed], adopt, name=name, source=source, step=step)
+    return changes
+
+
+def _check_folders(output: str | Path | None, adopt: str | Path | None, planned: object) -> None:
+    """Refuse folders that must not be replaced, before any long work begins."""
+    if output is not None:
+        check_replaceable(Path(output), keep_plan=True)
+    if adopt is not None:
+        read = [Path(planned)] if isinstance(planned, str | Path) else []
+        check_replaceable(Path(adopt), *read, *([Path(output)] if output is not None else []))
+
+
+def _fabric(given: str | Path | Fabric, subnet: str | None = None) -> Fabric:
+    return given if isinstance(given, Fabric) else read_fabric_argument(Path(given), subnet, merged=True)
+
+
+def _short(found: Differences) -> Table:
+    """Return the differences without what is too long for a terminal, and without racks where none is known."""
+    hidden = {"planned", "found", *([] if any(one.rack for one in found.found) else ["rack"])}
+    return Table(found.table.title, tuple(column for column in found.table.columns if column.name not in hidden))
+
+
+def _titled(name: str, table: Table) -> Table:
+    return replace(table, title=f"{name}, {table.title}")
+
+
+def _steps(growth: Growth) -> Table:
+    """Return how many cables are unplugged and plugged in each step, and whom that cuts off."""
+    counts = np.zeros((growth.steps, 2), int)
+    cut: list[set[str]] = [set() for _ in range(growth.steps)]
+    for work in growth.works:
+        counts[work.step - 1, int(work.do == "plug")] += 1
+        cut[work.step - 1] |= {*work.cut}
+    columns = (Column("step", range(1, growth.steps + 1)), Column("unplug", counts[:, 0].tolist()),
+               Column("then plug", counts[:, 1].tolist()),
+               Column("cut off", [" ".join(sorted(names)) for names in cut]))  # fmt: skip
+    return Table(f"cables of {growth.grown.name}, step by step", columns)
+
+
+def _together(growths: Sequence[Growth]) -> Table:
+    """Return the works of several subnets in one table, with the subnet of each."""
+    names = ("subnet", "step", "do", "a", "b")
+    rows = [(growth.grown.name, work.step, work.do, work.a, work.b) for growth in growths for work in growth.works]
+    return Table(f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more",
+                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+
+
+def _remarks(growth: Growth) -> list[str]:
+    lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
+    if growth.cut:
+        names = ", ".join(growth.cut[:FIRST]) + (", ... (all: -o)" if len(growth.cut) > FIRST else "")
+        lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, since no order spares them: {names}")
+    return lines
+
+
+def _entries(growths: Sequence[Growth], routed: Sequence[tuple[Routed, Routed]]) -> Table:
+    """Return how many entries of the tables change, subnet by subnet, of those that both plans have."""
+    rows = [(growth.grown.name, *count_changes(growth, *pair)) for growth, pair in zip(growths, routed, strict=False)]
+    names = ("subnet", "switches", "of", "entries", "of them")
+    return Table("tables that change, of switches and LIDs that stay",
+                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+
+
+def places(cluster: Cluster, subnet: int) -> list[str]:
+    """Return rack and unit of each node of a subnet; nothing where there is no floor plan."""
+    layout = cluster.layout
+    if layout is None:
+        return []
+    racks, units = layout.rack.tolist(), layout.unit.tolist()
+    return [f"{layout.rack_name(racks[device])} U{units[device]}" for device in layout.node_device[subnet].tolist()]
+
+
+def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Table:
+    """List the nodes that stay and stand elsewhere, with both places."""
+    rows = []
+    for subnet, growth in enumerate(growths):
+        before, after = places(old, subnet), places(target, subnet)
+        rows += [(growth.grown.label(node), before[was], after[node]) for node, was in enumerate(growth.was.tolist())
+                 if before and after and was >= 0 and before[was] != after[node]]  # fmt: skip
+    names = ("node", "from", "to")
+    return Table(
+        "moved to another place", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names))
+    )
+
+
+def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, int, int, int]:
+    """Return (changed switches, retained switches, changed entries, compared entries)."""
+    stays = np.flatnonzero(growth.was[: growth.grown.n_switches] >= 0)
+    lids = before.tables.lid[before.tables.lid > 0]
+    lids = lids[np.isin(lids, after.tables.lid)]
+    old, new = before.tables.lft[growth.was[stays]][:, lids], after.tables.lft[stays][:, lids]
+    return int((old != new).any(axis=1).sum()), len(stays), int((old != new).sum()), old.size
+
+
+def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
+    """Return the place in a walk, and rack and unit, of each node of a plan; None where it has no floor plan."""
+    if path.is_dir():
+        return _walk_of_folder(path / "cables.csv", fabric)
+    cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
+    layout = cluster.layout if cluster else None
+    if cluster is None or layout is None:
+        return None
+    subnet = [one.name for one in cluster.fabrics].index(fabric.name)
+    racks = layout.rack[layout.node_device[subnet]].tolist()
+    return list(zip(racks, places(cluster, subnet), strict=True))
+
+
+def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
+    """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
+
+    Raises
+    ------
+    FormatError
+        When there is such a file and it is another than `plan build` writes.
+    """
+    if not path.is_file():
+        return None
+    place: dict[str, tuple[str, str]] = {}
+    try:
+        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
+            place |= {row[f"{end}_port_guid"]: (plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
+    except (KeyError, TypeError, csv.Error) as error:
+        raise FormatError(f"found {error}; expected the list of cables of `plan build`", str(path)) from None
+    if not any(rack for rack, _ in place.values()):
+        return None
+
+    def order(rack: str) -> tuple[int, int, str]:
+        match = re.fullmatch(r"R([0-9]{1,9})-([0-9]{1,9})", rack)
+        row, column = (int(match[1]), int(match[2])) if match else (1 << 30, 0)
+        return row, column if row % 2 else -column, rack
+
+    rank = {rack: number for number, rack in enumerate(sorted({rack for rack, _ in place.values()}, key=order))}
+    found = []
+    for node, first in enumerate(fabric.port_offset[:-1].tolist()):
+        guids = fabric.port_guid[first : int(fabric.port_offset[node + 1])].tolist()
+        rack, unit = next((place[name] for guid in guids if (name := f"0x{guid:016x}") in place), ("", ""))
+        found.append((rank.get(rack, len(rank)), f"{rack} U{unit}" if rack else ""))
+    return found

@@ -1,0 +1,88 @@
+"""What an export is: a format, or a few files that are read together, and what a plan needs for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from plan.checksums import of_one_plan, read_sums
+from plan.inputs import RoleFiles, give_roles, read_plan, subnet_folders
+from plan.pipeline import COMPILE, Pass, Plan, Progress, prove_tables, route_subnets, run, silent
+from plan.staging import Content
+from topo import HeddleError
+
+Files = dict[str, Content]
+"""By path relative to the output folder."""
+Maker = Callable[[Plan, int], Content | Mapping[str, Content]]
+"""Makes a file, or the files of a folder by name, of a plan and the number of a subnet."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """A format, or a few files that are read together."""
+
+    name: str
+    """As `plan export` takes it."""
+    purpose: str
+    """What its files are for."""
+    passes: tuple[Pass, ...]
+    """What a plan needs for it."""
+    files: Mapping[str, Maker]
+    """Who makes each file, or folder if it ends in ``/``, by its path in the output folder."""
+    each_subnet: bool = False
+    """Whether every subnet has these files, in a folder of its own if there are several subnets."""
+
+    def make(self, plan: Plan) -> Files:
+        """Return the files for a plan that the passes have made."""
+        folders = [f"{fabric.name}/" if len(plan.subnets) > 1 else "" for fabric in plan.subnets]
+        made: Files = {}
+        for subnet, folder in enumerate(folders if self.each_subnet else [""]):
+            for path, maker in self.files.items():
+                content = maker(plan, subnet)
+                several = content.items() if isinstance(content, Mapping) else [("", content)]
+                made |= {f"{folder}{path}{name}": one for name, one in several}
+        return made
+
+    def files_of(self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None) -> Files:
+        """Return the files of this format; files that are already in an output folder are copied unchanged.
+
+        Files that say what hosts are for are of use for a real fabric.
+
+        Raises
+        ------
+        HeddleError
+            When the input cannot be read, or the format needs a spec.
+        """
+        given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
+        if path.is_dir() and not any(given or ()) and (files := of_one_plan(self._written)(path)):
+            return files
+        plan = read_plan(path)
+        if given and any(given):
+            plan = replace(plan, fabrics=tuple(give_roles(one, *given) for one in plan.fabrics))
+        if plan.cluster is None and not set(self.passes) <= {*COMPILE, route_subnets, prove_tables}:
+            raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
+        left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]
+        files = self.make(run(plan, left, step))
+        if not files:
+            raise HeddleError(f"{path}: found Ethernet only; expected a fabric with a subnet manager, for {self.name}")
+        return files
+
+    def _written(self, folder: Path) -> Files:
+        """Return the files out of a folder that `plan build` or `plan route` wrote; none when it has none."""
+        subnet_folders(folder)  # refuses a folder of somebody else
+        found: Files = {}
+        for name, digest in read_sums(folder).items():
+            if any(
+                path == place or (place.endswith("/") and path.startswith(place))
+                for place in self.files
+                for path in (name, name.partition("/")[2])  # the second: in the folder of a subnet
+            ):
+                try:
+                    content = found[name] = (folder / name).read_bytes()
+                except OSError as error:
+                    raise HeddleError(f"{folder / name}: cannot be read ({error.strerror})") from None
+                if hashlib.sha256(content).hexdigest() != digest:
+                    raise HeddleError(f"{folder / name}: found a file that was changed after it was written")
+        return found

@@ -1,0 +1,30 @@
+"""``fabric.json``, ``fabric.ibnetdiscover`` and ``opensm/``: each routed subnet, for Heddle, tools and OpenSM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plan.export.base import Export
+from plan.pipeline import COMPILE, PLACE, Plan, route_subnets
+from routing.opensm import opensm_files
+from topo import format_fabric, format_ibnetdiscover
+
+
+def _fabric(plan: Plan, subnet: int) -> str:
+    tables = plan.routed[subnet].tables
+    return format_fabric(replace(plan.routed[subnet].fabric, discovered_lid=tables.lid, lmc=tables.lmc))
+
+
+def _ibnetdiscover(plan: Plan, subnet: int) -> str:
+    tables = plan.routed[subnet].tables
+    return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)
+
+
+FORMATS = (
+    Export("fabric", "the fabric with all that is known of it, to be read back", (*COMPILE, route_subnets, *PLACE),
+           {"fabric.json": _fabric}, each_subnet=True),
+    Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs", (*COMPILE, route_subnets),
+           {"fabric.ibnetdiscover": _ibnetdiscover}, each_subnet=True),
+    Export("opensm", "what OpenSM loads: tables, options, lists", (*COMPILE, route_subnets),
+           {"opensm/": lambda plan, subnet: opensm_files(plan.routed[subnet])}, each_subnet=True),
+)  # fmt: skip

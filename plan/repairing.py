@@ -1,0 +1,179 @@
+"""``plan.repair``: new tables after failures, what they are worth, and the order in which to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import routing
+from plan.folder import check_replaceable, write_folder
+from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
+from plan.pipeline import STUDY, Plan, Progress, run, silent
+from routing import Routed
+from routing.opensm import read_lfts
+from routing.repairs import Repair, Updates
+from topo import Column, Finding, Shown, Table, find_missing
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired(Shown):
+    """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates.
+
+    Examples
+    --------
+    >>> import plan, topo, routing
+    >>> repaired = plan.repair(routing.route(topo.preset("lab-20").fabric), down=["leaf0:21"])
+    >>> repaired.plan.proofs[0].missing, len(repaired.worth)
+    (0, 2)
+    """
+
+    _made_by = "`plan.repair`"
+
+    plan: Plan
+    """Of what is left, with the new tables."""
+    repair: Repair
+    """The tables that were chosen, beside those from before."""
+    updates: Updates
+    worth: Table
+    """What the tables as they are loaded, repaired and routed anew are worth, side by side."""
+    max_load_before: int
+    """Pairs over the fullest link before anything failed."""
+    notes: tuple[str, ...]
+    """What was skipped in what was read."""
+
+    @property
+    def table(self) -> Table:
+        """The repair in figures."""
+        return self.repair.table
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, self.worth, self.updates.table)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``plan.json`` holds, and the repair under ``repair``."""
+        figures = {"fullest_link_when_well": self.max_load_before, "worth": self.worth.to_dict()}
+        return self.plan.to_dict() | {"repair": self.repair.to_dict() | self.updates.to_dict() | figures}
+
+
+def repair(
+    fabric: str | Path | Routed,
+    output: str | Path | None = None,
+    *,
+    down: Sequence[str] = (),
+    now: str | Path | None = None,
+    loaded: str | Path | None = None,
+    spare: float | None = None,
+    full: bool = False,
+    given: RoutingFiles | None = None,
+    step: Progress = silent,
+) -> Repaired:
+    """Repair the tables of a fabric after failures, and order the updates of switches.
+
+    Parameters
+    ----------
+    fabric : str, Path or Routed
+        The intact fabric with its tables: a folder of a plan, a spec, a dump with tables, or a routed fabric.
+    output : str or Path, optional
+        Folder to write, with what OpenSM loads and the order of updates.
+    down : sequence of str
+        Links, switches and hosts that have failed, by name; all of them, not only new ones.
+    now : str or Path, optional
+        The fabric as it is now, read anew: what it lacks has failed.
+    loaded : str or Path, optional
+        Tables that the switches hold now; those of the fabric when left out.
+    spare : float, optional
+        Further entries that may change to take load off the fullest link, as a share of the necessary ones.
+    full : bool
+        Whether to route all anew.
+    given : RoutingFiles, optional
+        How a fabric is routed that was read.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, there is no such part, or the folder must not be replaced.
+
+    Examples
+    --------
+    >>> import plan, topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> plan.repair(routed, down=["spine0"]).plan.proofs[0].missing
+    0
+
+    See Also
+    --------
+    routing.repairs.repair : the repair alone
+    """
+    if output is not None:  # later repairs begin with the fabric that is read
+        check_replaceable(Path(output), *([] if isinstance(fabric, Routed) else [Path(fabric)]))
+    whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
+    step("repairing")
+    ports = [routing.find_ports(whole.fabric, down)]
+    notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
+    if now is not None:
+        gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(Path(now)))
+        ports.append(gone)
+        notes += beyond
+    chosen = done = routing.repairs.repair(whole, np.concatenate(ports), spare=spare)
+    states = {"repaired": done.after}
+    if full:
+        step("routing anew")
+        chosen = routing.repairs.route_anew(done)
+        states["routed anew"] = chosen.after
+    holding = done.before
+    if loaded is not None:
+        holding = replace(holding, tables=read_lfts(Path(loaded), whole.fabric).tables)
+    step("ordering the updates")
+    updates = routing.repairs.order_updates(holding, chosen.after, chosen.rank)
+    replugged = [
+        Finding("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
+                "gets no path. Plug it back, or route the fabric anew as it is now")
+        for port in np.intersect1d(moved, done.ports_cut_off)
+    ]  # fmt: skip
+    left = chosen.after.fabric
+    source = left.name if isinstance(fabric, Routed) else str(fabric)
+    plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=tuple(replugged))
+    plan = run(plan, STUDY, step)
+    step("measuring")
+    worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan)
+    repaired = Repaired(plan, chosen, updates, worth, routing.prove(whole).max_load, notes)
+    if output is not None:
+        from plan.export.registry import OF_ROUTE, plan_files  # pages, which most repairs do without
+
+        step("writing")
+        files = plan_files(plan, repaired.to_dict(), OF_ROUTE)
+        write_folder(Path(output), files | {"updates.csv": updates.write_table.to_csv()})
+    return repaired
+
+
+def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
+    """Return what tables are worth side by side, each named; what changes is counted from the first.
+
+    Parameters
+    ----------
+    states : mapping of str to Routed
+    plan : Plan
+        That of the last, whose tables are proven and measured there.
+    """
+    *others, _ = states.values()
+    proofs = [*(routing.prove(one) for one in others), *plan.proofs]
+    qualities = [routing.measure(one, proof=proof) for one, proof in zip(others, proofs, strict=False)]
+    qualities += plan.qualities
+    first = others[0].tables.lft
+    return Table(
+        "what is left",
+        (
+            Column("tables", list(states)),
+            Column("missing", [proof.missing - proof.disconnected for proof in proofs]),
+            Column("credit loops", [proof.credit_loops for proof in proofs]),
+            Column("entries that change", [int(np.count_nonzero(one.tables.lft != first)) for one in states.values()]),
+            Column("fullest link", [proof.max_load for proof in proofs]),
+            Column("bisection", [quality.ebb for quality in qualities], digits=".3f"),
+        ),
+    )

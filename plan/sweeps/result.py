@@ -1,0 +1,218 @@
+"""``plan.sweep``: a plan for every combination of parameters, and what the points say together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plan.files import write_file
+from plan.inputs import find_preset
+from plan.pipeline import Progress, silent
+from plan.sweeps.point import Task, digest_of_code, digest_of_files, draw_first_year, parts_of, plan_of
+from plan.sweeps.run import Ran, read_point, run_sweep
+from plan.sweeps.spec import SweepSpec, read_sweep
+from plan.sweeps.summary import front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
+from simulate.cluster import FailureSpec
+from topo import HeddleError, PartKind, Reach, Shown, Table, config_root, plural
+
+MARK = "sweep.json"
+FEW = 4
+"""Points that are shown side by side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Shown):
+    """What `sweep` returns: every point with its parameters, and its figures or its error.
+
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Points((), ("network.leaves",), {}, 0, None, ())
+    <Points 0 points of 0, 0 failed>
+    """
+
+    _made_by = "`plan.sweep`"
+
+    documents: tuple[Mapping[str, Any], ...]
+    """Of each point that is there, ``point`` by parameter and ``figures`` by name, or ``error``."""
+    parameters: tuple[str, ...]
+    better: Mapping[str, str]
+    """Figures by which points are compared, and which way is better."""
+    points: int
+    """How many there should be."""
+    ran: Ran | None
+    """How the run went that computed the missing ones."""
+    front: tuple[Mapping[str, Any], ...]
+    """Points that no other beats."""
+
+    @property
+    def table(self) -> Table:
+        """One row for each point: parameters, figures, error."""
+        return table_of_points(self.documents)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Of the points that failed."""
+        return tuple(document["error"] for document in self.documents if "error" in document)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no point is missing."""
+        return len(self.documents) == self.points
+
+    @property
+    def more_tables(self) -> tuple[Table, ...]:
+        """What a person reads first: years, or points side by side, or what matters to which figure; best points."""
+        years, shares = intervals(self.documents, "year."), sensitivities(self.documents)
+        first = [years] if len(years) else []
+        if not first and len(shares):
+            first = [side_by_side(self.documents) if len(self.documents) <= FEW else shares]
+        if not self.front:
+            return tuple(first)
+        whole, shown = table_of_points(self.front), {*self.parameters, *self.better}
+        columns = tuple(column for column in whole.columns if column.name in shown)
+        return (*first, Table("no other point is better in all", columns))
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.documents), 'point')} of {self.points:,}, {len(self.errors):,} failed"
+
+    def _shown(self) -> tuple[Table, ...]:
+        return (self.table, *self.more_tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures of the run and the Pareto front as plain values, ready for JSON."""
+        ran = self.ran or Ran(0, len(self.documents), 0.0, 0.0, self.whole)
+        return {
+            "points": self.points,
+            "computed": ran.computed,
+            "found": ran.found,
+            "failed": len(self.errors),
+            "missing": self.points - len(self.documents),
+            "points_s": ran.own_s,
+            "wall_s": ran.wall_s,
+            "front": list(self.front),
+        }
+
+
+def sweep(
+    sweep: str | Path,
+    output: str | Path,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    again: bool = False,
+    step: Progress = silent,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Points:
+    """Compute a plan for every combination of the parameters of a sweep, as far as its folder has none.
+
+    Parameters
+    ----------
+    sweep : str or Path
+        A YAML file: a base spec or dump, stages, and parameters by their path in the spec.
+    output : str or Path
+        Folder: a file for each point, tables, and charts. The same call continues where one was stopped.
+    jobs : int
+        Processes on this machine.
+    scheduler : str, optional
+        Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
+    again : bool
+        Whether points that have failed are tried again.
+    step, tell, stop : callable
+        Progress callback, called as ``step(message)``; told how many points there are of how many; asked whether to
+        leave off.
+
+    Raises
+    ------
+    HeddleError
+        When the sweep cannot be read, or the folder holds something else. A point that fails raises nothing.
+
+    Examples
+    --------
+    >>> import json, plan, tempfile, topo
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> base = topo.config_root() / "lab-20.yaml"
+    >>> sizes = {"base": str(base), "stages": ["design"], "parameters": {"nodes.gpu.count": [12, 16]}}
+    >>> _ = (folder / "sizes.yaml").write_text(json.dumps(sizes))
+    >>> points = plan.sweep(folder / "sizes.yaml", folder / "out")
+    >>> [document["figures"]["counts.links"] for document in points.documents]
+    [58, 62]
+    """
+    output = Path(output)
+    check_folder(output)
+    step("reading the sweep")
+    spec, base, base_file = read_sweep(Path(sweep))
+    tasks = tasks_of(spec, base, base_file)
+    output.mkdir(parents=True, exist_ok=True)
+    write_file(output / MARK, spec.model_dump_json(indent=1) + "\n")
+    ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, tell=tell, stop=stop)
+    step("summing up")
+    documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
+    table = table_of_points(documents)
+    write_file(output / "points.csv", table.to_csv())
+    best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
+    write_file(output / "pareto.csv", table_of_points([documents[at] for at in best]).to_csv())
+    write_file(output / "sensitivities.csv", shares.to_csv())
+    if len(means):
+        write_file(output / "intervals.csv", means.to_csv())
+    columnar = parquet(table)
+    if columnar is not None:
+        write_file(output / "points.parquet", columnar)
+    for name, picture in pictures(documents, spec.better, best, shares).items():
+        write_file(output / name, picture)
+    if "year" in spec.stages and tasks and not stop():
+        write_file(output / "failures.svg", draw_first_year(tasks[0]).encode())
+    return Points(tuple(documents), tuple(spec.parameters), spec.better, len(tasks), ran,
+                  tuple(documents[at] for at in best))  # fmt: skip
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything but a sweep.
+
+    Raises
+    ------
+    HeddleError
+        When it does, or is a file.
+    """
+    if (folder.is_symlink() or folder.exists()) and not (
+        folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
+    ):
+        raise HeddleError(
+            f"{folder}: found something that is not a sweep; name a new folder, or that of a sweep, with -o"
+        )
+    above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise HeddleError(f"{folder}: cannot be written; name another folder with -o")
+
+
+def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
+    """Return what is to be computed for each point."""
+    rules = (spec.failures or FailureSpec()).model_dump_json()
+    points = spec.points(lambda kind: names_of_parts(kind, base, base_file, rules))
+    workloads = {str(point.get("workload", "allreduce")) for point in points} if "play" in spec.stages else set()
+    folder = base_file.absolute().parent
+    read = [folder / find_preset("workloads", name, "workload") for name in sorted(workloads)]
+    read += sorted((config_root() / "catalog").glob("*.csv"))
+    own = base.get("catalog") if isinstance(base, dict) else None
+    if isinstance(own, str):
+        read += sorted((folder / own).glob("*.csv")) if (folder / own).is_dir() else [folder / own]
+    if base is None:
+        read.append(base_file)
+    try:
+        inputs, code = digest_of_files(read), digest_of_code(spec.stages)
+    except OSError as error:
+        raise HeddleError(f"{error.filename}: cannot be read ({error.strerror})") from None
+    dump = str(base_file.absolute()) if base is None else None
+    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs, code, rules) for point in points]
+
+
+def names_of_parts(kind: PartKind, base: object, base_file: Path, rules: str) -> list[str]:
+    """Return the names of the parts of a kind that a base has."""
+    dump = str(base_file.absolute()) if base is None else None
+    plan = plan_of(Task(base, str(base_file.absolute().parent), dump, (), {}, "", "", rules))
+    return list(parts_of(kind, Reach(plan.fabrics), plan.cluster, FailureSpec.model_validate_json(rules)))

@@ -1,0 +1,56 @@
+"""What leads from a plan to a fabric or to a larger plan, from Python; `commands/test_diff.py` has the command."""
+
+from pathlib import Path
+
+import pytest
+
+import topo
+from plan.changes import Changes, diff, grow
+
+LAB = topo.preset("lab-20")
+
+
+def planes(servers: int) -> topo.Cluster:
+    tree = {"switch": "QM9700", "leaves": 2, "spines": 1}
+    return topo.parse({
+        "name": "pair", "nodes": {"gpu": {"model": "hgx-h800", "count": servers}},
+        "network": {"shape": "planes", "planes": 8, "tree": tree},
+    })  # fmt: skip
+
+
+def test_subnets_grow_in_one_table(tmp_path: Path) -> None:
+    changes = grow(planes(4), planes(6), tmp_path / "works")
+    assert len(changes.growths) == 8
+    assert len(changes.table) == sum(len(growth.works) for growth in changes.growths) == 8 * 2
+    assert {row[0] for row in changes.table.rows()} == {growth.grown.name for growth in changes.growths}
+    names = {path.name for path in (tmp_path / "works").iterdir()}
+    assert names >= {"bought.csv", *(f"works-{growth.grown.name}.csv" for growth in changes.growths)}
+    assert "unplugged" in changes.remarks[0]
+
+
+def test_both_results_are_of_one_kind() -> None:
+    compared = diff(LAB.fabric, LAB.fabric.without(LAB.fabric.inner[:1]))
+    grown = grow(LAB, LAB)
+    for changes, found in ((compared, True), (grown, False)):
+        assert isinstance(changes, Changes)
+        assert changes.found is found is bool(len(changes.table))
+        assert changes.remarks
+        assert "<table" in changes._repr_html_()
+        assert isinstance(changes.to_dict(), dict)
+    assert compared.differences is not None and grown.differences is None
+    assert compared.bought is None and grown.bought is not None
+
+
+def test_a_plan_of_another_fabric_is_told() -> None:
+    torus = topo.preset("torus").fabric
+    assert any("is this the plan of this fabric?" in line for line in diff(torus, LAB.fabric).remarks)
+
+
+def test_an_output_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("precious")
+    for verb in (lambda: diff(LAB.fabric, LAB.fabric, tmp_path / "out"), lambda: grow(LAB, LAB, tmp_path / "out")):
+        with pytest.raises(topo.HeddleError, match="nothing in it was touched"):
+            verb()
+    with pytest.raises(topo.HeddleError, match="would replace"):
+        diff(LAB.fabric, LAB.fabric, tmp_path / "new", adopt=tmp_path / "new")
