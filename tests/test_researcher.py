@@ -76,7 +76,7 @@ def test_failures_of_two_links_by_name() -> None:
     stale = routing.prove(routing.Routed(left, routed.tables))
     assert stale.missing > 0
     assert routing.prove(routing.route(left)).holds
-    repaired = routing.repair(routing.prepare_repair(routed), ports).after
+    repaired = routing.repairs.repair(routing.repairs.prepare_repair(routed), ports).after
     assert routing.prove(repaired).holds
     loads = [routing.prove(one).load.max() for one in (routed, repaired)]
     assert loads[1] >= loads[0]
