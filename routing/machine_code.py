@@ -263,6 +263,9 @@ def _plain(kind: Any) -> Any:
 class Kernel(Compiled):
     """One that is interpreted where that is sooner done: all arrays are small, and no code is kept."""
 
+    small = SMALL
+    patience_s = PATIENCE_S
+
     @cached_property
     def is_kept(self) -> bool:
         """Whether there is code of it in the cache, for some signature."""
@@ -272,8 +275,14 @@ class Kernel(Compiled):
         """Do it."""
         if _interpreter.at_work:
             return self.py_func(*given)
-        compiles = self.overloads or Interpreter.spent_s > PATIENCE_S or not is_small(given) or self.is_kept
-        return super().__call__(*given) if compiles else _interpreter.run(self.py_func, given)
+        tired = Interpreter.spent_s > self.patience_s
+        if self.overloads or tired or not is_small(given, self.small) or self.is_kept:
+            return super().__call__(*given)
+        return _interpreter.run(self.py_func, self.readable(given))
+
+    def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments as they are interpreted."""
+        return given
 
 
 class Interpreter(threading.local):
@@ -284,10 +293,10 @@ class Interpreter(threading.local):
     """That of all threads: a command that routes begins new ones, and would be patient in each."""
 
     def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-        """Call a function; integers wrap around in silence, as those of machines do."""
+        """Call a function; a division by zero and an integer that does not fit are errors, never other numbers."""
         begin, self.at_work = thread_time(), True
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="raise", under="ignore"):
                 return function(*given)
         finally:
             self.at_work = False
@@ -297,12 +306,12 @@ class Interpreter(threading.local):
 _interpreter = Interpreter()
 
 
-def is_small(given: tuple[Any, ...]) -> bool:
-    """Whether no array of the arguments of a kernel, or of tuples among them, has more than `SMALL` elements."""
+def is_small(given: tuple[Any, ...], most: int) -> bool:
+    """Whether no array of the arguments of a kernel, or of tuples among them, has more than so many elements."""
     for value in given:
-        if isinstance(value, np.ndarray) and value.size > SMALL:
+        if isinstance(value, np.ndarray) and value.size > most:
             return False
-        if isinstance(value, tuple) and not is_small(value):
+        if isinstance(value, tuple) and not is_small(value, most):
             return False
     return True
 

@@ -36,8 +36,8 @@ CROWD = 16
 """Below this many routes behind one resource it costs less to look at each: measured on the loads of
 ``benchmarks/fluid_loads.py``."""
 
-EVENTS_A_CALL = 20_000
-"""Events between two reports of progress: tens of milliseconds."""
+EVENTS_A_CALL = 2_000
+"""Events between two reports of progress: milliseconds, and about a second where they are interpreted."""
 
 
 class Fluid:
