@@ -9,7 +9,7 @@ BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom tools clean
+.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom kernels tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -71,6 +71,9 @@ sbom: .venv/installed-dev ## write the software bill of materials of what a user
 	$(BIN)/cyclonedx-py environment out/sbom-env/bin/python --pyproject pyproject.toml --output-reproducible \
 	  --of JSON --output-file out/heddle.cdx.json
 	@rm -rf out/sbom-env; echo "The bill of materials is in out/heddle.cdx.json (CycloneDX)."
+
+kernels: .venv/installed-dev ## make a wheel of compiled kernels for this version of Python: out/kernels/heddle_kernels-*.whl
+	$(BIN)/python scripts/make_kernels.py out/kernels
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools

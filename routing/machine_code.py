@@ -16,6 +16,7 @@ import mmap
 import os
 import pickle
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import config, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
@@ -49,6 +51,13 @@ PATIENCE_S = 4.0
 
 OURS = ("routing", "simulate")
 """Packages with kernels: what one names in a module of theirs is part of it. All else belongs to its version."""
+
+SHIPPED = Path(sysconfig.get_path("platlib")) / "heddle_kernels"
+"""Where an installer puts the code of the distribution heddle-kernels (``make kernels``), and nobody else writes."""
+PROCESSOR = "x86-64-v3"
+"""What code is shipped for, in words of LLVM: most servers since 2013."""
+FEATURES = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
+"""What another processor must be able to do to run it."""
 
 _told: list[str] = []
 
@@ -131,6 +140,8 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         stamp = partial(digest_of_reach, function, options)
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
+        folder = os.fspath(SHIPPED / PROCESSOR / function.__module__)
+        self._shipped = CheckedFile(folder, self._impl.filename_base, stamp) if runs_shipped_code() else None
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code that is kept, None where there is none or it is damaged."""
@@ -138,7 +149,7 @@ class KernelCache(FunctionCache):
         try:
             # Numba's own imports all that it could need to compile anything, which takes longer than to load the code.
             rtsys.initialize(target_context)
-            found = self._load_overload(sig, target_context)
+            found = self._load_shipped(sig, target_context) or self._load_overload(sig, target_context)
         except MemoryError:
             raise
         except Exception:  # whatever a damaged file makes of unpickling
@@ -150,10 +161,27 @@ class KernelCache(FunctionCache):
 
     def is_filled(self) -> bool:
         """Whether code of any signature is kept."""
+        for file in (self._shipped, self._cache_file):
+            try:
+                if file is not None and file._load_index():
+                    return True
+            except Exception:  # a damaged file
+                LOG.debug("compiled code of %s is damaged", self._py_func.__name__)
+        return False
+
+    def _load_shipped(self, sig: object, target_context: Any) -> object:
+        """Return the code that was installed with Heddle; None where there is none that this machine can run."""
+        if self._shipped is None:
+            return None
         try:
-            return bool(self._cache_file._load_index())
-        except Exception:  # a damaged file
-            return False
+            _, _, bytecode = self._index_key(sig, target_context.codegen())
+            kept = self._shipped.load((sig, (get_process_triple(), PROCESSOR, ""), bytecode))
+            return None if kept is None else self._impl.rebuild(target_context, kept)
+        except MemoryError:
+            raise
+        except Exception:  # whatever a damaged file makes of unpickling
+            self._shipped = None
+            return None
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep the code of a function, if it can be kept."""
@@ -165,6 +193,16 @@ class KernelCache(FunctionCache):
             write()
         except OSError as error:
             warn_once(os.fspath(self._cache_path), error.strerror or str(error))
+
+
+@cache
+def runs_shipped_code() -> bool:
+    """Whether code was installed, and this machine's processor can run it."""
+    given = config.CPU_NAME is not None  # type: ignore[attr-defined]
+    if given or not SHIPPED.is_dir() or not get_process_triple().startswith("x86_64-"):
+        return False
+    able = get_host_cpu_features()
+    return all(able.get(name) for name in FEATURES)
 
 
 def check_room() -> None:

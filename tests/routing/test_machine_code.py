@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite.binding import get_host_cpu_features
 from numba.core.registry import CPUDispatcher
 
 import routing
@@ -146,6 +147,41 @@ def test_code_that_can_only_be_read_is_used(folder: Path, place: str, monkeypatc
     )  # by which Numba finds out; tests may run as root, who may write
     monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program + PROGRAM)
     assert run(folder, HOME="/proc/nowhere", **given) == [2, 1]
+
+
+FIND_SHIPPED = """\
+from pathlib import Path
+from routing import machine_code
+machine_code.SHIPPED = Path({shipped!r})
+"""
+
+
+@pytest.mark.slow
+def test_code_that_was_installed_is_used_while_it_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made for another processor, in another place; not used when damaged, or made from something else."""
+    if not all(get_host_cpu_features().get(name) for name in machine_code.FEATURES):
+        pytest.skip("the processor is older than the one that code is shipped for")
+    processor = {"NUMBA_CPU_NAME": machine_code.PROCESSOR, "NUMBA_CPU_FEATURES": ""}
+    assert run(folder, **processor) == [2, 0]
+    shipped = folder.parent / "shipped"
+    for name in ("caller", "callee"):
+        target = shipped / machine_code.PROCESSOR / f"kernels_of_a_test.{name}"
+        target.mkdir(parents=True)
+        for file in (folder / "__pycache__").glob(f"{name}.*.nb?"):
+            file.rename(target / file.name)
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", FIND_SHIPPED.format(shipped=str(shipped)) + PROGRAM)
+    assert run(folder) == [2, 1]
+    assert not list((folder / "__pycache__").glob("*.nbc")), "nothing was compiled"
+    assert run(folder, **processor) == [2, 0], "who names a processor gets code for it"
+    write_callee(folder, 21)
+    assert run(folder) == [42, 0]
+    write_callee(folder, 1)
+    for file in (folder / "__pycache__").glob("*.nb?"):
+        file.unlink()
+    assert run(folder) == [2, 1]
+    for file in (*folder.glob("__pycache__/*.nb?"), *shipped.rglob("*.nbc")):
+        file.write_bytes(flip(file.read_bytes()))
+    assert run(folder) == [2, 0]
 
 
 def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
