@@ -257,3 +257,49 @@ def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_p
     command = [sys.executable, "-c", program, repository / "configs" / "lab-20.yaml"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "compiling" not in done.stderr, done.stderr
+
+
+SIGNATURES = """
+import sys
+import plan.cli
+from numba.core.types import Integer
+from routing.machine_code import Compiled, Kernel
+kinds = [Kernel]
+for kind in kinds:
+    kinds += kind.__subclasses__()
+    kind.patience_s = -1.0
+for line in sys.argv[1].strip().splitlines():
+    assert plan.cli.run(line.split()) == 0, line
+def alike(kind):
+    return ("int" if kind.signed else "uint") if isinstance(kind, Integer) else str(kind)
+functions = {value for module in list(sys.modules.values()) for value in vars(module).values()
+             if isinstance(value, Compiled)}
+assert len(functions) > 50
+for function in functions:
+    signatures = [tuple(map(alike, signature)) for signature in function.overloads]
+    if len(set(signatures)) < len(signatures):
+        print(function.__module__, function.__name__, *function.overloads, sep="\\n    ", file=sys.stderr)
+        sys.exit(1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_no_function_is_compiled_twice_for_integers(repository: Path, tmp_path: Path) -> None:
+    """For two widths of them, or for a constant: the commands that need most kernels, one after another."""
+    commands = """
+        build LAB -o lab
+        simulate lab -w allreduce
+        simulate lab -w allreduce --engine packets --hop-latency-ns 150
+        route LAB -o route
+        repair lab --down leaf0:27 -o repaired
+        ranks lab --nodes gpu[00-07] --for ring --for tree
+        optimise NEEDS
+    """
+    configs = repository / "configs"
+    commands = commands.replace("LAB", str(configs / "lab-20.yaml"))
+    commands = commands.replace("NEEDS", str(min((configs / "needs").glob("*.yaml"))))
+    command = [sys.executable, "-c", SIGNATURES, commands]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
