@@ -23,10 +23,10 @@ class Played(Kernel):
 
 
 def _readable(value: Any) -> Any:
+    array: Any = value  # mypy does not know that an array has a buffer
     if isinstance(value, np.ndarray):
-        return (
-            memoryview(value) if value.dtype.names is None else (_record(value.dtype) * len(value)).from_buffer(value)
-        )
+        records = value.dtype.names is not None
+        return (_record(value.dtype) * len(value)).from_buffer(array) if records else memoryview(array)
     if isinstance(value, tuple):  # of a name
         return type(value)(*map(_readable, value))
     return value
