@@ -13,7 +13,7 @@ from routing.machine_code import INNER, UNCOUNTED, Kernel, compiled
 class Played(Kernel):
     """A kernel of the simulation. An event looks at few elements of the state, so more of them are small."""
 
-    small = 2**17
+    small = 2**18
     patience_s = 16.0
     """As long as compiling takes: whoever waited in vain has waited twice as long as he had to, never more."""
 
