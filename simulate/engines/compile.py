@@ -14,7 +14,7 @@ class Played(Kernel):
     """A kernel of the simulation. An event looks at few elements of the state, so more of them are small."""
 
     small = 2**18
-    patience_s = 16.0
+    patience_s = 20.0
     """As long as compiling takes: whoever waited in vain has waited twice as long as he had to, never more."""
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
