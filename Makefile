@@ -4,12 +4,12 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT := out/fire-flyer-2
-LOCK := printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate \
-  --no-header --python-version 3.11 pyproject.toml -
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade
+BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom tools clean
+.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom kernels tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -58,10 +58,11 @@ man: .venv/installed-dev ## write the page of `man plan` into out/man
 	$(BIN)/python -m sphinx -W --keep-going -q -b man docs out/man
 
 # What builds the checkout is in both files, since it is installed without a network of its own.
-lock: .venv/bin/python ## write requirements.lock and requirements-dev.lock anew: the newest versions that pyproject.toml allows, with hashes
-	$(PIP) install uv
-	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
-	$(LOCK) --extra all --upgrade --constraint requirements-dev.lock --output-file requirements.lock
+lock: .venv/bin/python ## write requirements*.lock anew: the newest versions that pyproject.toml allows, and of uv, with hashes
+	$(PIP) install --require-hashes -r requirements-uv.lock
+	echo uv | $(LOCK) --output-file requirements-uv.lock -
+	$(BUILD) | $(LOCK) --extra dev --output-file requirements-dev.lock pyproject.toml -
+	$(BUILD) | $(LOCK) --extra all --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml -
 
 sbom: .venv/installed-dev ## write the software bill of materials of what a user installs: out/heddle.cdx.json
 	scripts/make-venv out/sbom-env $(PYTHON)
@@ -70,6 +71,9 @@ sbom: .venv/installed-dev ## write the software bill of materials of what a user
 	$(BIN)/cyclonedx-py environment out/sbom-env/bin/python --pyproject pyproject.toml --output-reproducible \
 	  --of JSON --output-file out/heddle.cdx.json
 	@rm -rf out/sbom-env; echo "The bill of materials is in out/heddle.cdx.json (CycloneDX)."
+
+kernels: .venv/installed-dev ## make a wheel of compiled kernels for this version of Python: out/kernels/heddle_kernels-*.whl
+	$(BIN)/python scripts/make_kernels.py out/kernels
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools

@@ -16,6 +16,7 @@ import mmap
 import os
 import pickle
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import config, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
@@ -49,6 +51,13 @@ PATIENCE_S = 4.0
 
 OURS = ("routing", "simulate")
 """Packages with kernels: what one names in a module of theirs is part of it. All else belongs to its version."""
+
+SHIPPED = Path(sysconfig.get_path("platlib")) / "heddle_kernels"
+"""Where an installer puts the code of the distribution heddle-kernels (``make kernels``), and nobody else writes."""
+PROCESSOR = "x86-64-v3"
+"""What code is shipped for, in words of LLVM: most servers since 2013."""
+FEATURES = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
+"""What another processor must be able to do to run it."""
 
 _told: list[str] = []
 
@@ -131,6 +140,8 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         stamp = partial(digest_of_reach, function, options)
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
+        folder = os.fspath(SHIPPED / PROCESSOR / function.__module__)
+        self._shipped = CheckedFile(folder, self._impl.filename_base, stamp) if runs_shipped_code() else None
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code that is kept, None where there is none or it is damaged."""
@@ -138,7 +149,7 @@ class KernelCache(FunctionCache):
         try:
             # Numba's own imports all that it could need to compile anything, which takes longer than to load the code.
             rtsys.initialize(target_context)
-            found = self._load_overload(sig, target_context)
+            found = self._load_shipped(sig, target_context) or self._load_overload(sig, target_context)
         except MemoryError:
             raise
         except Exception:  # whatever a damaged file makes of unpickling
@@ -150,10 +161,27 @@ class KernelCache(FunctionCache):
 
     def is_filled(self) -> bool:
         """Whether code of any signature is kept."""
+        for file in (self._shipped, self._cache_file):
+            try:
+                if file is not None and file._load_index():
+                    return True
+            except Exception:  # a damaged file
+                LOG.debug("compiled code of %s is damaged", self._py_func.__name__)
+        return False
+
+    def _load_shipped(self, sig: object, target_context: Any) -> object:
+        """Return the code that was installed with Heddle; None where there is none that this machine can run."""
+        if self._shipped is None:
+            return None
         try:
-            return bool(self._cache_file._load_index())
-        except Exception:  # a damaged file
-            return False
+            _, _, bytecode = self._index_key(sig, target_context.codegen())
+            kept = self._shipped.load((sig, (get_process_triple(), PROCESSOR, ""), bytecode))
+            return None if kept is None else self._impl.rebuild(target_context, kept)
+        except MemoryError:
+            raise
+        except Exception:  # whatever a damaged file makes of unpickling
+            self._shipped = None
+            return None
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep the code of a function, if it can be kept."""
@@ -165,6 +193,16 @@ class KernelCache(FunctionCache):
             write()
         except OSError as error:
             warn_once(os.fspath(self._cache_path), error.strerror or str(error))
+
+
+@cache
+def runs_shipped_code() -> bool:
+    """Whether code was installed, and this machine's processor can run it."""
+    given = config.CPU_NAME is not None  # type: ignore[attr-defined]
+    if given or not SHIPPED.is_dir() or not get_process_triple().startswith("x86_64-"):
+        return False
+    able = get_host_cpu_features()
+    return all(able.get(name) for name in FEATURES)
 
 
 def check_room() -> None:
@@ -263,6 +301,9 @@ def _plain(kind: Any) -> Any:
 class Kernel(Compiled):
     """One that is interpreted where that is sooner done: all arrays are small, and no code is kept."""
 
+    small = SMALL
+    patience_s = PATIENCE_S
+
     @cached_property
     def is_kept(self) -> bool:
         """Whether there is code of it in the cache, for some signature."""
@@ -272,8 +313,14 @@ class Kernel(Compiled):
         """Do it."""
         if _interpreter.at_work:
             return self.py_func(*given)
-        compiles = self.overloads or Interpreter.spent_s > PATIENCE_S or not is_small(given) or self.is_kept
-        return super().__call__(*given) if compiles else _interpreter.run(self.py_func, given)
+        tired = Interpreter.spent_s > self.patience_s
+        if self.overloads or tired or not is_small(given, self.small) or self.is_kept:
+            return super().__call__(*given)
+        return _interpreter.run(self.py_func, self.readable(given))
+
+    def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments as they are interpreted."""
+        return given
 
 
 class Interpreter(threading.local):
@@ -284,10 +331,10 @@ class Interpreter(threading.local):
     """That of all threads: a command that routes begins new ones, and would be patient in each."""
 
     def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-        """Call a function; integers wrap around in silence, as those of machines do."""
+        """Call a function; a division by zero and an integer that does not fit are errors, never other numbers."""
         begin, self.at_work = thread_time(), True
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="raise", under="ignore"):
                 return function(*given)
         finally:
             self.at_work = False
@@ -297,12 +344,12 @@ class Interpreter(threading.local):
 _interpreter = Interpreter()
 
 
-def is_small(given: tuple[Any, ...]) -> bool:
-    """Whether no array of the arguments of a kernel, or of tuples among them, has more than `SMALL` elements."""
+def is_small(given: tuple[Any, ...], most: int) -> bool:
+    """Whether no array of the arguments of a kernel, or of tuples among them, has more than so many elements."""
     for value in given:
-        if isinstance(value, np.ndarray) and value.size > SMALL:
+        if isinstance(value, np.ndarray) and value.size > most:
             return False
-        if isinstance(value, tuple) and not is_small(value):
+        if isinstance(value, tuple) and not is_small(value, most):
             return False
     return True
 

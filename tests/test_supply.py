@@ -87,6 +87,46 @@ def test_a_lock_file_is_closed(project, repository: Path, lock: str) -> None:
                 todo += [(other, extra) for extra in ("", *sorted(other.extras))]
 
 
+def test_uv_itself_is_installed_by_hash(repository: Path) -> None:
+    assert [(name, hashes > 0) for name, (_, hashes) in pins(repository / "requirements-uv.lock").items()] == [
+        ("uv", True)
+    ]
+
+
+FAKE = """#!/bin/sh
+echo "$*" >> {log}
+case "$*" in *"{fails}"*) exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "installs"),
+    [
+        ("no command", ["requirements-uv.lock", "the.lock", "-e ."]),
+        ("requirements-uv.lock", ["requirements-uv.lock", "the.lock", "-e ."]),
+        ("-r ", ["requirements-uv.lock", "the.lock"]),
+        ("the.lock", ["requirements-uv.lock", "the.lock", "the.lock"]),
+    ],
+)
+def test_nothing_is_installed_without_its_hash(
+    repository: Path, tmp_path: Path, fails: str, installs: list[str]
+) -> None:
+    """With uv, without it, and where neither can: then nothing of ours is installed."""
+    log = tmp_path / "log"
+    for name in ("python", "uv"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(FAKE.format(log=log, fails=fails))
+        program.chmod(0o755)
+    command = ["sh", "scripts/install-locked", tmp_path, "the.lock", "all"]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    lines = [line for line in log.read_text().splitlines() if " install " in line]
+    assert len(lines) == len(installs) and all(line.endswith(end) for line, end in zip(lines, installs, strict=True))
+    assert all(("--require-hashes" in line) != ("--no-deps --no-build-isolation" in line) for line in lines)
+    assert done.returncode == (installs[-1] != "-e ."), done.stderr
+    assert done.stdout == f"Installing the packages of the.lock into {tmp_path}\n", "one line where no terminal is"
+
+
 def version_of(name: str) -> Version | None:
     """Version of an installed package."""
     try:

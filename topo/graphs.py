@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import maximum_flow
 
 STEPS_PER_GBPS = 50
 """The solver counts in whole numbers: 0.02 Gb/s is one step of FDR's 54.56 Gb/s, the oddest rate there is."""
@@ -53,6 +51,9 @@ def max_flow_gbps(
     sends, receives : (N,) float64
         Gb/s that each node can send and receive.
     """
+    from scipy.sparse import coo_array  # takes a quarter of a second, and few ask
+    from scipy.sparse.csgraph import maximum_flow
+
     largest = max(float(rate.sum()), float(sends.sum()), float(receives.sum()))
     steps = STEPS_PER_GBPS if largest * STEPS_PER_GBPS < LARGEST else 1
     senders, receivers = np.flatnonzero(sends), np.flatnonzero(receives)

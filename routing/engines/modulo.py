@@ -113,9 +113,8 @@ def fill_modulo(
                         aside = True
             bundle[bundles] = end
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
-            if (bundles < planes[here] or (aside and upper > level[here])) and _find_planes(
-                here, bundle[:bundles], choice, receiver, level, plane, bundle_of
-            ):
+            climbs_by_plane = planes[here] > 0 and (bundles < planes[here] or (aside and upper > level[here]))
+            if climbs_by_plane and _find_planes(here, bundle[:bundles], choice, receiver, level, plane, bundle_of):
                 known_row, row = -1, max(upper - 2, 0)
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)

@@ -1,21 +1,49 @@
-"""How the kernels of the simulation are compiled."""
+"""How the kernels of the simulation are compiled, or interpreted where little is simulated."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from routing.machine_code import INNER, UNCOUNTED, compiled
+import numpy as np
+
+from routing.machine_code import INNER, UNCOUNTED, Kernel, compiled
+
+
+class Played(Kernel):
+    """A kernel of the simulation. An event looks at few elements of the state, so more of them are small."""
+
+    small = 2**18
+    patience_s = 20.0
+    """As long as compiling takes: whoever waited in vain has waited twice as long as he had to, never more."""
+
+    def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments so that Python reads plain numbers from them, and fields of records by their names."""
+        return tuple(map(_readable, given))
+
+
+def _readable(value: Any) -> Any:
+    array: Any = value  # mypy does not know that an array has a buffer
+    if isinstance(value, np.ndarray):
+        records = value.dtype.names is not None
+        return (_record(value.dtype) * len(value)).from_buffer(array) if records else memoryview(array)
+    if isinstance(value, tuple):  # of a name
+        return type(value)(*map(_readable, value))
+    return value
+
+
+_record = cache(np.ctypeslib.as_ctypes_type)
 
 MODEL: dict[str, Any] = {"error_model": "numpy"}
 
-kernel: Any = compiled(**MODEL, **UNCOUNTED)
+kernel: Any = compiled(Played, **MODEL, **UNCOUNTED)
 """For functions that make no arrays."""
 
-inner: Any = compiled(**MODEL, **INNER)
+inner: Any = compiled(Played, **MODEL, **INNER)
 """Likewise, for functions that only kernels call."""
 
-inlined: Any = compiled(**MODEL, **INNER, forceinline=True)
+inlined: Any = compiled(Played, **MODEL, **INNER, forceinline=True)
 """Likewise, for small functions in the innermost loops."""
 
-scanning: Any = compiled(**MODEL, **UNCOUNTED, fastmath={"nnan", "nsz"})
+scanning: Any = compiled(Played, **MODEL, **UNCOUNTED, fastmath={"nnan", "nsz"})
 """Likewise, for scans of arrays without NaN, which may then look at several values at once."""

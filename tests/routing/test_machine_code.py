@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite.binding import get_host_cpu_features
 from numba.core.registry import CPUDispatcher
 
 import routing
@@ -148,6 +149,41 @@ def test_code_that_can_only_be_read_is_used(folder: Path, place: str, monkeypatc
     assert run(folder, HOME="/proc/nowhere", **given) == [2, 1]
 
 
+FIND_SHIPPED = """\
+from pathlib import Path
+from routing import machine_code
+machine_code.SHIPPED = Path({shipped!r})
+"""
+
+
+@pytest.mark.slow
+def test_code_that_was_installed_is_used_while_it_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made for another processor, in another place; not used when damaged, or made from something else."""
+    if not all(get_host_cpu_features().get(name) for name in machine_code.FEATURES):
+        pytest.skip("the processor is older than the one that code is shipped for")
+    processor = {"NUMBA_CPU_NAME": machine_code.PROCESSOR, "NUMBA_CPU_FEATURES": ""}
+    assert run(folder, **processor) == [2, 0]
+    shipped = folder.parent / "shipped"
+    for name in ("caller", "callee"):
+        target = shipped / machine_code.PROCESSOR / f"kernels_of_a_test.{name}"
+        target.mkdir(parents=True)
+        for file in (folder / "__pycache__").glob(f"{name}.*.nb?"):
+            file.rename(target / file.name)
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", FIND_SHIPPED.format(shipped=str(shipped)) + PROGRAM)
+    assert run(folder) == [2, 1]
+    assert not list((folder / "__pycache__").glob("*.nbc")), "nothing was compiled"
+    assert run(folder, **processor) == [2, 0], "who names a processor gets code for it"
+    write_callee(folder, 21)
+    assert run(folder) == [42, 0]
+    write_callee(folder, 1)
+    for file in (folder / "__pycache__").glob("*.nb?"):
+        file.unlink()
+    assert run(folder) == [2, 1]
+    for file in (*folder.glob("__pycache__/*.nb?"), *shipped.rglob("*.nbc")):
+        file.write_bytes(flip(file.read_bytes()))
+    assert run(folder) == [2, 0]
+
+
 def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
     """Two processes compiled at once and took the same name for their files."""
     first, second = (CheckedFile(str(tmp_path), "kernel", lambda: b"stamp") for _ in range(2))
@@ -221,3 +257,49 @@ def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_p
     command = [sys.executable, "-c", program, repository / "configs" / "lab-20.yaml"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "compiling" not in done.stderr, done.stderr
+
+
+SIGNATURES = """
+import sys
+import plan.cli
+from numba.core.types import Integer
+from routing.machine_code import Compiled, Kernel
+kinds = [Kernel]
+for kind in kinds:
+    kinds += kind.__subclasses__()
+    kind.patience_s = -1.0
+for line in sys.argv[1].strip().splitlines():
+    assert plan.cli.run(line.split()) == 0, line
+def alike(kind):
+    return ("int" if kind.signed else "uint") if isinstance(kind, Integer) else str(kind)
+functions = {value for module in list(sys.modules.values()) for value in vars(module).values()
+             if isinstance(value, Compiled)}
+assert len(functions) > 50
+for function in functions:
+    signatures = [tuple(map(alike, signature)) for signature in function.overloads]
+    if len(set(signatures)) < len(signatures):
+        print(function.__module__, function.__name__, *function.overloads, sep="\\n    ", file=sys.stderr)
+        sys.exit(1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_no_function_is_compiled_twice_for_integers(repository: Path, tmp_path: Path) -> None:
+    """For two widths of them, or for a constant: the commands that need most kernels, one after another."""
+    commands = """
+        build LAB -o lab
+        simulate lab -w allreduce
+        simulate lab -w allreduce --engine packets --hop-latency-ns 150
+        route LAB -o route
+        repair lab --down leaf0:27 -o repaired
+        ranks lab --nodes gpu[00-07] --for ring --for tree
+        optimise NEEDS
+    """
+    configs = repository / "configs"
+    commands = commands.replace("LAB", str(configs / "lab-20.yaml"))
+    commands = commands.replace("NEEDS", str(min((configs / "needs").glob("*.yaml"))))
+    command = [sys.executable, "-c", SIGNATURES, commands]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -34,8 +34,8 @@ AGGREGATE_FROM = 16
 """Routes with one bottleneck from which an aggregate is faster than the routes one by one: measured on the loads of
 ``benchmarks/timings/fluid_loads.py``."""
 
-EVENTS_A_CALL = 20_000
-"""Events between two reports of progress: tens of milliseconds."""
+EVENTS_A_CALL = 2_000
+"""Events between two reports of progress: milliseconds, and about a second where they are interpreted."""
 
 
 class Fluid(FlowBook):

@@ -51,8 +51,8 @@ ROW = 1 << 18
 FLOWLETS = 1 << 16
 """Flows at switches whose last port is remembered; of two that fall together, the later one is."""
 
-INSTANTS_A_CALL = 50_000
-"""Ticks between two reports of progress: tens of milliseconds."""
+INSTANTS_A_CALL = 5_000
+"""Ticks between two reports of progress: milliseconds, and about a second where they are interpreted."""
 
 UNIT_BYTES = 64
 """Unit of the weights of arbitration tables (InfiniBand Architecture Specification, volume 1, 7.6.9)."""

@@ -360,3 +360,14 @@ def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
     assert quality.max_load <= fullest
     assert quality.ebb >= 0.995 * bisection
     assert quality.shift.bandwidth >= shifts
+
+
+def test_a_switch_between_zones_that_sees_no_plane_above_it_is_routed() -> None:
+    """It has a link to its like, and one up: an index modulo its planes was a division by zero."""
+    draft = Draft()
+    draft.add(7)
+    for a, b in [(0, 4), (0, 1), (0, 6), (1, 4), (1, 5), (1, 2), (2, 3), (2, 4), (2, 5), (5, 6)]:
+        draft.cable(a, b)
+    draft.host(2)
+    draft.host(5)
+    assert prove(routing.route(draft.build("seven", np.random.default_rng(0)), "balanced")).holds

@@ -1,0 +1,94 @@
+"""Make the wheel heddle-kernels, machine code of the kernels for this minor version of Python: `make kernels`.
+
+Commands are run on small specs, and two of Fire-Flyer 2, with nothing interpreted and code for a processor that most
+machines are or contain. What was compiled for them becomes a wheel of files, none of which Python imports.
+
+    python scripts/make_kernels.py out/kernels
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import plan.cli
+from routing.machine_code import PROCESSOR, Compiled, Kernel
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = """
+build configs/lab-20.yaml -o OUT/lab
+simulate OUT/lab -w allreduce
+simulate OUT/lab -w allreduce --engine packets --hop-latency-ns 150
+route configs/lab-20.yaml -o OUT/route
+repair OUT/lab --down leaf0:27 -o OUT/repaired
+ranks OUT/lab --nodes gpu[00-07] --for ring --for tree
+build configs/fire-flyer-2.yaml -o OUT/fire-flyer-2
+simulate OUT/fire-flyer-2 -w allreduce-zone-tree
+"""
+"""What is compiled for users; all else is compiled where it is first needed."""
+
+
+def run_commands(out: Path, commands: str) -> None:
+    """Run commands, and copy the code that was compiled for them to a folder for each module."""
+    kinds = [Kernel]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        kind.patience_s = -1.0
+    with tempfile.TemporaryDirectory() as folder:
+        for line in commands.strip().splitlines():
+            if status := plan.cli.run(line.replace("OUT", folder).split()):
+                sys.exit(f"plan {line} ended with status {status}: no wheel is made")
+    for name, module in sorted(sys.modules.items()):
+        for function in vars(module).copy().values() if name.startswith(("routing.", "simulate.")) else ():
+            if isinstance(function, Compiled) and function.__module__ == name:
+                kept = function._cache._cache_file
+                target = out / PROCESSOR / name
+                for file in [kept._index_name, *kept._load_index().values()]:
+                    target.mkdir(parents=True, exist_ok=True)
+                    if (source := Path(kept._cache_path, file)).exists():
+                        shutil.copyfile(source, target / file)
+
+
+def write_wheel(files: Path, out: Path) -> Path:
+    """Write a wheel of all files in a folder; the same files give the same bytes."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}-none-manylinux_2_28_x86_64"
+    info = f"heddle_kernels-{version}.dist-info"
+    content = {f"heddle_kernels/{path.relative_to(files)}": path.read_bytes() for path in files.rglob("*.nb?")}
+    content[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: heddle-kernels\nVersion: {version}\n"
+        f"Summary: Machine code of the kernels of Heddle, for {PROCESSOR}\nRequires-Dist: heddle-fabric=={version}\n"
+    ).encode()
+    content[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: heddle\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    record = []
+    for name, data in sorted(content.items()):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record.append(f"{name},sha256={digest},{len(data)}\n")
+    content[f"{info}/RECORD"] = "".join([*record, f"{info}/RECORD,,\n"]).encode()
+    out.mkdir(parents=True, exist_ok=True)
+    wheel = out / f"heddle_kernels-{version}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(content.items()):
+            archive.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return wheel
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--run":
+        run_commands(Path(sys.argv[2]), sys.argv[3])
+        sys.exit()
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as files:
+        given = {"NUMBA_CPU_NAME": PROCESSOR, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
+        commands = sys.argv[2] if len(sys.argv) > 2 else COMMANDS
+        program = [sys.executable, __file__, "--run", files, commands]
+        environment = os.environ | given | {"PYTHONPATH": str(ROOT)}
+        subprocess.run(program, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+        print(write_wheel(Path(files), Path(sys.argv[1])))
