@@ -30,8 +30,8 @@ from routing.order.destinations import empty_tables, finish_tables
 from routing.order.joined import zones_of
 from routing.order.legal import ChannelOrder
 from routing.order.turn_order import Wish, grow_channel_order, two_sided_order
-from routing.search.problem import CLASSES, pose
-from routing.search.search import Found, Search
+from routing.search.problem import WEIGHTS, pose
+from routing.search.search import Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, Role, frozen
 
@@ -39,10 +39,10 @@ SKEWS = (0, 1, 3, 7)
 """Cables by which crossing traffic is dealt on from leaf to leaf: none, and steps without a factor in common with the
 number of cables on most switches, so that no stride of a job comes back to the same cable."""
 
-DETOUR = 2
+MOST_DETOUR = 2
 """Links that a path may have beyond the shortest where there is no tree: one detour in bipartite wiring."""
 
-FULLEST = CLASSES | {"pairs": 25.0}
+FULLEST = WEIGHTS | {"pairs": 25.0}
 """Weights of the second search: the fullest link counts nine tenths."""
 
 
@@ -83,7 +83,7 @@ def _search(start: Start) -> Found:
     """Return the tables that a search from the best start ends with."""
     fabric, order = start.fabric, start.order
     problem = pose(fabric, start.lids, order, start.dests, start.ranks)
-    search = Search(problem, order)
+    search = TableSearch(problem, order)
     begins = list(_begins(start))
     worth = [search.weigh(begin.order, begin.next_hop) for begin in begins]
     least = min(found.missing for found in worth)
@@ -91,9 +91,9 @@ def _search(start: Start) -> Found:
     begin, first = begins[place], worth[place]
     if start.tree and first.worst_shift <= 1:
         return first
-    detour = 0 if start.tree else DETOUR
+    detour = 0 if start.tree else MOST_DETOUR
     best = search.improve(begin.order, begin.next_hop, detour=detour, kept=begin.kept)
-    again = Search(pose(fabric, start.lids, order, start.dests, start.ranks, FULLEST), order)
+    again = TableSearch(pose(fabric, start.lids, order, start.dests, start.ranks, FULLEST), order)
     return again.improve(best.order, best.next_hop, detour=detour, kept=begin.kept)
 
 
@@ -131,7 +131,7 @@ def _orders(start: Start) -> Iterator[ChannelOrder]:
     if (sides := two_sided_order(order)) is not None:
         yield sides
     plain = dfsssp.route(start.fabric, start.lids, lanes=1)
-    search = Search(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
+    search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     first, then, used = search.taken_turns(taken_channels(order, plain.lft))
     yield grow_channel_order(order, start.hosts, Wish(first, then, used.astype(float)))
 

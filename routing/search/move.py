@@ -76,7 +76,7 @@ class Terms(NamedTuple):
     """(U,) load of a channel, by its rate, that no move may exceed."""
 
 
-class Bounds(NamedTuple):
+class Allowed(NamedTuple):
     """Which paths may be taken."""
 
     hops: Int16s
@@ -239,7 +239,7 @@ def _clear_own(samples: Samples, turns: Turns, state: State, dest: int, count: i
 
 
 @kernel
-def sum_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops, met: Floats) -> int:
+def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops, met: Floats) -> int:
     """Sum the loads of tables anew.
 
     Parameters
@@ -305,7 +305,7 @@ def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high:
 
 @kernel
 def move_flows(
-    samples: Samples, turns: Turns, bounds: Bounds, terms: Terms, state: State, next_hop: NextHops, dests: Int64s
+    samples: Samples, turns: Turns, bounds: Allowed, terms: Terms, state: State, next_hop: NextHops, dests: Int64s
 ) -> tuple[int, float]:
     """Offer every switch every channel for some destinations, one after the other; farthest switches first.
 
@@ -336,7 +336,7 @@ def move_flows(
 
 
 @inner
-def _begin(samples: Samples, turns: Turns, bounds: Bounds, state: State, dest: int, count: int) -> None:
+def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: int, count: int) -> None:
     """Lay the flows to a destination on the switches that they begin at."""
     _sum_own(samples, turns, state, dest, count)
     home, first = samples.switch[dest], samples.indptr[dest]
@@ -400,7 +400,7 @@ def _cost(samples: Samples, terms: Terms, state: State, channel: int, here: int,
 def _best(
     samples: Samples,
     turns: Turns,
-    bounds: Bounds,
+    bounds: Allowed,
     terms: Terms,
     state: State,
     dest: int,
@@ -467,7 +467,7 @@ def _best(
 
 
 @inner
-def _is_legal(turns: Turns, bounds: Bounds, state: State, here: int, home: int, channel: int) -> bool:
+def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
     """Whether all turns that a move brings can rise; those that can do so from now on, as far as they are taken."""
     if len(bounds.used) == 0:
         return True
@@ -489,7 +489,7 @@ def _is_legal(turns: Turns, bounds: Bounds, state: State, here: int, home: int, 
 
 
 @inner
-def _give_up(turns: Turns, bounds: Bounds, x: int, y: int) -> None:
+def _give_up(turns: Turns, bounds: Allowed, x: int, y: int) -> None:
     """Give up a turn that nothing takes."""
     index = y - turns.order.indptr[turns.order.sender[y]]
     if bounds.used[x, index] == 0 and turns.state[x, index] == ALLOWED:
@@ -497,7 +497,7 @@ def _give_up(turns: Turns, bounds: Bounds, x: int, y: int) -> None:
 
 
 @inner
-def _count(turns: Turns, bounds: Bounds, state: State, here: int, home: int, channel: int, more: int) -> None:
+def _count(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int, more: int) -> None:
     """Count a destination in the turns into a channel of a switch and out of it, or count it no more (-1)."""
     if len(bounds.used) == 0:
         return
@@ -517,7 +517,7 @@ def _count(turns: Turns, bounds: Bounds, state: State, here: int, home: int, cha
 def _adopt(
     samples: Samples,
     turns: Turns,
-    bounds: Bounds,
+    bounds: Allowed,
     state: State,
     next_hop: NextHops,
     dest: int,

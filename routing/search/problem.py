@@ -28,7 +28,7 @@ from routing.search.ideal import ideal_loads
 from routing.search.move import Samples
 from topo.fabric import Fabric, Kind, frozen
 
-CLASSES = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
+WEIGHTS = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
 """Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run."""
 
 MOST_SHIFTS = 250
@@ -113,9 +113,9 @@ def pose(
     ranks : (n,) int32
         End ports of adapters in the order of the tree.
     classes : dict, optional
-        Weights of the classes of traffic, as `CLASSES`.
+        Weights of the classes of traffic, as `WEIGHTS`.
     """
-    classes = classes or CLASSES
+    classes = classes or WEIGHTS
     turn = np.argsort(dests.index)
     switch, lid = dests.switch[turn], dests.lid[turn]
     by_lid = np.full(int(lids.max(initial=0)) + 1, -1)

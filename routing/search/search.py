@@ -22,14 +22,14 @@ from routing.order.legal import ChannelOrder
 from routing.order.turns import Turns
 from routing.search.move import (
     DOUBLINGS,
-    Bounds,
+    Allowed,
     State,
     Terms,
     allow_used,
     move_flows,
     new_state,
     reopen,
-    sum_loads,
+    add_up_loads,
     sum_terms,
 )
 from routing.search.problem import Problem
@@ -38,7 +38,7 @@ from topo.fabric import frozen
 HIGH = 0.5
 """Share m of the fullest channel in the score; the rest is what flows meet on all of them."""
 
-LEAST = 1e-9
+NOTHING = 1e-9
 """Stands for what is nothing but for rounding."""
 
 ENOUGH, SWEEPS = 1e-3, 8
@@ -76,7 +76,7 @@ class Sums(NamedTuple):
     missing: int
 
 
-class Search:
+class TableSearch:
     """A problem with the room in which it is solved."""
 
     def __init__(self, problem: Problem, order: ChannelOrder) -> None:
@@ -127,7 +127,7 @@ class Search:
         used = np.zeros((0, 0) if order.slack else self.shape, np.int32)
         sums = self._sum(turns, used, next_hop)
         allow_used(turns, used)
-        bounds = Bounds(self.problem.hops, detour, used, np.zeros((0, 0), bool) if kept is None else kept)
+        bounds = Allowed(self.problem.hops, detour, used, np.zeros((0, 0), bool) if kept is None else kept)
         best = self._judged(order, next_hop.copy(), sums)
         for _ in range(SWEEPS):
             moves, _ = move_flows(samples, turns, bounds, self._lowered(sums), self.state, next_hop, self.turn)
@@ -151,10 +151,10 @@ class Search:
         """Sum loads anew, and count the turns that are taken."""
         count = len(self.problem.weights)
         met, square, high = np.empty(count), np.empty(count), np.empty(count)
-        missing = sum_loads(self.problem.samples, turns, used, self.state, next_hop, met)
+        missing = add_up_loads(self.problem.samples, turns, used, self.state, next_hop, met)
         sum_terms(self.problem.samples, self.state, met, square, high)
         square = np.maximum(square, 0.0) + self.problem.flows
-        return Sums(np.maximum(square, LEAST), np.maximum(high, LEAST), missing)
+        return Sums(np.maximum(square, NOTHING), np.maximum(high, NOTHING), missing)
 
     def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums) -> Found:
         """Return tables whose loads are summed, with what they are worth."""
@@ -170,7 +170,7 @@ class Search:
         """Return the coefficients by which a sweep lowers the score."""
         weights, dense = self.problem.weights, self.problem.dense
         barred = self.names[:dense] == "pairs"
-        most = np.where(barred, self._fullest()[:dense] * (1 + LEAST), np.inf)
+        most = np.where(barred, self._fullest()[:dense] * (1 + NOTHING), np.inf)
         return Terms(weights * (1 - HIGH) / (2 * sums.square), weights * HIGH / (self.power * sums.high), most)
 
     def _fullest(self) -> NDArray[np.float64]:

@@ -80,7 +80,7 @@ def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:
     >>> from pathlib import Path
     >>> simulate.cluster.read_saved_run(Path("no-such-file"))
     Traceback (most recent call last):
-    topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
+    topo.errors.FormatError: no-such-file: cannot be read: found no such file; expected a readable file. Check the spelling of the path.
     """
     return parse_saved_run(read_file(path, SAVED_RUN_BYTES), str(path))
 

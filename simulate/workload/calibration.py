@@ -170,7 +170,7 @@ def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:
     >>> import simulate
     >>> simulate.workload.read_benchmark_log("no-such-file")
     Traceback (most recent call last):
-    topo.errors.FormatError: no-such-file: cannot be read: No such file or directory
+    topo.errors.FormatError: no-such-file: cannot be read: found no such file; expected a readable file. Check the spelling of the path.
     """
     found = tuple(parse_benchmark_log(read_lines(path)))
     if not found:

@@ -15,21 +15,21 @@ from routing.order.destinations import empty_tables, finish_tables
 from routing.order.turns import ALLOWED
 from routing.proof import prove
 from routing.routed import Routed
-from routing.search.move import Bounds, allow_used, move_flows, sum_loads, sum_terms
+from routing.search.move import Allowed, allow_used, move_flows, add_up_loads, sum_terms
 from routing.search.problem import pose
-from routing.search.search import Search
+from routing.search.search import TableSearch
 from topo.fabric import Fabric
 
 SEEDS = [2, 3, 5, 11, *map(nightly, range(20, 60))]
 
 
-def begun(fabric: Fabric) -> tuple[Start, Search]:
+def begun(fabric: Fabric) -> tuple[Start, TableSearch]:
     lids, lft = empty_tables(fabric, None)
     start = start_of(fabric, lids, lft.shape[::-1])
-    return start, Search(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
+    return start, TableSearch(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
 
 
-def plain_loads(search: Search, start: Start, next_hop: np.ndarray) -> np.ndarray:
+def plain_loads(search: TableSearch, start: Start, next_hop: np.ndarray) -> np.ndarray:
     """Loads by following each flow alone, link by link."""
     samples, order = search.problem.samples, start.order
     load = np.zeros((len(order.sender), len(search.problem.weights)))
@@ -63,7 +63,7 @@ def test_a_sweep(seed: int) -> None:
     assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
     allow_used(turns, used)
     terms = search._lowered(search_sums)
-    bounds = Bounds(search.problem.hops, 2, used, np.zeros((0, 0), bool))
+    bounds = Allowed(search.problem.hops, 2, used, np.zeros((0, 0), bool))
     fullest = state.load[:, 0].max()
     square, high = np.empty_like(met), np.empty_like(met)
     sum_terms(samples, state, _met(search, turns, next_hop), square, high)
@@ -84,9 +84,9 @@ def test_a_sweep(seed: int) -> None:
     assert state.load[:, 0].max() <= fullest * (1 + 1e-6), "the fullest link of all pairs is no fuller"
 
 
-def _met(search: Search, turns: object, next_hop: np.ndarray) -> np.ndarray:
+def _met(search: TableSearch, turns: object, next_hop: np.ndarray) -> np.ndarray:
     met = np.empty(len(search.problem.weights))
-    sum_loads(search.problem.samples, turns, np.zeros((0, 0), np.int32), search.state, next_hop, met)
+    add_up_loads(search.problem.samples, turns, np.zeros((0, 0), np.int32), search.state, next_hop, met)
     return met
 
 
