@@ -25,11 +25,11 @@ from routing.search.move import (
     Allowed,
     State,
     Terms,
+    add_up_loads,
     allow_used,
     move_flows,
     new_state,
     reopen,
-    add_up_loads,
     sum_terms,
 )
 from routing.search.problem import Problem

@@ -78,9 +78,9 @@ def read_saved_run(path: Path) -> dict[str, NDArray[Any]]:
     --------
     >>> import simulate
     >>> from pathlib import Path
-    >>> simulate.cluster.read_saved_run(Path("no-such-file"))
+    >>> simulate.cluster.read_saved_run(Path("no-such-file"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    topo.errors.FormatError: no-such-file: cannot be read: found no such file; expected a readable file. Check the spelling of the path.
+    topo.errors.FormatError: no-such-file: cannot be read: found no such file; ...
     """
     return parse_saved_run(read_file(path, SAVED_RUN_BYTES), str(path))
 

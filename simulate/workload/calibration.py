@@ -168,9 +168,9 @@ def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:
     Examples
     --------
     >>> import simulate
-    >>> simulate.workload.read_benchmark_log("no-such-file")
+    >>> simulate.workload.read_benchmark_log("no-such-file")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    topo.errors.FormatError: no-such-file: cannot be read: found no such file; expected a readable file. Check the spelling of the path.
+    topo.errors.FormatError: no-such-file: cannot be read: found no such file; ...
     """
     found = tuple(parse_benchmark_log(read_lines(path)))
     if not found:

@@ -35,7 +35,7 @@ def test_needs_that_no_design_is_known_to_meet() -> None:
 def test_tables_are_held_against_the_share_that_is_needed() -> None:
     lab = topo.preset("lab-20")
     for least, verdict in ((0.01, topo.Verdict.HOLDS), (1.01, topo.Verdict.EXCEEDED)):
-        proof, tables = judge_tables(costmodel.Needs.model_validate(NEEDS | {"tables": least}), lab)
+        proof, tables = judge_tables(costmodel.Needs.model_validate(NEEDS).model_copy(update={"tables": least}), lab)
         assert proof.verdict is topo.Verdict.HOLDS
         assert tables.verdict is verdict
         assert f"{least:.1%} is needed" in tables.text

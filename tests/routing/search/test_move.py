@@ -15,7 +15,7 @@ from routing.order.destinations import empty_tables, finish_tables
 from routing.order.turns import ALLOWED
 from routing.proof import prove
 from routing.routed import Routed
-from routing.search.move import Allowed, allow_used, move_flows, add_up_loads, sum_terms
+from routing.search.move import Allowed, add_up_loads, allow_used, move_flows, sum_terms
 from routing.search.problem import pose
 from routing.search.search import TableSearch
 from topo.fabric import Fabric
