@@ -87,12 +87,17 @@ def _search(start: Start) -> Found:
     begins = list(_begins(start))
     worth = [search.weigh(begin.order, begin.next_hop) for begin in begins]
     least = min(found.missing for found in worth)
-    place = min((found.score, place) for place, found in enumerate(worth) if found.missing == least)[1]
-    begin, first = begins[place], worth[place]
-    if start.tree and first.worst_shift <= 1:
-        return first
+    places = sorted(
+        (place for place in range(len(begins)) if worth[place].missing == least), key=lambda i: worth[i].score
+    )
+    if start.tree and worth[places[0]].worst_shift <= 1:
+        return worth[places[0]]
     detour = 0 if start.tree else MOST_DETOUR
-    best = search.improve(begin.order, begin.next_hop, detour=detour, kept=begin.kept)
+    tried = [
+        (search.improve(begins[i].order, begins[i].next_hop, detour=detour, kept=begins[i].kept), begins[i])
+        for i in (places[:1] if start.tree or start.forms else places)
+    ]
+    best, begin = min(tried, key=lambda one: one[0].score)
     again = TableSearch(pose(fabric, start.lids, order, start.dests, start.ranks, FULLEST), order)
     return again.improve(best.order, best.next_hop, detour=detour, kept=begin.kept)
 
@@ -132,8 +137,7 @@ def _orders(start: Start) -> Iterator[ChannelOrder]:
         yield sides
     plain = dfsssp.route(start.fabric, start.lids, lanes=1)
     search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
-    first, then, used = search.taken_turns(taken_channels(order, plain.lft))
-    yield grow_channel_order(order, start.hosts, Wish(first, then, used.astype(float)))
+    yield grow_channel_order(order, start.hosts, Wish(*search.taken_turns(taken_channels(order, plain.lft))))
 
 
 def _dealt(start: Start, order: ChannelOrder, next_hop: NDArray[np.uint8], skew: int) -> NDArray[np.uint8]:

@@ -289,6 +289,22 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
 
 
 @kernel
+def sum_turns(samples: Samples, turns: Turns, state: State, next_hop: NextHops, flows: Floats) -> None:
+    """Sum the flows of all pairs, the first sample, in each turn: (C, W), from a channel to one of its receiver."""
+    indptr, receiver = turns.order.indptr, turns.order.receiver
+    for dest in range(len(samples.lid)):
+        count = recall(samples, turns, state, next_hop, dest)
+        for i in range(count - 1, 0, -1):
+            here = state.nearest[i]
+            channel, there = state.onward[here], receiver[state.onward[here]]
+            flow = state.own[here, 0] + samples.source[0, here] * samples.weight[0, dest]
+            if there != samples.switch[dest]:
+                flows[channel, state.onward[there] - indptr[there]] += flow
+                state.own[there, 0] += np.float32(flow)
+            state.own[here, 0] = 0.0
+
+
+@kernel
 def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high: Floats) -> None:
     """Return Q and P of each sample in ``square`` and ``high``, from its loads."""
     dense = len(samples.source)

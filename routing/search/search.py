@@ -31,6 +31,7 @@ from routing.search.move import (
     new_state,
     reopen,
     sum_terms,
+    sum_turns,
 )
 from routing.search.problem import Problem
 from topo.fabric import frozen
@@ -96,12 +97,13 @@ class TableSearch:
 
     def taken_turns(
         self, next_hop: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the channels before and after each turn that tables take, and to how many destinations."""
-        used = np.zeros(self.shape, np.int32)
-        self._sum(self._turns(self.order), used, next_hop)
-        first, index = np.nonzero(used)
-        return first, self.order.indptr[self.order.receiver[first]] + index, used[first, index]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return the channels before and after each turn that pairs of hosts take, and how many take it."""
+        flows = np.zeros(self.shape)
+        self.state.own[:] = 0.0
+        sum_turns(self.problem.samples, self._turns(self.order), self.state, next_hop, flows)
+        first, index = np.nonzero(flows)
+        return first, self.order.indptr[self.order.receiver[first]] + index, flows[first, index]
 
     def improve(
         self,
