@@ -82,9 +82,8 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None) -> RoutingTable
 def _search(start: Start) -> Found:
     """Return the tables that a search from the best start ends with."""
     fabric, order = start.fabric, start.order
-    problem = pose(fabric, start.lids, order, start.dests, start.ranks)
-    search = TableSearch(problem, order)
-    begins = list(_begins(start))
+    search = TableSearch(pose(fabric, start.lids, order, start.dests, start.ranks), order)
+    begins = list(_begins(start, search))
     worth = [search.weigh(begin.order, begin.next_hop) for begin in begins]
     least = min(found.missing for found in worth)
     places = sorted(
@@ -98,11 +97,10 @@ def _search(start: Start) -> Found:
         for i in (places[:1] if start.tree or start.forms else places)
     ]
     best, begin = min(tried, key=lambda one: one[0].score)
-    again = TableSearch(pose(fabric, start.lids, order, start.dests, start.ranks, FULLEST), order)
-    return again.improve(best.order, best.next_hop, detour=detour, kept=begin.kept)
+    return search.weighted(FULLEST).improve(best.order, best.next_hop, detour=detour, kept=begin.kept)
 
 
-def _begins(start: Start) -> Iterator[Begin]:
+def _begins(start: Start, search: TableSearch) -> Iterator[Begin]:
     """Yield tables to begin with."""
     if start.tree:
         yield Begin(start.order, start.closed)
@@ -113,13 +111,13 @@ def _begins(start: Start) -> Iterator[Begin]:
         for skew in SKEWS:
             yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), kept)
     if not start.tree and not start.forms:
-        for order in _orders(start):
+        for order in _orders(start, search):
             next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
             closed_form(order, start.dests, start.climbs, start.own, next_hop)
             yield Begin(order, next_hop)
 
 
-def _orders(start: Start) -> Iterator[ChannelOrder]:
+def _orders(start: Start, search: TableSearch) -> Iterator[ChannelOrder]:
     """Yield the orders of channels that are worth a try where there is no tree."""
     order, level = start.order, start.level
     yield order
@@ -128,15 +126,12 @@ def _orders(start: Start) -> Iterator[ChannelOrder]:
     joining = np.isin(np.arange(len(level)), order.sender[flat]) & (start.hosts == 0)
     if joining.any():
         other = order_channels(start.fabric, np.where(joining, level.max() + 1, level))
-        rank = np.zeros(
-            (start.fabric.n_switches, 256), np.int32
-        )  # by switch and port: its channels are in another order
+        rank = np.zeros((len(level), 256), np.int32)  # by switch and port, since its channels are in another order
         rank[other.sender, other.number] = other.rank
         yield with_ranks(order, rank[order.sender, order.number])
     if (sides := two_sided_order(order)) is not None:
         yield sides
     plain = dfsssp.route(start.fabric, start.lids, lanes=1)
-    search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     yield grow_channel_order(order, start.hosts, Wish(*search.taken_turns(taken_channels(order, plain.lft))))
 
 

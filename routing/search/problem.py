@@ -15,7 +15,7 @@ weights; the others list their flows. Samples of one *class* share its weight.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,8 @@ class Sample(NamedTuple):
     """(n,) number of the destination."""
     flow: NDArray[np.float32]
     """(n,) how much."""
-    weight: float
+    share: float
+    """Part of the weight of its class."""
 
 
 class Dense(NamedTuple):
@@ -57,7 +58,8 @@ class Dense(NamedTuple):
     """(S,) by switch."""
     dest: NDArray[np.float64]
     """(D,) by destination."""
-    weight: float
+    share: float
+    """Part of the weight of its class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,8 @@ class Problem:
     samples: Samples
     names: tuple[str, ...]
     """(K,) class of each sample."""
+    shares: NDArray[np.float64]
+    """(K,) part that each sample has in the weight of its class."""
     weights: NDArray[np.float64]
     """(K,) weight of each sample; all together are 1."""
     flows: NDArray[np.float64]
@@ -99,9 +103,8 @@ def pose(
     order: ChannelOrder,
     dests: Destinations,
     ranks: NDArray[np.int32],
-    classes: dict[str, float] | None = None,
 ) -> Problem:
-    """Return the problem of a fabric.
+    """Return the problem of a fabric, with the weights of `WEIGHTS`.
 
     Parameters
     ----------
@@ -112,10 +115,7 @@ def pose(
     dests : Destinations
     ranks : (n,) int32
         End ports of adapters in the order of the tree.
-    classes : dict, optional
-        Weights of the classes of traffic, as `WEIGHTS`.
     """
-    classes = classes or WEIGHTS
     turn = np.argsort(dests.index)
     switch, lid = dests.switch[turn], dests.lid[turn]
     by_lid = np.full(int(lids.max(initial=0)) + 1, -1)
@@ -129,14 +129,13 @@ def pose(
         rate / max(rate.max(initial=0.0), 1.0),
     )
     n = fabric.n_switches
-    dense = [one for one in _dense(hosts, n, len(lid), classes) if one.weight > 0]
-    listed = [one for one in (*_shifts(hosts, classes), *_jobs(hosts, classes)) if one.weight > 0]
+    dense, listed = list(_dense(hosts, n, len(lid))), [*_shifts(hosts), *_jobs(hosts)]
     slow = order.rate_gbps.max(initial=1.0) / order.rate_gbps
     even = ideal_loads(order, empty_paths(order), *_all_pairs(hosts, n, len(lid)), frozen(switch.astype(np.int32)))
     even = even * slow / max(len(hosts.dest) - 1, 1)
     price = np.stack([slow**2 / np.maximum(even, 0.25), slow**2 / np.maximum(even, 1.0)])
     sender, dest, flow, sample = _together(listed, switch, len(dense))
-    weights = np.array([one.weight for one in dense] + [one.weight for one in listed])
+    shares = np.array([one.share for one in dense] + [one.share for one in listed])
     samples = Samples(
         switch=frozen(switch.astype(np.int32)),
         lid=frozen(lid.astype(np.int32)),
@@ -153,7 +152,13 @@ def pose(
     names = (*(one.name for one in dense), *(one.name for one in listed))
     flows = np.bincount(sample, flow, len(names))
     flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
-    return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(hops))
+    return weigh_classes(Problem(samples, names, frozen(shares), shares, frozen(flows), frozen(hops)), WEIGHTS)
+
+
+def weigh_classes(problem: Problem, classes: dict[str, float]) -> Problem:
+    """Return the same problem with other weights of the classes."""
+    weights = problem.shares * np.array([classes[name] for name in problem.names])
+    return replace(problem, weights=frozen(weights / weights.sum()))
 
 
 def _all_pairs(hosts: Hosts, n: int, dests: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -163,29 +168,29 @@ def _all_pairs(hosts: Hosts, n: int, dests: int) -> tuple[NDArray[np.float64], N
     return np.bincount(hosts.switch, minlength=n).astype(float), receives
 
 
-def _dense(hosts: Hosts, n: int, dests: int, classes: dict[str, float]) -> Iterator[Dense]:
+def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
     """Yield all pairs, those by rate, to and within each role, and what manages the fabric."""
     sends, receives = _all_pairs(hosts, n, dests)
     uneven = hosts.rate.min(initial=1.0) < 1.0
-    yield Dense("pairs", sends, receives, classes["pairs"] * (0.75 if uneven else 1.0))
+    yield Dense("pairs", sends, receives, 0.75 if uneven else 1.0)
     if uneven:
         fast = np.zeros(dests)
         fast[hosts.dest] = hosts.rate
-        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n).astype(float), fast, classes["pairs"] * 0.25)
+        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n).astype(float), fast, 0.25)
     roles = np.unique(hosts.role)
     for role in roles if len(roles) > 1 else ():
         mine = hosts.role == role
         to = np.zeros(dests)
         to[hosts.dest[mine]] = 1.0
-        share = classes["roles"] / len(roles) / 2
+        share = 0.5 / len(roles)
         yield Dense("roles", sends, to, share)
         if mine.sum() > 1:
             yield Dense("roles", np.bincount(hosts.switch[mine], minlength=n).astype(float), to, share)
-    yield Dense("management", sends + 1.0, 1.0 - receives, classes["management"] / 2)
-    yield Dense("management", np.ones(n), np.ones(dests), classes["management"] / 2)
+    yield Dense("management", sends + 1.0, 1.0 - receives, 0.5)
+    yield Dense("management", np.ones(n), np.ones(dests), 0.5)
 
 
-def _shifts(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
+def _shifts(hosts: Hosts) -> Iterator[Sample]:
     """Yield shifts over all ranks, and over those of each role."""
     roles = np.unique(hosts.role)
     groups = [(np.arange(len(hosts.dest)), 2 / 3 if len(roles) > 1 else 1.0)]
@@ -197,11 +202,10 @@ def _shifts(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
         few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
         for shift in few:
             to = np.roll(ranks, -shift)
-            weight = classes["shifts"] * share / len(few)
-            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(count, np.float32), weight)
+            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(count, np.float32), share / len(few))
 
 
-def _jobs(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
+def _jobs(hosts: Hosts) -> Iterator[Sample]:
     """Yield an all-to-all of each job that a scheduler might place on the hosts of the most common role."""
     if not len(hosts.role):
         return
@@ -228,7 +232,7 @@ def _jobs(hosts: Hosts, classes: dict[str, float]) -> Iterator[Sample]:
             np.tile(senders, len(job)).astype(np.int32),
             np.repeat(hosts.dest[job], len(senders)),
             np.tile(count, len(job)).astype(np.float32),
-            classes["jobs"] / len(jobs),
+            1 / len(jobs),
         )
 
 

@@ -4,14 +4,14 @@
 
 Q_k sums the squares of loads, without what flows to one destination alone, so it is 0 where no flows meet; F_k is the
 number of flows. P_k sums high powers of loads, which is the fullest channel, smoothly (`routing.search.move`). No move
-makes the fullest channel of all pairs any fuller.
- Logarithms make one per cent of one sample worth as much as one per
+makes the fullest channel of all pairs any fuller. Logarithms make one per cent of one sample worth as much as one per
 cent of any other, so nothing has to be scaled. J falls with every sweep; the search ends when a sweep gains less than
 `ENOUGH`.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from routing.search.move import (
     sum_terms,
     sum_turns,
 )
-from routing.search.problem import Problem
+from routing.search.problem import Problem, weigh_classes
 from topo.fabric import frozen
 
 HIGH = 0.5
@@ -90,6 +90,12 @@ class TableSearch:
         count = len(problem.samples.lid)
         self.turn = np.argsort(np.arange(count) * GOLDEN % 1, kind="stable")
 
+    def weighted(self, classes: dict[str, float]) -> TableSearch:
+        """Return the same search with other weights of the classes; both work in the same room."""
+        other = copy(self)
+        other.problem = weigh_classes(self.problem, classes)
+        return other
+
     def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Found:
         """Return what tables are worth."""
         turns = self._turns(order)
@@ -126,7 +132,7 @@ class TableSearch:
             Whether the entry of a switch for what hangs on another stays.
         """
         samples, turns, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
-        used = np.zeros((0, 0) if order.slack else self.shape, np.int32)
+        used = np.zeros(self.shape, np.int32)
         sums = self._sum(turns, used, next_hop)
         allow_used(turns, used)
         bounds = Allowed(self.problem.hops, detour, used, np.zeros((0, 0), bool) if kept is None else kept)
@@ -134,8 +140,7 @@ class TableSearch:
         for _ in range(SWEEPS):
             moves, _ = move_flows(samples, turns, bounds, self._lowered(sums), self.state, next_hop, self.turn)
             sums = self._sum(turns, used, next_hop)
-            ranks = order if order.slack else with_ranks(order, frozen(turns.rank.copy()))
-            found = self._judged(ranks, next_hop.copy(), sums)
+            found = self._judged(with_ranks(order, frozen(turns.rank.copy())), next_hop.copy(), sums)
             gain = best.score - found.score
             best = found if gain > 0 else best
             if gain < ENOUGH or not moves:
@@ -146,8 +151,9 @@ class TableSearch:
     def _turns(self, order: ChannelOrder) -> Turns:
         """Return the channels with ranks that differ, and no turns."""
         rank = np.argsort(np.argsort(order.rank, kind="stable"), kind="stable").astype(np.int32)
-        state = np.zeros((0, 0) if order.slack else self.shape, np.uint8)
-        return Turns(order, rank, state, np.zeros(len(rank), bool), np.empty(len(rank) + 1, np.int32))
+        return Turns(
+            order, rank, np.zeros(self.shape, np.uint8), np.zeros(len(rank), bool), np.empty(len(rank) + 1, np.int32)
+        )
 
     def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
         """Sum loads anew, and count the turns that are taken."""

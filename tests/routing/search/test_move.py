@@ -54,7 +54,7 @@ def plain_loads(search: TableSearch, start: Start, next_hop: np.ndarray) -> np.n
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sweep(seed: int) -> None:
     start, search = begun(draw(seed))
-    begin = next(_begins(start))
+    begin = next(_begins(start, search))
     samples, state = search.problem.samples, search.state
     next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
     used, met = np.zeros(search.shape, np.int32), np.empty(len(search.problem.weights))
@@ -96,7 +96,7 @@ def _met(search: TableSearch, turns: object, next_hop: np.ndarray) -> np.ndarray
 def test_paths_are_bounded_by_the_shortest_or_by_what_they_were(seed: int, detour: int) -> None:
     fabric = draw(seed)
     start, search = begun(fabric)
-    begin = next(_begins(start))
+    begin = next(_begins(start, search))
     lids, _ = empty_tables(fabric, None)
     graph = nx.Graph(list(zip(start.order.sender.tolist(), start.order.receiver.tolist(), strict=True)))
     shortest = dict(nx.all_pairs_shortest_path_length(graph))
@@ -125,7 +125,7 @@ def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int)
     lids, _ = empty_tables(fabric, None)
     if not len(start.order.sender):
         return
-    for begin in _begins(start):
+    for begin in _begins(start, search):
         found = search.improve(begin.order, begin.next_hop, detour=detour)
         before, after = (
             prove(Routed(fabric, finish_tables(start.dests, port_numbers(start.order, each), lids, "test")), "all")
