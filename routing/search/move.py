@@ -84,8 +84,7 @@ class Allowed(NamedTuple):
     detour: int
     """Links that a path may have beyond the shortest."""
     used: Int32s
-    """(C, W) destinations whose tree takes the turn from a channel to channel w of its receiver; 0 x 0 where every turn
-    is legal."""
+    """(C, W) destinations whose tree takes the turn from a channel to channel w of its receiver."""
     kept: Bools
     """(S, S) whether the entry of a switch for destinations of another stays; 0 x 0 where none does."""
 
@@ -485,8 +484,6 @@ def _best(
 @inner
 def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
     """Whether all turns that a move brings can rise; those that can do so from now on, as far as they are taken."""
-    if len(bounds.used) == 0:
-        return True
     there = turns.order.receiver[channel]
     legal = there == home or allow_turn(turns, channel, state.onward[there])
     child = state.child[here]
@@ -515,8 +512,6 @@ def _give_up(turns: Turns, bounds: Allowed, x: int, y: int) -> None:
 @inner
 def _count(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int, more: int) -> None:
     """Count a destination in the turns into a channel of a switch and out of it, or count it no more (-1)."""
-    if len(bounds.used) == 0:
-        return
     indptr, there = turns.order.indptr, turns.order.receiver[channel]
     if there != home:
         onward = state.onward[there]
